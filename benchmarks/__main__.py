@@ -20,11 +20,20 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import subjects
+from benchmarks.backup_rows import backup_rows
+from benchmarks.dashboard_rows import dashboard_rows
 from benchmarks.etcd_load import create_rate, grpc_create_rate
+from benchmarks.etcd_rows import etcd_rows
+from benchmarks.external_rows import external_rows
+from benchmarks.loss_rows import loss_rows
+from benchmarks.machine_rows import machine_rows
 from benchmarks.measured import OBJECTS_AT_START, Measured, fill, measure
 from benchmarks.node_rows import node_rows
 from benchmarks.report import Row, table
+from benchmarks.site_rows import site_rows
+from benchmarks.worker_rows import worker_rows
 from benchmarks.workload_rows import workload_rows
+from tests.dashboard.browser import CHROMIUM
 from tests.support.etcd import EtcdCluster, find_etcd
 
 NULL_HANDLER_US = 12.0
@@ -36,7 +45,11 @@ def main() -> int:
     """Run everything; print the table."""
     options = argparse.ArgumentParser(prog="make bench ARGS=…")
     options.add_argument("--repeat", type=int, default=5, help="runs of each load (default: %(default)s)")
-    options.add_argument("--only", choices=("server", "workloads", "node"), help="leave the others out")
+    options.add_argument(
+        "--only",
+        choices=("server", "workloads", "node", "machines", "external", "vm", "dashboard"),
+        help="leave the others out",
+    )
     options.add_argument("--large", action="store_true", help="land 50,000 instances too")
     chosen = options.parse_args()
     with_peer = os.environ.get("PEERS") == "1"
@@ -46,10 +59,22 @@ def main() -> int:
         rows: list[Row] = []
         if chosen.only in (None, "server"):
             rows += _rows(directory, chosen.repeat, with_peer)
+        if chosen.only in (None, "machines"):
+            rows += etcd_rows(directory, chosen.repeat, with_peer, _say)
+            rows += worker_rows(directory, chosen.repeat, _say)
+            rows += loss_rows(directory, chosen.repeat, _say)
+            rows += backup_rows(directory, max(1, chosen.repeat // 2), _say)
+            rows += _site_rows(directory)
         if chosen.only in (None, "workloads"):
             rows += workload_rows(directory, max(1, chosen.repeat // 2), chosen.large, _say)
         if chosen.only in (None, "node"):
             rows += _node_rows(directory)
+        if chosen.only in (None, "external"):
+            rows += _external_rows()
+        if chosen.only in (None, "vm"):
+            rows += _machine_rows(directory, chosen.repeat)
+        if chosen.only in (None, "dashboard"):
+            rows += _dashboard_rows(directory, chosen.repeat)
     print(table(rows, with_peer))
     broken = [row.what for row in rows if not row.kept]
     if broken:
@@ -62,6 +87,34 @@ def _node_rows(directory: Path) -> list[Row]:
         _say("NOT MEASURED: nodes, which need root")
         return []
     return node_rows(directory, _say)
+
+
+def _site_rows(directory: Path) -> list[Row]:
+    if os.geteuid() != 0:
+        _say("NOT MEASURED: the package on fresh machines, which needs root")
+        return []
+    return list(site_rows(directory, _say))
+
+
+def _external_rows() -> list[Row]:
+    if os.geteuid() != 0:
+        _say("NOT MEASURED: external services, which need root")
+        return []
+    return external_rows(_say)
+
+
+def _machine_rows(directory: Path, repeat: int) -> list[Row]:
+    if os.geteuid() != 0:
+        _say("NOT MEASURED: virtual machines, which need root")
+        return []
+    return machine_rows(directory / "machines", repeat, _say)
+
+
+def _dashboard_rows(directory: Path, repeat: int) -> list[Row]:
+    if not CHROMIUM.exists():
+        _say(f"NOT MEASURED: the dashboard, which needs {CHROMIUM}")
+        return []
+    return dashboard_rows(directory / "dashboard", repeat, _say)
 
 
 def _keep_bytecode(directory: Path) -> None:

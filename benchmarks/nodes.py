@@ -13,7 +13,7 @@ import os
 import signal
 import statistics
 import subprocess
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,7 +98,7 @@ class Bench:
         body = pod(name, container, runtimeClassName=handler, enableServiceLinks=False)
         body["metadata"] |= {"namespace": "default", "annotations": annotations or {}}
         await self.client.resource(PODS).create(body)
-        await self._until(lambda: name in self._running)
+        await self.until(lambda: name in self._running)
         return name
 
     def waited(self, name: str) -> float:
@@ -108,7 +108,7 @@ class Bench:
     async def remove_pod(self, name: str) -> None:
         """End a pod and wait until it is gone."""
         await self.client.resource(PODS).delete(name, "default")
-        await self._until(lambda: self._informer.cache.get(f"default/{name}") is None)
+        await self.until(lambda: self._informer.cache.get(f"default/{name}") is None)
 
     def raw_pod(self) -> tuple[SandboxConfig, ContainerConfig]:
         """A pod for the bare calls, like the agent's."""
@@ -125,11 +125,32 @@ class Bench:
                 self._running.setdefault(name, now)
         self._changed.set()
 
-    async def _until(self, true: Any) -> None:
-        async with asyncio.timeout(120):
+    def is_ready(self, prefix: str) -> bool:
+        """Whether there are pods whose names begin so, and all of them are ready."""
+        found = [item.object for item in self._informer.cache.items()]
+        wanted = [each for each in found if each["metadata"]["name"].startswith(prefix)]
+        return bool(wanted) and all(_is_ready(each) for each in wanted)
+
+    def is_gone(self, prefix: str) -> bool:
+        """Whether there is no pod whose name begins so."""
+        return not any(item.object["metadata"]["name"].startswith(prefix) for item in self._informer.cache.items())
+
+    def name_of(self, prefix: str) -> str:
+        """The pod whose name begins so."""
+        names = [item.object["metadata"]["name"] for item in self._informer.cache.items()]
+        return next(each for each in names if each.startswith(prefix))
+
+    async def until(self, true: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until the pods are so."""
+        async with asyncio.timeout(seconds):
             while not true():
                 self._changed.clear()
                 await self._changed.wait()
+
+
+def _is_ready(pod: Any) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 async def starts(bench: Bench, handler: str) -> Starts:

@@ -108,6 +108,15 @@ async def report_pods(subject: Subject, namespace: str, prefix: str, count: int,
     return await _measure(subject, iter(requests), connections)
 
 
+async def bind_pods(subject: Subject, namespace: str, prefix: str, count: int, connections: int) -> Cost:
+    """Bindings of the same Pods, as a scheduler sends them."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{prefix}-"
+    target = {"kind": "Node", "name": "node-1"}
+    bodies = [msgspec.json.encode({"metadata": {"name": f"{prefix}-{n}"}, "target": target}) for n in range(count)]
+    requests = [encode("POST", f"{path}{n}/binding", subject.host, body) for n, body in enumerate(bodies)]
+    return await _measure(subject, iter(requests), connections)
+
+
 def _pod(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": POD_SPEC}
 

@@ -9,6 +9,7 @@ import pytest
 
 from tarmac.base.log import configure
 from tests.support.containerd import containerd_node as containerd_node
+from tests.support.containerd import second_spare_node as second_spare_node
 from tests.support.containerd import spare_node as spare_node
 from tests.support.peer import peer as peer
 

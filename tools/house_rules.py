@@ -2,6 +2,7 @@
 
 - a module says in a docstring what it is for, and stays under 600 lines; a function stays under 80
 - the clock and the dice are injected: only `base` may ask the machine for them
+- nobody waits by `select()`, which refuses descriptors from 1024 on
 - tasks have owners: they are begun by `base/tasks.py`, or by a task group, which is called so
 - no path of somebody's machine and no package registry's host in a tracked file
 """
@@ -62,6 +63,8 @@ def module_breaches(path: Path) -> Iterator[str]:
             yield f"{name}:{node.lineno}: {ast.unparse(node)} is used directly; take a Clock or Randomness"
         elif isinstance(node, ast.Import | ast.ImportFrom) and _injects_here(name) and _imports_banned(node):
             yield f"{name}:{node.lineno}: `{ast.unparse(node)}`; take a Clock or Randomness"
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "select.select":
+            yield f"{name}:{node.lineno}: select.select refuses descriptors from 1024 on; take select.poll"
         if name.is_relative_to("src/tarmac") and name != TASKS and (what := _begins_a_task(node)):
             yield f"{name}:{what} begins a task that nobody owns; see tarmac.base.tasks"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a fresh Debian 12 (or a machine much like it) ready: system packages when root, a virtual environment, generated tables.
-# Safe to repeat; what is there already is left alone and costs under a second.
+# Safe to repeat; what is there already is left alone and costs under a second. Arguments are programs, and packages of
+# the same names, that are needed besides.
 set -eu
 cd "$(dirname "$0")/.."
 export UV_SYSTEM_CERTS=1 # trust what the machine trusts, a company's own authority included
@@ -21,7 +22,16 @@ need_packages() {
         command -v nft >/dev/null || missing="$missing nftables"
         command -v mkfs.ext4 >/dev/null || missing="$missing e2fsprogs"
         command -v nsenter >/dev/null || missing="$missing util-linux"
-        command -v ip >/dev/null || missing="$missing iproute2" # tests look at links with it
+        command -v tc >/dev/null || missing="$missing iproute2" # bandwidth of addresses; tests look at links with it
+        command -v qemu-system-x86_64 >/dev/null || missing="$missing qemu-system-x86" # virtual machines; no service starts
+        command -v qemu-img >/dev/null || missing="$missing qemu-utils"
+        command -v ssh >/dev/null || missing="$missing openssh-client" # to log in to them
+        [ -e /usr/share/OVMF/OVMF_CODE_4M.fd ] || missing="$missing ovmf" # for images that start by UEFI
+        command -v xz >/dev/null || missing="$missing xz-utils" # images come packed
+        command -v zstd >/dev/null || missing="$missing zstd"
+        for program in "$@"; do
+            command -v "$program" >/dev/null || missing="$missing $program"
+        done
     fi
     [ -z "$missing" ] && return 0
     if [ "$(id -u)" != 0 ]; then
@@ -52,6 +62,7 @@ environment() {
 tables() {
     .venv/bin/python -m tools.kubernetes_tables
     .venv/bin/python -m tools.compile_protos
+    .venv/bin/python -m tools.dashboard
 }
 
 kubectl_hint() {
@@ -59,7 +70,7 @@ kubectl_hint() {
     echo "there is no kubectl on the PATH; this builds one: export PATH=\$(dirname \$(.venv/bin/python -m tools.kubectl)):\$PATH" >&2
 }
 
-need_packages
+need_packages "$@"
 environment
 tables
 kubectl_hint

@@ -1,3 +1,3 @@
 """Tarmac lands workloads in cities: one declarative object becomes running instances, and stays that way."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

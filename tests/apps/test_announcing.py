@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tarmac import __version__
 from tarmac.api.status import NotFound
 from tarmac.apps import serverleases as announcing
 from tarmac.apps.control_plane import local_transport
@@ -72,6 +73,8 @@ async def test_servers_add_themselves(store: Store) -> None:
     both = [f"{ONE}:6443", f"{TWO}:6443"]
     assert await store.slices() == {"kubernetes": both}
     assert await store.endpoints() == both
+    listed = await store.client.resource(LEASES).list("kube-system")
+    assert {each["metadata"]["annotations"]["tarmac.dev/version"] for each in listed.items} == {__version__}
 
 
 async def test_a_server_that_says_nothing_more_is_left_out_and_forgotten(store: Store) -> None:

@@ -26,16 +26,24 @@ def told(*flags: str) -> Any:
 @pytest.mark.parametrize(
     ("flags", "server", "agent"),
     [
-        ([], ON, "KubeletSizingProviders=false,ClassResources=true"),
-        (["--feature-gates=QOSResources=false"], OFF, "KubeletSizingProviders=false,ClassResources=false"),
-        (["--feature-gates=KubeletSizingProvider=true"], ON, "KubeletSizingProviders=true,ClassResources=true"),
+        ([], ON, "ExternalServices=true,KubeletSizingProviders=false,ClassResources=true"),
+        (
+            ["--feature-gates=QOSResources=false"],
+            OFF,
+            "ExternalServices=true,KubeletSizingProviders=false,ClassResources=false",
+        ),
+        (
+            ["--feature-gates=KubeletSizingProvider=true"],
+            ON,
+            "ExternalServices=true,KubeletSizingProviders=true,ClassResources=true",
+        ),
     ],
 )
 def test_each_part_hears_of_its_own_gates(flags: list[str], server: dict[str, bool], agent: str) -> None:
     options = told(*flags)
     assert options.feature_gates == server
     (flag,) = options.agent_arg
-    assert set(flag.removeprefix("--feature-gates=").split(",")) == set(agent.split(","))
+    assert set(flag.removeprefix("--feature-gates=").split(",")) == set(f"ExternalServices=true,{agent}".split(","))
 
 
 def test_gates_of_agents_are_judged_before_anything_starts() -> None:

@@ -9,11 +9,17 @@ import pytest
 
 SERVER = ("aiohttp", "grpc", "google.protobuf", "yaml")
 AGENT = ("aiohttp", "apsw", "cryptography", "grpc")
+ETCD = ("aiohttp", "apsw", "grpc", "yaml")
 
 
 @pytest.mark.parametrize(
     ("module", "unused"),
-    [("tarmac.apps.main", SERVER), ("tarmac.apps.server", SERVER), ("tarmac.apps.agent", AGENT)],
+    [
+        ("tarmac.apps.main", SERVER),
+        ("tarmac.apps.server", SERVER),
+        ("tarmac.apps.agent", AGENT),
+        ("tarmac.store.etcd", ETCD),
+    ],
 )
 def test_what_is_not_needed_is_not_loaded(module: str, unused: tuple[str, ...]) -> None:
     program = f"import sys, {module}; print(*(set(sys.modules) & set({unused!r})))"

@@ -34,14 +34,14 @@ NOT_FOUND = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"No
 
 
 class WithoutSubresources:
-    """A server that has never heard of `why` and `plan`."""
+    """A server that has never heard of `why`, `plan` and `connections`."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.refused = 0
 
     async def request(self, request: Request) -> Reply:
-        if request.path.endswith(("/why", "/plan")):
+        if request.path.endswith(("/why", "/plan", "externalservices/db/connections")):
             self.refused += 1
             return Reply(404, {}, NOT_FOUND)
         return await self._inner.request(request)

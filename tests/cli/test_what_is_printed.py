@@ -86,6 +86,11 @@ def test_a_plan_says_what_would_happen_and_then_what_could_not() -> None:
         """)
 
 
+def test_a_plan_says_how_many_boot_disks_are_made_again() -> None:
+    text = plan_text("default/web", Plan(accepted=True, cities=[CityPlan("DFW", 0, 2, boot_disks=2)]))
+    assert text.startswith("Workload default/web would run: replace 2, make 2 boot disks again (another image).\n")
+
+
 def test_a_plan_that_changes_nothing_says_so() -> None:
     text = plan_text("default/web", Plan(accepted=True, cities=[CityPlan("DFW", keep=2)]))
     assert text.startswith("Workload default/web would run: nothing to do.\n")

@@ -51,7 +51,9 @@ class Cities:
         """A new process of controllers."""
         self._runs += 1
         client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
-        self._manager = asyncio.create_task(Manager(client, names).run())
+        manager = Manager(client, names)
+        self.metrics = manager.metrics
+        self._manager = asyncio.create_task(manager.run())
 
     async def stop(self) -> None:
         """The process ends."""
@@ -116,14 +118,16 @@ def play(
     story: Callable[[Cities], Coroutine[Any, Any, None]],
     places: Sequence[SimLocation] = (DFW, LHR),
     shape: NodeShape | None = None,
+    *,
+    external: bool = False,
 ) -> None:
-    """Run a story to its end."""
+    """Run a story to its end. Without `external`, whoever tells it plays the nodes' part in external services."""
 
     async def main(loop: VirtualLoop) -> None:
         luck = Luck(Randomness(1))
         luck.stop()
         async with world(loop, 1, luck) as made:
-            fleet = Fleet(made.client("nodes", made.link(NODES)), places, shape=shape)
+            fleet = Fleet(made.client("nodes", made.link(NODES)), places, shape=shape, external=external)
             cities = Cities(made, fleet)
             for place in places:
                 await cities.locations.create(location(place))

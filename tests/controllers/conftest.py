@@ -34,7 +34,7 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
         process = Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, token=await token(client))))
         key = SigningKey((peer.directory / "accounts.key").read_bytes())
         sign_token = partial(secrettokens.sign, key, client.randomness)
-        manager = Manager(process, HOUSEKEEPING, root_ca="-- CA --", sign=signer(), sign_token=sign_token)
+        manager = Manager(process, HOUSEKEEPING, root_ca=lambda: "-- CA --", sign=signer(), sign_token=sign_token)
         task = group.create_task(manager.run())
         yield client
         task.cancel()

@@ -116,8 +116,8 @@ class Planet:
         """Pods that have processes, whatever the API says."""
         return sorted(each.name for each in self.fleet.pods() if each.runs)
 
-    async def workload(self, name: str = "web") -> JsonObject:
-        return await self.workloads.get(name, "default")
+    async def workload(self, name: str = "web", namespace: str = "default") -> JsonObject:
+        return await self.workloads.get(name, namespace)
 
     async def all(self, resource: Any, namespace: str = "default") -> list[JsonObject]:
         return (await resource.list(namespace)).items

@@ -103,6 +103,36 @@ def test_each_city_follows_its_own_load_up_and_down() -> None:
     scale(story)
 
 
+def test_the_status_tells_what_metrics_say_when_it_is_news_and_at_most_once_a_minute() -> None:
+    async def story(cities: Cities, load: Load) -> None:
+        async def told() -> JsonObject:
+            (found,) = (await cities.user.resource(DEPLOYMENTS).list("default")).items
+            return found["status"].get("scaling") or {}
+
+        load.requests = {"DFW": 150}
+        await cities.user.resource(WORKLOADS).create(scaled(REQUESTS))
+        await cities.wait(200)
+        found = await told()
+        assert found["wanted"] == 5
+        assert found["metrics"] == [{"name": "http:requests:rate5m", "value": "30", "target": "30", "replicas": 5}]
+        load.requests = {"DFW": 151}  # not by a tenth
+        await cities.wait(200)
+        assert await told() == found
+        times = set[str]()
+        for number in range(60):
+            load.requests = {"DFW": 80 if number % 2 else 200}
+            await cities.wait(5)
+            times.add((await told())["time"])
+        assert 3 <= len(times) <= 6  # in five minutes
+        home = "/spec/placements/0/scaleSettings"
+        edits = [{"op": "remove", "path": f"{home}/{field}"} for field in ("metrics", "maxReplicas")]
+        await cities.user.resource(WORKLOADS).patch("web", edits, "default", type="json")
+        await cities.wait(60)
+        assert await told() == {}
+
+    scale(story)
+
+
 def test_bounds_hold_and_are_told() -> None:
     async def story(cities: Cities, load: Load) -> None:
         load.requests = {"DFW": 900}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.network.compiler.facts import decode_service, decode_slice
-from tarmac.agent.network.compiler.services import Here, ServiceIndex, ServicePorts
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.targets.target import encode
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, EVENTS, SERVICES
+from tarmac.decide.reach.facts import decode_service, decode_slice
+from tarmac.decide.reach.services import Here, ServiceIndex, ServicePorts
 from tests.controllers.cities import Cities, play, pod
 from tests.controllers.test_endpoints_of_services import service, slices
 

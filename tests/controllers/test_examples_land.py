@@ -10,15 +10,23 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tarmac.api.catalog import build_catalog
 from tarmac.api.compute.machineimage import built_in_images
+from tarmac.api.schema import JsonObject
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.typed import MACHINE_IMAGES
 from tests.controllers.planet import Planet, play
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORKLOADS = sorted(path.stem for path in EXAMPLES.glob("*.yaml") if "kind: Workload" in path.read_text())
+CATALOG = build_catalog()
 IMAGES = [image["metadata"]["name"] for image in built_in_images()]
 SOURCE = {"source": {"file": "os.img"}, "checksum": f"sha256:{0:064}"}
+
+
+def place(body: JsonObject) -> str:
+    """The namespace that an object is for."""
+    return str(body["metadata"].get("namespace", "default"))
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -26,14 +34,18 @@ def test_an_example_lands(name: str) -> None:
     async def story(planet: Planet) -> None:
         for image in IMAGES:
             await planet.user.resource(MACHINE_IMAGES.unread).patch(image, {"spec": SOURCE})
-        *others, workload = yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text())
-        for body in (*others, workload):
-            target = dynamic(body["apiVersion"], f"{body['kind'].lower()}s", body["kind"])
-            await planet.user.resource(target).create(body, namespace="default")
+        bodies = list(yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()))
+        for body in bodies:
+            group, _, version = body["apiVersion"].rpartition("/")
+            served = CATALOG.find_kind(group, version, body["kind"])
+            assert served is not None
+            target = dynamic(body["apiVersion"], served.plural, body["kind"])
+            await planet.user.resource(target).create(body, namespace=place(body) if served.namespaced else "")
+        workloads = [(body["metadata"]["name"], place(body)) for body in bodies if body["kind"] == "Workload"]
 
         async def complete() -> bool:
-            found = (await planet.workload(workload["metadata"]["name"])).get("status") or {}
-            return found.get("summary", {}).get("status") == "Available"
+            found = [(await planet.workload(*each)).get("status") or {} for each in workloads]
+            return all(each.get("summary", {}).get("status") == "Available" for each in found)
 
         await planet.until(complete)
 

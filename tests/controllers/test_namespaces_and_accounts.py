@@ -15,7 +15,7 @@ Json = dict[str, Any]
 @asynccontextmanager
 async def managing(names: str) -> AsyncGenerator[Stage]:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, names, root_ca="-- CA --").run):
+    async with playing(stage, Manager(stage.client, names, root_ca=lambda: "-- CA --").run):
         yield stage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
 from tarmac.api.schema import JsonObject
-from tarmac.client.targets.untyped import INSTANCES, RESOURCE_QUOTAS
+from tarmac.client.targets.untyped import INSTANCES, RESOURCE_QUOTAS, RUNTIME_CLASSES
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.planet import INSTANCE_MAKER, workload
 
@@ -73,6 +73,23 @@ def test_room_comes_from_a_larger_quota_from_an_instance_that_goes_and_from_no_q
         assert await held_back(cities) == ["web-4"]
         await cities.user.resource(RESOURCE_QUOTAS).delete("team", "default")
         await cities.wait(1)
+        assert await held_back(cities) == []
+
+    play(NAMES, story)
+
+
+def test_what_the_runtime_takes_for_itself_counts_as_it_will_for_the_pod() -> None:
+    async def story(cities: Cities) -> None:
+        overhead = {"podFixed": {"memory": "192Mi"}}
+        costly = {"metadata": {"name": "gvisor"}, "handler": "gvisor", "overhead": overhead}
+        await cities.user.resource(RUNTIME_CLASSES).apply(
+            {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **costly}, manager="test", force=True
+        )
+        await cities.wait(1)
+        await limit(cities, memory="4Gi")
+        await make(cities, 0, 1)
+        assert await held_back(cities) == ["web-1"]
+        await limit(cities, memory="4480Mi")
         assert await held_back(cities) == []
 
     play(NAMES, story)

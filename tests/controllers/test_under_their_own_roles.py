@@ -6,9 +6,11 @@ import base64
 from typing import Any
 
 from tarmac.api.identities import BOOTSTRAP, NAMESPACE, PROCESS, TokenHolder, controller_user
+from tarmac.api.nodetokens import NodeToken, token_secret
 from tarmac.api.schema import JsonObject
 from tarmac.apps.bootstrap import ensure_initial_objects
 from tarmac.apps.control_plane import CONTROLLING
+from tarmac.base.clock import rfc3339
 from tarmac.base.tasks import background
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
@@ -38,6 +40,7 @@ JOINING = User(
     extra={"tarmac.dev/token": ("abcdef",), "tarmac.dev/location": ("dfw",)},
 )
 NODE = User("system:node:dfw-0", groups=("system:nodes", "system:authenticated"))
+RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
@@ -77,15 +80,33 @@ def test_a_token_places_the_node_that_joins_with_it() -> None:
     async def story(cities: Cities) -> None:
         joining = cities.world.reliable(JOINING).resource(CERTIFICATE_REQUESTS)
         manager = Manager(process(cities), "certificates", sign=signer())
+        token = token_secret(NodeToken("abcdef", "0" * 16, ""), "dfw", 1, "2100-01-01T00:00:00Z")
+        await cities.user.resource(SECRETS).create(token)
         async with background(manager.run(), "controllers"):
             await joining.create(request("new", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
             await joining.create(request("taken", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
             await cities.wait(5)
+            await joining.create(request("again", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
+            await cities.wait(5)
             made = await cities.nodes.get("dfw-new")
             assert made["metadata"]["labels"]["topology.datum.net/location"] == "dfw"
             assert made["metadata"]["labels"]["topology.datum.net/city-code"] == "DFW"
-            conditions = [(await joining.get(each))["status"]["conditions"] for each in ("new", "taken")]
-            assert [each[0]["reason"] for each in conditions] == ["AutoApproved", "NodeNameTaken"]
+            conditions = [(await joining.get(each))["status"]["conditions"] for each in ("new", "taken", "again")]
+            assert [each[0]["reason"] for each in conditions] == ["AutoApproved", "NodeNameTaken", "AutoApproved"]
+
+    play("location", story)
+
+
+def test_a_token_whose_time_is_over_goes() -> None:
+    async def story(cities: Cities) -> None:
+        secrets = cities.user.resource(SECRETS)
+        end = rfc3339(cities.world.clock.now() + 60)
+        await secrets.create(token_secret(NodeToken("ghijkl", "0" * 16, ""), "dfw", 1, end))
+        async with background(Manager(process(cities), "certificates", sign=signer()).run(), "controllers"):
+            await cities.wait(50)
+            assert await secrets.get("bootstrap-token-ghijkl", NAMESPACE)
+            await cities.wait(20)
+            assert await cities.gone(secrets, "bootstrap-token-ghijkl", NAMESPACE)
 
     play("location", story)
 
@@ -109,7 +130,7 @@ async def told(cities: Cities) -> Any:
 def test_an_authority_that_somebody_changed_is_put_back() -> None:
     async def story(cities: Cities) -> None:
         maps = cities.user.resource(CONFIG_MAPS)
-        async with background(Manager(process(cities), "serviceaccount", root_ca="ours").run(), "controllers"):
+        async with background(Manager(process(cities), "serviceaccount", root_ca=lambda: "ours").run(), "controllers"):
             await cities.wait(5)
             await maps.patch("kube-root-ca.crt", {"data": {"ca.crt": "theirs"}}, "default")
             await cities.wait(5)
@@ -162,8 +183,10 @@ def test_a_process_leads_and_makes_what_its_controllers_rely_on() -> None:
     async def story(cities: Cities) -> None:
         client = process(cities)
         await cities.user.resource(PRIORITIES).delete("system-node-critical")
+        await cities.user.resource(RUNTIME_CLASSES).patch("vm", {"overhead": None})
         await ensure_initial_objects(Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), client.clock))
         assert await cities.user.resource(PRIORITIES).get("system-node-critical")
+        assert (await cities.user.resource(RUNTIME_CLASSES).get("vm"))["overhead"]
         manager = Manager(client, "location", elector=Elector(client, PROCESS, NAMESPACE, "this-one"))
         async with background(manager.run(), "controllers"):
             await cities.wait(30)
@@ -179,7 +202,7 @@ def test_secrets_of_accounts_are_filled_and_go() -> None:
         def sign_token(holder: TokenHolder) -> str:
             return f"{holder.account} {holder.account_uid} in {holder.secret} {holder.secret_uid}"
 
-        manager = Manager(process(cities), "serviceaccounttoken", root_ca="ours", sign_token=sign_token)
+        manager = Manager(process(cities), "serviceaccounttoken", root_ca=lambda: "ours", sign_token=sign_token)
         async with background(manager.run(), "controllers"):
             account = await accounts.create({"metadata": {"name": "app", "namespace": "default"}})
             for name, of in (("held", "app"), ("nobodys", "nobody")):

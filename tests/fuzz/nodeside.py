@@ -32,7 +32,7 @@ from tarmac.wire.channels import STREAM_TYPE, V4
 from tarmac.wire.spdy import Opened, Received, Session
 from tarmac.wire.spdy.frames import Control, ControlFrameType, FrameReader
 from tests.agent.http.processes import ProcessRuntime
-from tests.agent.http.stage import Everybody, StageFigures, StagePods, dial, pod
+from tests.agent.http.stage import Everybody, StageFigures, StagePods, dial, pod, visits_in
 from tests.fuzz.watched import report_to
 from tests.support.loopwatch import LoopWatch
 
@@ -144,7 +144,7 @@ async def run(folder: Path) -> None:
     (folder / "1.log").write_text("2026-11-15T12:00:00Z stdout F hello\n")
     api = NodeApi(
         pods=StagePods(folder, [pod(), pod("term", "u2", tty=True)]), runtime=runtime.as_runtime(), connect=connect,
-        figures=StageFigures(), callers=Everybody(), clock=clock,
+        figures=StageFigures(), callers=Everybody(), clock=clock, visits=visits_in(folder / "recordings"),
     )  # fmt: skip
     listener = await serve(api.handle, None)
     names = NameServer(Resolver(view()), Upstream((), clock, Randomness()), lambda network, link: [HOME])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import ssl
 import subprocess
@@ -29,6 +28,7 @@ from tests.fuzz.conversations import conversation, packet
 from tests.fuzz.corpus import NAMESPACE, Case, collection, request, stored, unharmed
 from tests.fuzz.test_random_input import is_failure
 from tests.fuzz.watched import REPORT
+from tests.support.readable import readable
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.serial, pytest.mark.slow]
@@ -289,7 +289,7 @@ def answered(asking: socket.socket) -> bool:
     """Whether the name server has come to the sentinel."""
     for _ in range(5):
         asking.send(SENTINEL)
-        while select.select([asking], [], [], 2)[0]:
+        while readable(asking.fileno(), 2):
             if asking.recv(65535)[:2] == b"\x77\x77":
                 return True
     return False

@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError
+from tarmac.http.grpc.calls import GrpcCall, prefixed
+from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, FrameType, frame, literals
 
 LARGE = bytes(range(256)) * 20_000  # far more than any window lets through at once
 
@@ -30,6 +34,7 @@ class Peer:
         one = {"Echo": self._echo, "Fail": self._fail, "Wait": self._wait}
         handlers: dict[str, Any] = {name: grpc.unary_unary_rpc_method_handler(does) for name, does in one.items()}
         handlers["Count"] = grpc.unary_stream_rpc_method_handler(self._count)
+        handlers["Talk"] = grpc.stream_stream_rpc_method_handler(self._talk)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("t.T", handlers),))
         self._server.add_insecure_port(f"unix://{socket}")
 
@@ -62,6 +67,10 @@ class Peer:
             yield str(number).encode()
         if not int(request):
             await self._wait(request, context)
+
+    async def _talk(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        async for request in requests:
+            yield request[::-1]
 
 
 @pytest.fixture
@@ -194,3 +203,124 @@ async def test_a_peer_that_speaks_something_else(tmp_path: Path) -> None:
         with pytest.raises(GrpcError, match="does not speak HTTP/2") as failed:
             await connection.call("t.T/Echo", b"", 20)
         assert failed.value.code == Code.UNAVAILABLE
+
+
+async def test_questions_and_answers_go_on_side_by_side(connection: GrpcConnection) -> None:
+    stream = connection.open("t.T/Talk")
+    for word in (b"one", b"two" * 100_000):
+        stream.ask(word)
+        assert await stream.answers() == [word[::-1]]
+    stream.ask(b"last", last=True)
+    assert [await stream.answers(), await stream.answers()] == [[b"tsal"], []]
+
+
+async def test_a_conversation_that_is_left_is_over_at_once(connection: GrpcConnection) -> None:
+    stream = connection.open("t.T/Talk")
+    stream.ask(b"one")
+    await stream.answers()
+    stream.cancel()
+    stream.ask(b"two")
+    assert await connection.call("t.T/Echo", b"still there", 20) == b"still there"
+
+
+class Silent(asyncio.Protocol):
+    """A peer that takes everything and says what it is told to."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.writes.append(data)
+
+
+async def silent(tmp_path: Path, **settings: Any) -> tuple[Silent, GrpcConnection, asyncio.Server]:
+    loop, peer = asyncio.get_running_loop(), Silent()
+    server = await loop.create_unix_server(lambda: peer, str(tmp_path / "s"))
+    _, made = await loop.create_unix_connection(lambda: GrpcConnection("localhost", **settings), str(tmp_path / "s"))
+    return peer, made, server
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def abort(self) -> None:
+        pass
+
+
+async def test_calls_of_one_turn_are_written_together() -> None:
+    connection, wire = GrpcConnection("localhost"), Wire()
+    connection.connection_made(wire)
+    calls = [asyncio.ensure_future(connection.call("t.T/Echo", b"x", 20)) for _ in range(50)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(wire.writes) == 1
+    connection.connection_lost(None)
+    assert all(isinstance(each, GrpcError) for each in await asyncio.gather(*calls, return_exceptions=True))
+
+
+async def test_a_peer_that_answers_no_ping_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarmac.http.grpc.connection._PING_SECONDS", 0.05)
+    peer, connection, server = await silent(tmp_path, keepalive=0.05)
+    with pytest.raises(GrpcError, match="does not answer a PING") as failed:
+        await connection.call("t.T/Echo", b"", 20)
+    assert failed.value.code == Code.UNAVAILABLE
+    assert frame(FrameType.PING, 0, 0, bytes(8)) in b"".join(peer.writes)
+    assert not connection.usable
+    server.close()
+
+
+async def test_a_peer_that_answers_pings_is_waited_for(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarmac.http.grpc.connection._PING_SECONDS", 1.0)
+    connection = await dial(peer, keepalive=0.05)
+    before = connection.heard
+    with pytest.raises(GrpcError) as failed:
+        await connection.call("t.T/Wait", b"", 0.5)
+    assert failed.value.code == Code.DEADLINE_EXCEEDED
+    assert connection.heard > before
+    connection.close()
+
+
+async def test_nobody_is_pinged_who_is_not_asked(tmp_path: Path) -> None:
+    peer, connection, server = await silent(tmp_path, keepalive=0.01)
+    await asyncio.sleep(0.1)
+    assert peer.writes == []
+    assert connection.usable
+    connection.close()
+    server.close()
+
+
+@pytest.mark.parametrize("end", [b"", b"\0\0\0", b"\0\0\0\0\5ab"], ids=["nothing", "half a head", "half a message"])
+async def test_an_answer_that_ends_early_is_no_answer(tmp_path: Path, end: bytes) -> None:
+    peer, connection, server = await silent(tmp_path)
+    call = asyncio.ensure_future(connection.call("t.T/Echo", b"", 20))
+    while not peer.writes:
+        await asyncio.sleep(0)
+    trailers = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, literals((("grpc-status", "0"),)))
+    cast(asyncio.Transport, peer.transport).write(frame(FrameType.DATA, 0, 1, end) + trailers)
+    with pytest.raises(GrpcError) as failed:
+        await call
+    assert failed.value.code == Code.INTERNAL
+    connection.close()
+    server.close()
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 64), min_size=1, max_size=50))
+def test_messages_in_any_pieces(messages: list[bytes], sizes: list[int]) -> None:
+    data = b"".join(prefixed(message) for message in messages)
+    call = GrpcCall(1000, single=False)
+    for size in (*sizes, len(data)):
+        if data[:size]:
+            call.received(data[:size])
+        data = data[size:]
+    call.end(None)
+    assert (call.messages, call.error) == (messages, None)

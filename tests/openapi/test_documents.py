@@ -181,3 +181,18 @@ def _name(entry: int | bytes) -> str:
     assert number == 1
     assert isinstance(name, bytes)
     return name.decode()
+
+
+def test_a_name_may_stand_for_an_object_in_what_kubectl_checks_by_itself(
+    documents: dict[str, Any], v2: dict[str, Any]
+) -> None:
+    def network(schemas: dict[str, Any]) -> dict[str, Any]:
+        node = schemas["com.datumapis.compute.v1alpha.Workload"]
+        for name in ("spec", "template", "spec", "networkInterfaces"):
+            node = node["properties"][name]
+        return node["items"]["properties"]["network"]
+
+    assert "type" not in network(v2["definitions"])
+    described = network(documents["apis/compute.datumapis.com/v1alpha"]["components"]["schemas"])
+    assert described["x-tarmac-or-name"] is True
+    assert set(described["properties"]) == {"name", "namespace"}

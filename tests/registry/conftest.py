@@ -11,8 +11,8 @@ import pytest
 from tarmac.runtimes.parts import PartMissing, find_program
 from tests.node.planet import down
 from tests.registry.client import Client, Image, image_of
-from tests.support.etcd import free_ports
 from tests.support.kubectl import Kubectl
+from tests.support.ports import free_ports
 from tests.support.tarmac_process import TarmacProcess
 from tools.oci import Entry, write_image
 from tools.oci import Image as Layout

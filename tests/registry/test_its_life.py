@@ -16,7 +16,7 @@ from tarmac.apps.registry.files import registries_of
 from tarmac.apps.registry.running import is_known
 from tests.registry.client import Client, Image
 from tests.registry.conftest import SIMULATED, Place, registry_or_loud
-from tests.support.etcd import free_ports
+from tests.support.ports import free_ports
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = pytest.mark.serial

@@ -20,7 +20,7 @@ from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.store.memory import MemoryStore
 from tests.registry.client import Image
 from tests.registry.conftest import SIMULATED, Place, made, registry_or_loud
-from tests.support.etcd import free_ports
+from tests.support.ports import free_ports
 from tests.support.tarmac_process import TarmacProcess
 
 ROOT = Path("docker/registry/v2")

@@ -16,7 +16,7 @@ from tests.node.planet import pod as plain_pod
 from tests.node.test_own_images import platform_files
 from tests.registry.client import Image, image_of
 from tests.registry.conftest import Place, registry_or_loud
-from tests.support.etcd import free_ports
+from tests.support.ports import free_ports
 from tests.support.registry import Registry
 from tests.support.tarmac_process import TarmacProcess
 from tools.oci import Entry, write_image

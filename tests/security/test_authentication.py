@@ -35,27 +35,27 @@ def issue(world: World, **spec: Any) -> str:
 
 
 def authenticate(world: World, token: str) -> User:
-    return world.authenticator.authenticate(request(authorization=f"Bearer {token}"))
+    return world.authenticator.at_once(request(authorization=f"Bearer {token}"))
 
 
 async def test_without_credentials_a_request_is_anonymous(world: World) -> None:
-    assert world.authenticator.authenticate(request()) is ANONYMOUS
-    assert world.authenticator.authenticate(request(authorization="Basic Zm9v")) is ANONYMOUS
+    assert world.authenticator.at_once(request()) is ANONYMOUS
+    assert world.authenticator.at_once(request(authorization="Basic Zm9v")) is ANONYMOUS
 
 
 async def test_a_certificate_names_user_and_groups(world: World) -> None:
     certificate = der(world.pki.client("jane", ("developers", "testers")))
-    jane = world.authenticator.authenticate(request(certificate))
+    jane = world.authenticator.at_once(request(certificate))
     assert (jane.name, jane.groups) == ("jane", ("developers", "testers", "system:authenticated"))
     assert jane.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
-    assert world.authenticator.authenticate(request(certificate)) is jane
+    assert world.authenticator.at_once(request(certificate)) is jane
 
 
 async def test_an_expired_certificate_is_nobody(world: World) -> None:
     certificate = der(world.pki.client("jane"))
-    assert world.authenticator.authenticate(request(certificate)).name == "jane"
+    assert world.authenticator.at_once(request(certificate)).name == "jane"
     world.clock.advance(366 * 24 * 3600)
-    assert world.authenticator.authenticate(request(certificate)) is ANONYMOUS
+    assert world.authenticator.at_once(request(certificate)) is ANONYMOUS
 
 
 @pytest.mark.parametrize("token", ["nonsense", "a.b", "a.b.c", "abcdef.0123456789abcdef", "e30.e30.AAAA"])
@@ -202,7 +202,7 @@ async def test_a_bootstrap_token_expires_and_can_be_revoked(world: World) -> Non
 
 
 async def impersonate(world: World, certificate: bytes, **headers: str) -> User:
-    return world.authenticator.authenticate(request(certificate, **headers))
+    return world.authenticator.at_once(request(certificate, **headers))
 
 
 async def test_masters_may_act_as_anybody(world: World) -> None:
@@ -210,11 +210,11 @@ async def test_masters_may_act_as_anybody(world: World) -> None:
     asked = request(
         root, impersonate_user="jane", impersonate_group="developers\ntesters", impersonate_extra_scopes="view"
     )
-    jane = world.authenticator.authenticate(asked)
+    jane = world.authenticator.at_once(asked)
     assert (jane.name, jane.groups) == ("jane", ("developers", "testers", "system:authenticated"))
     assert jane.extra == {"scopes": ("view",)}
     assert asked.impersonator.name == "kubernetes-admin"
-    assert world.authenticator.authenticate(asked) is jane
+    assert world.authenticator.at_once(asked) is jane
 
 
 async def test_acting_as_a_service_account_brings_its_groups(world: World) -> None:

@@ -7,7 +7,6 @@ import base64
 import multiprocessing
 import ssl
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -18,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.server.security.certificates import new_key, subject_names
 from tarmac.server.security.pki import Pki, write_kubeconfig
-from tarmac.server.security.renewal import keep_renewed
+from tarmac.server.security.renewal import ServerTls
 
 YEAR = 365 * 24 * 3600.0
 
@@ -106,17 +105,16 @@ async def test_a_running_server_gets_its_new_certificate(tmp_path: Path) -> None
     clock = ManualClock()
     pki = Pki(tmp_path, clock)
     certificate = tmp_path / "server.crt"
-    context, loaded = Mock(), list[bytes]()
-    context.load_cert_chain.side_effect = lambda path, _: loaded.append(path.read_bytes())
-    task = asyncio.create_task(keep_renewed(pki, ["a"], context, clock))
-    await asyncio.sleep(0)
+    tls, used = ServerTls(pki, ["a"], clock), list[bytes]()
+    assert tls.renewed() is not None
     first = certificate.read_bytes()
-    assert loaded == [first]
+    task = asyncio.create_task(tls.keep(lambda _: used.append(certificate.read_bytes())))
+    await asyncio.sleep(0)
     for days in (1, 330, 10):
         clock.advance(days * 24 * 3600)
         await asyncio.sleep(0.001)
     assert certificate.read_bytes() != first
-    assert loaded == [first, certificate.read_bytes()]
+    assert used == [certificate.read_bytes()]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

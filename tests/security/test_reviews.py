@@ -16,7 +16,9 @@ PODS = {"verb": "list", "resource": "pods", "namespace": "team"}
 
 def answer(world: World, plural: str, asker: User, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     reviews = Reviews(world.authenticator, world.authorizer, world.clock)
-    return reviews.answer(plural, asker, namespace, {"kind": "Review", "spec": spec})
+    answered = reviews.answer(plural, asker, namespace, {"kind": "Review", "spec": spec})
+    assert isinstance(answered, dict)  # at once
+    return answered
 
 
 async def test_can_i(world: World) -> None:

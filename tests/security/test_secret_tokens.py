@@ -21,6 +21,7 @@ from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets.untyped import PODS, SERVICE_ACCOUNTS
 from tarmac.client.targets.untyped import SECRETS as SECRET_OBJECTS
 from tarmac.server.security import secrettokens
+from tarmac.server.security.credentials import Credential
 from tarmac.server.security.jwt import InvalidToken, SigningKey
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
 from tarmac.server.security.tokenuses import LAST_USED, TokenUses
@@ -43,7 +44,7 @@ def secret(token: str, uid: str = "secret-uid", **metadata: Any) -> dict[str, An
 @pytest.fixture
 async def token(world: World) -> str:
     await account(world)
-    made = secrettokens.sign(world.tokens.key, world.randomness, HOLDER)
+    made = secrettokens.sign(world.tokens.keys, world.randomness, HOLDER)
     await world.put(SECRETS, secret(made))
     return made
 
@@ -67,7 +68,9 @@ async def test_a_token_is_its_account_without_end(world: World, token: str) -> N
 
 
 async def test_it_is_meant_for_this_server_alone(world: World, token: str) -> None:
-    assert world.authenticator.review(token, ()).audiences == world.tokens.audiences
+    found = world.authenticator.review(token, ())
+    assert isinstance(found, Credential)
+    assert found.audiences == world.tokens.audiences
     with pytest.raises(InvalidToken, match="is invalid for the target audiences"):
         world.authenticator.review(token, ("vault",))
 
@@ -90,7 +93,7 @@ async def test_a_new_secret_of_the_same_name_does_not_bring_it_back(world: World
 
 async def test_it_ends_when_its_secret_holds_another(world: World, token: str) -> None:
     authenticate(world, token)
-    for other in (secrettokens.sign(world.tokens.key, world.randomness, HOLDER), "", token[:-1]):
+    for other in (secrettokens.sign(world.tokens.keys, world.randomness, HOLDER), "", token[:-1]):
         await world.put(SECRETS, secret(other))
         assert refused(world, token) == "Token does not match server's copy"
     await world.put(SECRETS, {**secret(token), "data": {"token": "not base64!"}})
@@ -129,15 +132,15 @@ async def test_one_that_is_marked_invalid_is(world: World, token: str) -> None:
 async def test_one_that_says_less_or_something_else_is_refused(
     world: World, token: str, claim: str, value: Any
 ) -> None:
-    claims = world.tokens.key.verify(token)
-    odd = world.tokens.key.sign({**claims, f"kubernetes.io/serviceaccount/{claim}": value})
+    claims = world.tokens.keys.verify(token)
+    odd = world.tokens.keys.sign({**claims, f"kubernetes.io/serviceaccount/{claim}": value})
     await world.put(SECRETS, secret(odd))
     refused(world, odd)
 
 
 async def test_the_subject_must_be_the_account(world: World, token: str) -> None:
-    claims = {**world.tokens.key.verify(token), "sub": "system:serviceaccount:kube-system:admin"}
-    odd = world.tokens.key.sign(claims)
+    claims = {**world.tokens.keys.verify(token), "sub": "system:serviceaccount:kube-system:admin"}
+    odd = world.tokens.keys.sign(claims)
     await world.put(SECRETS, secret(odd))
     assert refused(world, odd) == "sub claim is invalid"
 
@@ -181,7 +184,9 @@ async def test_over_the_wire_it_is_refused_from_the_moment_its_secret_is_gone(tm
 
 async def test_a_use_is_noted_once_a_day_and_again_when_nobody_wrote_it_down(world: World, token: str) -> None:
     uses = TokenUses(world.clock)
-    tokens = ServiceAccountTokens(world.store, world.tokens.key, world.clock, uses=uses)
+    tokens = ServiceAccountTokens(
+        world.store, SigningKey(world.pki.token_key_file.read_bytes()), world.clock, uses=uses
+    )
     now = world.clock.now()
     assert tokens.recognise(token).expires == now + 10
     tokens.recognise(token)

@@ -137,4 +137,4 @@ def test_a_token_cannot_choose_its_algorithm(world: World) -> None:
     header = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     payload = base64.urlsafe_b64encode(b'{"iss":"https://kubernetes.default.svc"}').rstrip(b"=").decode()
     with pytest.raises(InvalidToken):
-        world.tokens.key.verify(f"{header}.{payload}.")
+        world.tokens.keys.verify(f"{header}.{payload}.")

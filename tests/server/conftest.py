@@ -13,7 +13,7 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.http.messages import Answer, Chunk, Request, Response, StreamResponse
+from tarmac.http.messages import Answer, Chunk, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.server.admission.chain import Chain
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.app import ApiServer, Gates
@@ -36,6 +36,9 @@ class OpenGates:
     def authenticate(self, request: Request) -> User:
         return ADMIN
 
+    def recognises(self, request: Request) -> bool:
+        return True
+
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
         return "not in this test" if info.verb in self.refused else None
 
@@ -53,6 +56,9 @@ class OpenGates:
 
     def record(self, request: Request, answer: Answer) -> None:
         self.recorded.append((request.info, getattr(answer, "status", 101)))
+
+    def record_end(self, request: Request, answer: UpgradeResponse) -> None:
+        pass
 
 
 class Reply:

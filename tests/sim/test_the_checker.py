@@ -72,6 +72,25 @@ def node(ready: str = "True") -> JsonObject:
     return {"status": {"allocatable": {"cpu": "2", "pods": "110"}, "conditions": [{"type": "Ready", "status": ready}]}}
 
 
+def machine(restarts: int, ended: str = "", *, waits: bool = False) -> JsonObject:
+    """A virtual machine after so many restarts, which tells of an end at a time."""
+    made = pod("dfw-0")
+    made["spec"]["runtimeClassName"] = "vm"
+    last = {"lastState": {"terminated": {"reason": "GuestPanicked", "finishedAt": ended}}} if ended else {}
+    state = {"waiting": {}} if waits else {"running": {}}
+    made["status"] = {"containerStatuses": [{"name": "machine", "restartCount": restarts, "state": state, **last}]}
+    return made
+
+
+def test_a_machine_that_starts_again_though_nothing_ended() -> None:
+    story = Telling().says(0, PODS, "ns/vm", machine(0)).says(1, PODS, "ns/vm", machine(0, "12:01", waits=True))
+    assert story.says(2, PODS, "ns/vm", machine(1, "12:01")).says(3, PODS, "ns/vm", machine(2, "12:03")).broken == []
+    assert story.says(4, PODS, "ns/vm", machine(3, "12:03")).broken == ["machine-restarts"]
+    assert Telling().says(0, PODS, "ns/vm", machine(0)).says(1, PODS, "ns/vm", machine(1)).broken == [
+        "machine-restarts"
+    ]
+
+
 def test_two_instances_of_one_ordinal() -> None:
     story = Telling().says(0, DEPLOYMENTS, "ns/d", deployment(5)).says(1, INSTANCES, "ns/d-0", instance(0))
     assert story.says(2, INSTANCES, "ns/d-1", instance(1)).broken == []

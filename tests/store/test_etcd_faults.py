@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.store.etcd import EtcdStore
+from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.etcd.client import Lost
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Conflict, Entry, Event, Missing, Unavailable
 from tests.store.conftest import ETCDS, EtcdPlace, etcd_binary
@@ -152,3 +154,29 @@ async def test_a_watch_resumes_where_it_broke(etcd_place: EtcdPlace) -> None:
         await store.fresh()
         assert [text(event.entry) for event in events] == [str(number) for number in range(30)]
         await store.close()
+
+
+async def test_a_lost_create_that_arrives_after_the_objects_end_does_nothing(etcd_place: EtcdPlace) -> None:
+    store = await etcd_place.open()
+    assert isinstance(store, EtcdStore)
+    client = store._client
+    under_way: list[pb.TxnRequest] = []
+    real = client.txn
+
+    async def slow(request: pb.TxnRequest, timeout: float = 1.0) -> pb.TxnResponse:
+        if under_way:
+            return await real(request, timeout)
+        under_way.append(request)
+        raise Lost("it is still on its way")
+
+    client.txn = slow  # type: ignore[method-assign]
+    made, beside = await asyncio.gather(
+        store.create(PODS, "default/a", value("1")), store.create(PODS, "default/b", value("2"))
+    )
+    assert (text(made), text(beside)) == ("1", "2")
+    await store.delete(PODS, "default/a", made.revision)
+    late = await real(under_way[0])
+    assert not late.succeeded
+    await store.fresh()
+    assert store.get(PODS, "default/a") is None
+    assert store.get(PODS, "default/b") is not None

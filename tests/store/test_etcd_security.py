@@ -8,14 +8,20 @@ import ipaddress
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tarmac.base.clock import SystemClock
+from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.etcd.client import EtcdClient, Lost
+from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Store, Unavailable
 from tarmac.store.open import open_store
 from tests.store.conftest import etcd_binary
@@ -113,3 +119,48 @@ async def test_tls_both_ways(tmp_path: Path) -> None:
         await store.start()
         await _works(store)
         await store.close()
+
+
+def test_tls_on_the_loop_that_servers_run_on(tmp_path: Path) -> None:
+    """Its TLS is not the standard library's; here with answers of many frames."""
+
+    async def work(url: str) -> None:
+        store = open_store(url)
+        await store.start()
+        await _works(store)
+        made = [store.create(PODS, f"ns/{number}", value(str(number), 100_000)) for number in range(50)]
+        await asyncio.gather(*made)
+        await store.close()
+        again = open_store(url)
+        await again.start()
+        assert len(again.list(PODS).entries) == 50
+        await again.close()
+
+    _write_certificates(tmp_path)
+    with _cluster(tmp_path, tls=True) as cluster:
+        papers = f"cacert={tmp_path}/ca.pem&cert={tmp_path}/client.pem&key={tmp_path}/client.key"
+        uvloop.run(work(f"etcd://{cluster.endpoints[0]}?{papers}"))
+
+
+async def test_tls_with_the_wrong_papers(tmp_path: Path) -> None:
+    """A member that another CA vouches for hears no request; one that is not told who we are answers none."""
+    _write_certificates(tmp_path)
+    (tmp_path / "other").mkdir()
+    _write_certificates(tmp_path / "other")
+    pem = {name: (tmp_path / name).read_bytes() for name in ("ca.pem", "client.pem", "client.key", "other/ca.pem")}
+    with _cluster(tmp_path, tls=True) as cluster:
+        plain = EtcdSettings(endpoints=tuple(cluster.endpoints))
+        known = replace(plain, cacert=pem["ca.pem"])
+        for settings, words in (
+            (replace(plain, cacert=pem["other/ca.pem"]), "certificate verify failed"),
+            (known, "did not answer"),
+            (plain, "did not answer"),
+        ):
+            client = EtcdClient(settings, SystemClock())
+            with pytest.raises(Lost, match=words):
+                await client.txn(pb.TxnRequest())
+            await client.close()
+    with pytest.raises(ValueError, match="must be PEM, and key that of cert"):
+        EtcdClient(
+            replace(known, cert=pem["client.pem"], key=(tmp_path / "other/client.key").read_bytes()), SystemClock()
+        )

@@ -9,7 +9,7 @@ import pytest
 from tarmac.store.etcd import EtcdStore
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.memory import MemoryStore
-from tarmac.store.open import open_store
+from tarmac.store.open import etcd_files, open_store, with_files
 from tarmac.store.sqlite import SqliteStore
 
 
@@ -64,3 +64,13 @@ def test_etcd_options(tmp_path: Path) -> None:
         key=b"key",
         compact_seconds=0,
     )
+
+
+def test_the_files_of_a_url_can_lie_elsewhere() -> None:
+    """Everything else of it stays."""
+    url = "etcd://a:2379,b:2379?prefix=/x&cacert=/etc/ca.crt&cert=/etc/c.crt&key=/etc/c.key&compact=0"
+    assert etcd_files(url) == {"cacert": Path("/etc/ca.crt"), "cert": Path("/etc/c.crt"), "key": Path("/etc/c.key")}
+    moved = with_files(url, {name: Path(f"/var/{name}") for name in ("cacert", "cert", "key")})
+    assert moved == "etcd://a:2379,b:2379?prefix=/x&cacert=/var/cacert&cert=/var/cert&key=/var/key&compact=0"
+    assert etcd_files("etcd://a:2379") == {}
+    assert with_files("etcd://a:2379", {}) == "etcd://a:2379"

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from tarmac.store.interface import Entry, Event, Store, StoreError
+from tarmac.store.interface import FLOOR_STEP, Entry, Event, Store, StoreError
 from tests.store.conftest import EtcdClusters, EtcdPlace, MemoryPlace, Place, SqlitePlace
 from tests.store.model import Change, Model, Version, Write
 from tests.store.objects import PODS, SECRETS, value
@@ -52,6 +52,13 @@ class Subject:
         self.marks = self.marks or [self.store.revision]
         for bucket in (PODS, SECRETS):
             self.store.subscribe(bucket, self.events.extend)
+
+    async def raise_floor(self) -> None:
+        """Before anything is written. Memory, which a close would empty, has only its own revisions."""
+        if not isinstance(self.place, MemoryPlace):
+            store = await self.place.open()
+            await store.raise_floor(store.revision + FLOOR_STEP)
+            await self.place.close(store)
 
     async def restart(self) -> None:
         """All but memory, which could only forget."""
@@ -100,9 +107,11 @@ class SameEverywhere(RuleBasedStateMachine):
         self._model = Model()
         self._restarted = 0  # number of the last write before the last restart
 
-    @initialize()
-    def start(self) -> None:
-        """Open them all."""
+    @initialize(raised=st.booleans())
+    def start(self, raised: bool) -> None:
+        """Open them all; some of the time as stores that have taken another one's place."""
+        if raised:
+            self._on_each(Subject.raise_floor)
         self._on_each(Subject.start)
 
     def teardown(self) -> None:

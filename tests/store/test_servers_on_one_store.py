@@ -14,7 +14,7 @@ import pytest
 from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import Forbidden, Invalid
+from tarmac.api.status import Forbidden, Gone, Invalid
 from tarmac.apps.control_plane import STARTING, Address, Chosen, control_plane, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.base.clock import SystemClock
@@ -225,3 +225,28 @@ async def test_what_two_services_ask_for_one_gets(servers: Servers, spec: JsonOb
     assert sorted(type(each).__name__ for each in outcomes) == [Invalid.__name__, "dict"]
     (refused,) = [each for each in outcomes if isinstance(each, Invalid)]
     assert "already allocated" in str(refused)
+
+
+async def test_a_watch_goes_on_at_another_server_which_may_be_behind(servers: Servers) -> None:
+    """What one server has told is no other's future: every change once, and never a 410."""
+    here, there = (each.resource(CONFIG_MAPS) for each in servers.clients)
+    for number in range(20):
+        made = await here.create(named(f"before-{number}"))
+        async with there.watch("team", resource_version=made["metadata"]["resourceVersion"]) as watch:
+            await here.create(named(f"after-{number}"))
+            async for event in watch:
+                assert json.loads(event.raw)["metadata"]["name"] == f"after-{number}"
+                break
+
+
+async def test_a_watch_from_a_revision_of_another_store_is_told_so(servers: Servers) -> None:
+    ahead = (await servers.clients[0].resource(CONFIG_MAPS).list("team")).resource_version
+    for client in servers.clients:
+        with pytest.raises(Gone, match="too large resource version"):
+            await _first(client, str(int(ahead) + 10**6))
+
+
+async def _first(client: Client, revision: str) -> None:
+    async with client.resource(CONFIG_MAPS).watch("team", resource_version=revision) as watch:
+        async for _ in watch:
+            return

@@ -175,7 +175,7 @@ async def test_a_newer_format_is_refused(sqlite_place: SqlitePlace) -> None:
     await sqlite_place.close(await sqlite_place.open())
     with closing(sqlite3.connect(sqlite_place.path)) as db:
         db.execute(f"PRAGMA user_version = {FORMAT + 1}")
-    with pytest.raises(Unavailable, match=rf"format {FORMAT + 1}, this program knows formats up to {FORMAT}"):
+    with pytest.raises(Unavailable, match=rf"format {FORMAT + 1}, tarmac \S+ knows up to {FORMAT}: install"):
         await sqlite_place.open()
 
 

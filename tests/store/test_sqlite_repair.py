@@ -106,7 +106,7 @@ async def test_a_missing_log_costs_what_was_in_it(tmp_path: Path) -> None:
     assert "dropped: every change after revision 42; the last one was 43\nkept: 40 objects" in said
 
 
-@pytest.mark.parametrize("step", ["_write_anew", "_take_place", "sync_directory"])
+@pytest.mark.parametrize("step", ["repairing.write_complete", "repairing.take_place", "replacing.sync_directory"])
 async def test_an_interrupted_repair_is_finished_by_the_next(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,13 +117,13 @@ async def test_an_interrupted_repair_is_finished_by_the_next(
     findings = examine(path, lambda: "new")
     assert findings is not None
     with monkeypatch.context() as patch:
-        calls = iter((False, False, True, True))
+        calls = iter((False, True))
 
         def die(*_: object) -> None:
-            if step != "sync_directory" or next(calls):
+            if step != "replacing.sync_directory" or next(calls):
                 raise KeyboardInterrupt
 
-        patch.setattr(f"tarmac.store.sqlite.repairing.{step}", die)
+        patch.setattr(f"tarmac.store.sqlite.{step}", die)
         with pytest.raises(KeyboardInterrupt):
             repair(path, findings, lambda: "new")
     code, _, _ = _repair(tmp_path)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from tests.stories.manifests import placement, workload
+from tarmac.client.targets.untyped import VOLUME_CLAIMS
+from tests.stories.manifests import MACHINE, placement, workload
 from tests.stories.telling import story
 from tests.stories.world import World
 
 
 @story
 async def node_lost(world: World) -> None:
-    """Its instance is replaced on another node, once, under the same name, and the others are left alone."""
+    """Its instance is replaced on another node, once, under the same name, and the others are left alone.
+
+    A machine boots from a disk of that node: it waits for it until somebody gives the disk up.
+    """
     await world.open("DFW", nodes=3)
     await world.apply(workload(placement("DFW", replicas=2)))
     await world.settled(2)
@@ -18,6 +22,8 @@ async def node_lost(world: World) -> None:
     assert lost != kept, "instances of one city are spread over its nodes"
 
     world.lose_node(lost)
+    if world.sort is MACHINE:
+        await _give_up_disk(world, first["metadata"]["name"])
     await world.until(lambda: _is_elsewhere(world, first["metadata"]["name"], lost), "the instance has another node")
     await world.settled(2)
     still = (await world.instances_in("DFW"))[1]
@@ -64,6 +70,12 @@ async def city_lost_and_waited_for(world: World) -> None:
     await world.find_city("LHR")
     await world.settled(2)
     assert {each["metadata"]["uid"] for each in await world.all(world.instances)} == before
+
+
+async def _give_up_disk(world: World, instance: str) -> None:
+    why, claim = await world.stuck("DiskOnLostNode"), f"{instance}-boot"
+    assert f"back, or delete claim {claim}" in why.change
+    await world.client.resource(VOLUME_CLAIMS).delete(claim, world.namespace)
 
 
 async def _counted(world: World, ready: str) -> bool:

@@ -1,9 +1,12 @@
-"""Workloads as the stories write them."""
+"""Workloads as the stories write them: sandboxes, or virtual machines that differ from them in the runtime block."""
 
 from __future__ import annotations
 
-from typing import Any
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from tarmac.api.compute.machineimage import image_object_name
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.schema import JsonObject
 
@@ -48,11 +51,69 @@ def placement(*cities: str, replicas: int, name: str = "everywhere", **more: Any
     return {"name": name, **chosen, "scaleSettings": settings, **more}
 
 
+@dataclass(frozen=True)
+class Sort:
+    """A sort of instances that stories are about: images by version, one that cannot be had, and what is said then."""
+
+    name: Literal["sandbox", "machine"]
+    images: tuple[str, str, str]
+    nowhere: str
+    told: str
+    change: str
+
+    def written(self, manifest: JsonObject) -> JsonObject:
+        """The manifest of a sandbox, with a runtime block of this sort in its place."""
+        if self.name == "sandbox":
+            return manifest
+        made = deepcopy(manifest)
+        spec = made["spec"]["template"]["spec"]
+        spec["runtime"] = {"resources": SMALL, "virtualMachine": {"volumeAttachments": [{"name": "boot"}]}}
+        populator = {"image": {"name": self.images[0]}}
+        spec["volumes"] = [{"name": "boot", "disk": {"template": {"spec": {"populator": populator}}}}]
+        return made
+
+    def catalogue(self) -> list[JsonObject]:
+        """MachineImages that there are to be."""
+        if self.name == "sandbox":
+            return []
+        had = {"source": {"file": "web.img"}, "checksum": f"sha256:{0:064}"}
+        return [_machine_image(name, had) for name in self.images] + [_machine_image(self.nowhere, {})]
+
+
+SANDBOX = Sort(
+    "sandbox",
+    ("registry.example.com/web:1", "registry.example.com/web:2", "registry.example.com/web:3"),
+    "registry.invalid/web:2",
+    'web: Back-off pulling image "registry.invalid/web:2".',
+    "Name an image that exists, or give imagePullSecrets that may pull it.",
+)
+MACHINE = Sort(
+    "machine",
+    ("stories/web-1", "stories/web-2", "stories/web-3"),
+    "stories/web-nowhere",
+    "MachineImage stories-web-nowhere has no source yet; set its spec.source and spec.checksum.",
+    "Set spec.source and spec.checksum of MachineImage stories-web-nowhere.",
+)
+
+
+def _machine_image(name: str, source: JsonObject) -> JsonObject:
+    spec = {"size": "10Gi", "format": "raw", **source}
+    metadata = {"name": image_object_name(name)}
+    return {"apiVersion": API_VERSION, "kind": "MachineImage", "metadata": metadata, "spec": spec}
+
+
 def image_of(obj: JsonObject) -> str:
-    """The image of an Instance's only container."""
-    return obj["spec"]["runtime"]["sandbox"]["containers"][0]["image"]
+    """The image of an Instance's only container, or of its machine's boot disk."""
+    sandbox = obj["spec"]["runtime"].get("sandbox")
+    if sandbox is not None:
+        return sandbox["containers"][0]["image"]
+    return obj["spec"]["volumes"][0]["disk"]["template"]["spec"]["populator"]["image"]["name"]
 
 
 def set_image(spec: JsonObject, image: str) -> None:
     """Change the image of a Workload's spec."""
-    spec["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = image
+    inner = spec["template"]["spec"]
+    if "sandbox" in inner["runtime"]:
+        inner["runtime"]["sandbox"]["containers"][0]["image"] = image
+    else:
+        inner["volumes"][0]["disk"]["template"]["spec"]["populator"]["image"]["name"] = image

@@ -11,6 +11,7 @@ from pathlib import Path
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
+from tests.stories.manifests import SANDBOX, Sort
 from tests.stories.telling import Story, play
 from tests.stories.world import QUICK, World
 from tests.support.controllers_process import running_controllers
@@ -53,16 +54,17 @@ def scene(server: Path, controllers: Path, folder: Path) -> Generator[Scene]:
     assert not trouble, "the controllers stumbled:\n" + "\n".join(trouble[:5])
 
 
-def tell(told: Story, scene: Scene) -> None:
+def tell(told: Story, scene: Scene, sort: Sort = SANDBOX) -> None:
     """Play one story there."""
-    asyncio.run(_tell(told, scene))
+    asyncio.run(_tell(told, scene, sort))
 
 
-async def _tell(told: Story, scene: Scene) -> None:
+async def _tell(told: Story, scene: Scene, sort: Sort) -> None:
     http = load(str(scene.kubeconfig)).http
     user, nodes = Client(HttpTransport(http)), Client(HttpTransport(http))
     try:
-        await play(told, World(user, nodes, told.__name__.replace("_", "-"), QUICK, scene.load))
+        namespace = f"{told.__name__.replace('_', '-')}-{sort.name}"
+        await play(told, World(user, nodes, namespace, QUICK, scene.load, sort))
     finally:
         await user.close()
         await nodes.close()

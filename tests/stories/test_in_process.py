@@ -18,7 +18,8 @@ from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
-from tests.stories.all import STORIES
+from tests.stories.all import OF_MACHINES_TOO, STORIES
+from tests.stories.manifests import MACHINE, SANDBOX, Sort
 from tests.stories.telling import play
 from tests.stories.world import UNHURRIED, World
 
@@ -53,7 +54,12 @@ def test_story(name: str) -> None:
     tell(name)
 
 
-def tell(name: str, *, beside: bool = False) -> None:
+@pytest.mark.parametrize("name", OF_MACHINES_TOO)
+def test_story_of_machines(name: str) -> None:
+    tell(name, sort=MACHINE)
+
+
+def tell(name: str, *, beside: bool = False, sort: Sort = SANDBOX) -> None:
     """Play a story; `beside` other controllers that look after everything but Workloads."""
     tap, prometheus = LogTap(), _Prometheus()
     tap.listen()
@@ -64,8 +70,8 @@ def tell(name: str, *, beside: bool = False) -> None:
         async with virtual_world(loop, 1, luck) as planet:
             controllers = planet.client("controllers", planet.link(CONTROLLING))
             others = planet.client("others", planet.link(CLUSTER))
-            manager = Manager(controllers, root_ca="simulated", metrics_source=prometheus)
-            cluster = Manager(others, OF_THE_CLUSTER if beside else "", root_ca="simulated")
+            manager = Manager(controllers, root_ca=lambda: "simulated", metrics_source=prometheus)
+            cluster = Manager(others, OF_THE_CLUSTER if beside else "", root_ca=lambda: "simulated")
             if beside:
                 settings = Settings(scheduler_names=("tarmac",))
                 manager = Manager(
@@ -73,7 +79,8 @@ def tell(name: str, *, beside: bool = False) -> None:
                 )
             async with background(manager.run(), "controllers"), background(cluster.run(), "cluster"):
                 nodes = planet.client("nodes", planet.link(NODES))
-                await play(STORIES[name], World(planet.reliable(), nodes, "story", UNHURRIED, prometheus.load))
+                scene = World(planet.reliable(), nodes, "story", UNHURRIED, prometheus.load, sort)
+                await play(STORIES[name], scene)
 
     run(main)
     assert not tap.bugs

@@ -15,6 +15,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tests.stories.all import STORIES
+from tests.stories.manifests import MACHINE
 from tests.stories.outside import Scene, scene, tell
 from tests.support.peer import Peer, running_peer
 from tests.support.roles import install_kinds, install_roles, kubeconfig, token
@@ -47,3 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str, server: Scene) -> None:
     tell(STORIES[name], server)
+
+
+def test_rollout_of_machines(server: Scene) -> None:
+    tell(STORIES["rollout"], server, MACHINE)

@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.stories.all import STORIES
+from tests.stories.manifests import MACHINE
 from tests.stories.outside import Scene, scene, tell
 from tests.support.tarmac_process import TarmacProcess
 
@@ -23,3 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str, server: Scene) -> None:
     tell(STORIES[name], server)
+
+
+def test_rollout_of_machines(server: Scene) -> None:
+    tell(STORIES["rollout"], server, MACHINE)

@@ -23,6 +23,7 @@ from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Role,
 from tarmac.server.security.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
+    test_boot_disks,
     test_deployments,
     test_disruption_budgets,
     test_endpoints_objects,
@@ -34,9 +35,11 @@ from tests.controllers import (
     test_lost_nodes,
     test_machine_images,
     test_nodes_for_pods,
+    test_nodes_that_leave,
     test_orphaning,
     test_preemption,
     test_revisions,
+    test_source_ip_claims,
     test_under_their_own_roles,
     test_workloads,
 )
@@ -52,6 +55,7 @@ def _tests_of(module: ModuleType) -> list[Chore]:
 
 
 CHORES: tuple[Chore, ...] = (
+    test_boot_disks.test_another_image_means_another_boot_disk_and_the_data_lives_on,
     test_deployments.test_an_instance_of_somebody_else_is_left_alone_and_named,
     test_deployments.test_scaled_down_the_highest_go_and_their_disks_with_them_unless_retained,
     test_disruption_budgets.test_an_eviction_that_never_became_a_deletion_is_taken_back,
@@ -71,6 +75,10 @@ CHORES: tuple[Chore, ...] = (
     *_tests_of(test_external_services),
     *_tests_of(test_instance_types),
     *_tests_of(test_machine_images),
+    test_nodes_that_leave.test_certificates_of_all_who_left_stay_refused,
+    test_nodes_that_leave.test_its_pods_go_then_its_certificates_then_it,
+    test_nodes_that_leave.test_its_disks_go_only_when_it_says_so,
+    *_tests_of(test_source_ip_claims),
     *_tests_of(test_under_their_own_roles),
 )
 

@@ -22,6 +22,7 @@ from tarmac.cli.verbs.why import explain
 from tarmac.client.client import Client
 from tarmac.client.resources import ResourceClient
 from tarmac.client.targets.target import Target
+from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.client.targets.untyped import (
     DEPLOYMENTS,
     INSTANCES,
@@ -36,6 +37,7 @@ from tarmac.client.targets.untyped import (
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import LEASE_NAMESPACE, location
 from tarmac.sim.nodes.settings import Behaviour, HeartbeatSettings, SimLocation
+from tests.stories.manifests import SANDBOX, Sort
 
 Check = Callable[[], Awaitable[bool]]
 
@@ -52,15 +54,27 @@ class Pace:
 
 UNHURRIED = Pace(0.5, 1800.0, HeartbeatSettings(), Behaviour())
 QUICK = Pace(
-    0.05, 30.0, HeartbeatSettings(0.4, 2.0), Behaviour(start=(0.02, 0.1), stop=(0.01, 0.05), backoff=(0.5, 2.0))
+    0.05,
+    30.0,
+    HeartbeatSettings(0.4, 2.0),
+    Behaviour(start=(0.02, 0.1), stop=(0.01, 0.05), backoff=(0.5, 2.0), boot=0.1),
 )
 
 
 class World:
     """What a story sees."""
 
-    def __init__(self, client: Client, nodes: Client, namespace: str, pace: Pace, load: dict[str, float]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        nodes: Client,
+        namespace: str,
+        pace: Pace,
+        load: dict[str, float],
+        sort: Sort = SANDBOX,
+    ) -> None:
         self.client = client
+        self.sort = sort
         self.load = load  # by city: what the metric requests_per_second says
         self.namespace = namespace
         self.workloads = client.resource(WORKLOADS)
@@ -80,6 +94,8 @@ class World:
         """A namespace to work in."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         await self.client.resource(NAMESPACES).create(namespace)
+        for image in self.sort.catalogue():
+            await self.client.resource(MACHINE_IMAGES.unread).create(image)
 
     # Places.
 
@@ -158,8 +174,9 @@ class World:
     # What somebody does.
 
     async def apply(self, manifest: JsonObject) -> None:
-        """As `kubectl apply --server-side` would."""
-        await self.workloads.apply(with_namespace(manifest, self.namespace), manager="somebody", force=True)
+        """As `kubectl apply --server-side` would, with the runtime block of the story's sort."""
+        written = self.sort.written(with_namespace(manifest, self.namespace))
+        await self.workloads.apply(written, manager="somebody", force=True)
 
     async def edit(self, name: str, change: Callable[[JsonObject], None]) -> None:
         """As `kubectl edit` would."""
@@ -254,6 +271,8 @@ class World:
         for city in self._cities:
             await self._remove(LOCATIONS, city.lower())
         await self._remove(NAMESPACES, self.namespace)
+        for image in self.sort.catalogue():
+            await self._remove(MACHINE_IMAGES.unread, image["metadata"]["name"])
 
         async def closed() -> bool:
             return all([await self.gone(self.locations, city.lower()) for city in self._cities])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,8 @@ from typing import IO, Any, Self
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tests.support.containerd import ContainerdNode
+from tests.support.ports import free_port
+from tests.support.readable import readable
 from tests.support.tarmac_process import TarmacProcess
 
 READY = re.compile(r"^tarmac agent ready (\S+)$")
@@ -33,6 +33,7 @@ class AgentProcess:
     def __init__(
         self, folder: Path, name: str, containerd: ContainerdNode, kubeconfig: Path, *flags: str, **settings: Any
     ) -> None:
+        self.python = Path(sys.executable)  # another version's is put here before the start
         self.name = name
         self.folder = folder
         self.kubeconfig = kubeconfig
@@ -85,7 +86,7 @@ class AgentProcess:
             "network": "cni",
             "device-plugin-dir": self.devices,
         }
-        program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
+        program = [str(self.python), "-m", "tarmac.apps.main", "agent"]
         return [*program, *(f"--{name}={value}" for name, value in flags.items()), *self._flags]
 
     def start(self) -> Self:
@@ -99,11 +100,11 @@ class AgentProcess:
             self._process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, text=True)
         return self
 
-    def await_ready(self) -> Self:
+    def await_ready(self, seconds: float = START_SECONDS) -> Self:
         """Wait until it is registered."""
         assert self._process is not None
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], START_SECONDS)
+        ready = readable(self._process.stdout, seconds)
         line = self._process.stdout.readline().rstrip("\n") if ready else ""
         assert READY.match(line), f"no ready line but {line!r}; log:\n{self.log.read_text()[-4000:]}"
         return self
@@ -161,12 +162,6 @@ class AgentProcess:
         points = [line.split(" ")[4] for line in lines]
         for point in sorted((each for each in points if each.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return made.getsockname()[1]
 
 
 def until(true: Callable[[], object], seconds: float = 30.0, pause: float = 0.05) -> None:

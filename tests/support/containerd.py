@@ -46,7 +46,15 @@ def containerd_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contai
 @pytest.fixture
 def spare_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[ContainerdNode]:
     """Another one beside it, which a test may kill."""
-    yield from _running(ContainerdNode(containerd_node.settings.parts, tmp_path, os.getpid(), spare=True))
+    yield from _running(ContainerdNode(containerd_node.settings.parts, tmp_path, os.getpid(), spare=1))
+
+
+@pytest.fixture
+def second_spare_node(containerd_node: ContainerdNode, tmp_path: Path) -> Iterator[ContainerdNode]:
+    """A third, for tests that need as many."""
+    folder = tmp_path / "second"
+    folder.mkdir()
+    yield from _running(ContainerdNode(containerd_node.settings.parts, folder, os.getpid(), spare=2))
 
 
 def _running(node: ContainerdNode) -> Iterator[ContainerdNode]:
@@ -60,14 +68,14 @@ def _running(node: ContainerdNode) -> Iterator[ContainerdNode]:
 class ContainerdNode:
     """One containerd with its folders, network and cgroups, all told apart by the number of a test process."""
 
-    def __init__(self, parts: NodeParts, folder: Path, number: int, *, spare: bool = False) -> None:
+    def __init__(self, parts: NodeParts, folder: Path, number: int, *, spare: int = 0) -> None:
         from tarmac.runtimes.containerd import ContainerdSettings
 
-        name = f"{number}s" if spare else str(number)
+        name = f"{number}{'s' * spare}"
         self.folder = folder
         self.cgroup_root = f"/{_PREFIX}{name}"
         self.bridge = f"tt{name}"
-        self.gateway = f"10.{150 + number // 250 % 50 + 50 * spare}.{number % 250}.1"
+        self.gateway = f"10.{1 + number // 250 % 30 + 30 * spare}.{number % 250}.1"
         self._gateway6 = f"fd5a:{number & 0xFFFF:x}:{spare:d}::1"
         self.settings = ContainerdSettings(
             root=folder / "root",
@@ -154,9 +162,9 @@ def no_network() -> LinuxSecurity:
 def sweep(parts: NodeParts) -> None:
     """Remove what test processes left that are no more."""
     for run in _RUN.glob(f"{_PREFIX}*"):
-        found = re.fullmatch(rf"{_PREFIX}(\d+)(s?)", run.name)
+        found = re.fullmatch(rf"{_PREFIX}(\d+)(s*)", run.name)
         if found and not Path(f"/proc/{found[1]}").exists():
-            ContainerdNode(parts, Path("/nonexistent"), int(found[1]), spare=bool(found[2])).stop()
+            ContainerdNode(parts, Path("/nonexistent"), int(found[1]), spare=len(found[2])).stop()
 
 
 def remove_cgroups(name: str) -> None:

@@ -17,6 +17,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.support.ports import free_ports
 from tools.cache import cache_root
 from tools.debs import found
 from tools.fetch_etcd import ETCD
@@ -92,6 +93,10 @@ class EtcdCluster:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
+    def pid(self, number: int = 0) -> int:
+        """The process id of a running member."""
+        return self._processes[number].pid
+
     def leader(self) -> int:
         """The number of the member that leads."""
         for number in self._processes:
@@ -136,12 +141,3 @@ class EtcdCluster:
         """End everything."""
         for number in list(self._processes):
             self.kill_member(number)
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports

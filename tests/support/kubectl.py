@@ -60,8 +60,9 @@ class Kubectl:
         return result.err
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start in the background with piped output (for -w); the caller ends it."""
+        """Start in the background with piped input and output (for -w, for attach); the caller ends it."""
         return subprocess.Popen(
             [self.binary, *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self._home, env=self._environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self._home,
+            env=self._environment,
         )  # fmt: skip

@@ -11,13 +11,12 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import ssl
 import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +28,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tests.support.ports import free_ports
 
 START_SECONDS = 90.0
 ADMIN_TOKEN = "admin-token"
@@ -69,17 +70,17 @@ def _binary(name: str) -> str:
 
 
 @contextmanager
-def running_peer(durable: bool = False) -> Generator[Peer]:
+def running_peer(durable: bool = False, flags: Sequence[str] = ()) -> Generator[Peer]:
     """Start both servers, wait until ready, end them again. The directory is kept when the body fails.
 
-    Tests do without fsync; whoever compares costs asks for a `durable` etcd.
+    Tests do without fsync; whoever compares costs asks for a `durable` etcd. `flags` go to the API server.
     """
     etcd, apiserver = peer_binaries()
     directory = Path(tempfile.mkdtemp(prefix="tarmac-peer-"))
     processes: list[subprocess.Popen[bytes]] = []
     failed = True
     try:
-        yield _start(directory, etcd, apiserver, processes, durable)
+        yield _start(directory, etcd, apiserver, processes, durable, flags)
         failed = False
     finally:
         for process in reversed(processes):
@@ -102,15 +103,23 @@ def running_scheduler(peer: Peer) -> Generator[None]:
         _end(process)
 
 
-def _start(directory: Path, etcd: str, apiserver: str, processes: list[subprocess.Popen[bytes]], durable: bool) -> Peer:
-    etcd_port, peer_port, port = _free_ports(3)
+def _start(
+    directory: Path,
+    etcd: str,
+    apiserver: str,
+    processes: list[subprocess.Popen[bytes]],
+    durable: bool,
+    flags: Sequence[str],
+) -> Peer:
+    etcd_port, peer_port, port = free_ports(3)
     etcd_url, url = f"http://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{port}"
     authority = _Authority()
     _write_files(directory, authority)
     context = ssl.create_default_context(cadata=authority.pem)
 
     def start_apiserver() -> None:
-        processes.append(_spawn(directory, "apiserver", _apiserver_command(apiserver, directory, etcd_url, port)))
+        command = [*_apiserver_command(apiserver, directory, etcd_url, port), *flags]
+        processes.append(_spawn(directory, "apiserver", command))
         _wait(directory, "apiserver", processes[-1], f"{url}/readyz", context, ADMIN_TOKEN)
 
     def restart() -> None:
@@ -291,17 +300,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def _remove(directory: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd import free_ports
+from tests.support.ports import free_ports
 from tools.debs import found
 from tools.fetch_prometheus import PROMETHEUS
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.runtimes.parts import find_program
-from tests.support.etcd import free_ports
+from tests.support.ports import free_ports
 
 USERNAME = "pilot"
 PASSWORD = "correct horse"

@@ -24,7 +24,9 @@ class TarmacProcess:
         *flags: str,
         command: str = "server",
         program: tuple[str, ...] = ("tarmac.apps.main",),  # module, and what comes before the command
+        python: Path | None = None,  # another version's; by default this one's
     ) -> None:
+        self.python = python or Path(sys.executable)
         self.data_dir = data_dir
         self.flags = flags
         self.command = command
@@ -48,7 +50,7 @@ class TarmacProcess:
     def start(self) -> Self:
         """Start and wait for the ready line."""
         listen = self.authority or "127.0.0.1:0"
-        command = [sys.executable, "-m", *self.program, self.command]
+        command = [str(self.python), "-m", *self.program, self.command]
         command += ["--data-dir", str(self.data_dir), "--listen", listen, *self.flags]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

@@ -66,3 +66,8 @@ def test_tasks_with_an_owner(breaches_of: Look, source: str) -> None:
 def test_a_clock_or_dice_of_ones_own(breaches_of: Look, source: str) -> None:
     assert "take a Clock or Randomness" in breaches_of(source)[0]
     assert breaches_of(source, "src/tarmac/base/randomness.py") == []
+
+
+def test_waiting_by_select(breaches_of: Look) -> None:
+    assert "select.poll" in breaches_of("select.select([one], [], [], 1)", "tests/some.py")[0]
+    assert breaches_of("select.poll()") == []

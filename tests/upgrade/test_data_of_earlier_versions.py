@@ -16,6 +16,7 @@ import pytest
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.base.clock import SystemClock
+from tests.apps.test_backups import tarmac
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
@@ -47,6 +48,29 @@ def test_everything_that_was_stored_is_served_and_new_writes_stay(data: Path, tm
     with server:
         kubectl = Kubectl(server.kubeconfig, tmp_path)
         assert kubectl("-n", "shop", "get", "configmap", "settings", "-o", "jsonpath={.data.colour}") == "red"
+
+
+def test_a_backup_of_it_is_restored_by_this_version(data: Path, tmp_path: Path) -> None:
+    """The store is raised to this version's format at its first start; a backup is of that format."""
+    file, server = tmp_path / "backup", TarmacProcess(data, "--controllers=namespace")
+    early = tarmac("backup", "create", str(file), "--without-keys", f"--data-dir={data}")
+    assert (early.returncode, file.exists()) == (1, False), "no sums, so nobody could say that it is whole"
+    assert "start its server once, which raises it to" in early.stderr
+    with server:
+        assert "store upgraded from format 1 to " in server.log.read_text()
+        made = tarmac("backup", "create", str(file), "--without-keys", f"--data-dir={data}")
+        assert made.returncode == 0, made.stderr
+        kubectl = Kubectl(server.kubeconfig, tmp_path)
+        before = _running(kubectl)
+        kubectl("-n", "shop", "patch", "configmap", "settings", "-p", '{"data":{"colour":"red"}}')
+        server.stop()
+    restored = tarmac("restore", str(file), f"--data-dir={data}", "--accept-loss")
+    assert restored.returncode == 0, restored.stderr
+    with server:
+        kubectl = Kubectl(server.kubeconfig, tmp_path)
+        assert kubectl("-n", "shop", "get", "configmap", "settings", "-o", "jsonpath={.data.colour}") == "blue"
+        assert kubectl("-n", "shop", "get", "secret", "password", "-o", "jsonpath={.data.word}") == "Zml4dHVyZQ=="
+        assert _running(kubectl) == before
 
 
 def test_nothing_that_runs_is_replaced(data: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tarmac.wire.http2.frames import (
     Frame,
     FrameReader,
     FrameType,
+    Setting,
     frame,
     literals,
 )
@@ -164,6 +165,155 @@ def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
     assert session.receive(data) == [Received(first, b"x"), Ended(first)]
 
 
+def limit(streams: int) -> bytes:
+    return frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", Setting.MAX_CONCURRENT_STREAMS, streams))
+
+
+def answer(stream: int) -> bytes:
+    return frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
+
+
+def begun(session: Session) -> list[int]:
+    return [each.stream for each in sent(session) if each.type == FrameType.HEADERS]
+
+
+def test_a_question_may_go_on_while_it_is_answered() -> None:
+    session = Session()
+    stream = session.open(HEADERS)
+    session.send(stream, b"one")
+    assert [each.flags for each in sent(session)[-2:]] == [END_HEADERS, 0]
+    assert session.receive(frame(FrameType.DATA, 0, stream, b"1")) == [Received(stream, b"1")]
+    session.send(stream, b"two")
+    session.send(stream, b"", end=True)
+    assert sent(session) == [
+        Frame(FrameType.DATA, 0, stream, b"two"),
+        Frame(FrameType.DATA, END_STREAM, stream, b""),
+    ]
+    session.send(stream, b"after the end")
+    assert sent(session) == []
+
+
+def test_what_is_said_while_a_window_is_closed_is_said_in_order() -> None:
+    session = Session()
+    session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 2)))
+    stream = session.open(())
+    for word in (b"one", b"two", b"three"):
+        session.send(stream, word)
+    sent(session)
+    session.receive(window(stream, 4))
+    session.receive(window(stream, 100))
+    assert b"".join(each.payload for each in sent(session)) == b"etwothree"
+
+
+def test_streams_beyond_those_the_peer_takes_wait_for_others_to_end() -> None:
+    session, first = asked()
+    session.receive(limit(1))
+    second, third, fourth = (session.request(HEADERS, b"x") for _ in range(3))
+    assert begun(session) == []
+    session.cancel(third)
+    assert session.receive(answer(first)) == [Answered(first, {"a": "b"}), Ended(first)]
+    assert begun(session) == [second]
+    session.cancel(second)
+    frames = sent(session)
+    assert [(each.type, each.stream) for each in frames] == [
+        (FrameType.RST_STREAM, second),
+        (FrameType.HEADERS, fourth),
+        (FrameType.DATA, fourth),
+    ], "room is made before it is taken"
+    session.receive(limit(3))
+    assert [session.request((), b""), session.request((), b"")] == begun(session)
+
+
+def test_streams_that_wait_are_cut_when_the_peer_goes_away() -> None:
+    session, first = asked()
+    session.receive(limit(1))
+    second = session.request(HEADERS, b"")
+    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", 0x7FFFFFFF, 0))) == [Cut(second, 0)]
+    assert session.receive(answer(first))[-1] == Ended(first)
+    assert begun(session) == []
+
+
+@given(st.data())
+def test_no_limit_of_the_peer_is_ever_passed(data: st.DataObject) -> None:
+    """Whatever it allows, in whatever order: streams at once, windows, numbers; and in the end all was said."""
+    session, peer = Session(), _Peer()
+    bodies: dict[int, bytes] = {}
+    for _ in range(data.draw(st.integers(1, 25))):
+        match data.draw(st.sampled_from(["ask", "ask", "limit", "window", "answer", "cancel"])):
+            case "ask":
+                body = bytes(data.draw(st.integers(0, 60)))
+                bodies[session.request((), body)] = body
+            case "limit":
+                session.receive(peer.limit(data.draw(st.integers(0, 4)), data.draw(st.integers(0, 30))))
+            case "window":
+                for stream in (0, *peer.open):
+                    session.receive(peer.grant(stream, data.draw(st.integers(1, 40))))
+            case "answer" if peer.open:
+                session.receive(answer(stream := data.draw(st.sampled_from(sorted(peer.open)))))
+                peer.over(stream)
+                bodies.pop(stream)
+            case "cancel" if bodies:
+                session.cancel(stream := data.draw(st.sampled_from(sorted(bodies))))
+                bodies.pop(stream)
+            case _:
+                pass
+        peer.hear(sent(session))
+    session.receive(peer.limit(100, 1000))
+    session.receive(peer.grant(0, 100_000))
+    peer.hear(sent(session))
+    assert {stream: peer.heard[stream] for stream in bodies} == bodies
+
+
+class _Peer:
+    """The obvious bookkeeping of the answering side."""
+
+    def __init__(self) -> None:
+        self.open: set[int] = set()
+        self.heard: dict[int, bytes] = {}
+        self._most, self._initial, self._all = 1 << 31, 65_535, 65_535
+        self._windows: dict[int, int] = {}
+        self._last = 0
+
+    def limit(self, most: int, initial: int) -> bytes:
+        for stream in self._windows:
+            self._windows[stream] += initial - self._initial
+        self._most, self._initial = most, initial
+        return frame(FrameType.SETTINGS, 0, 0, struct.pack(">HIHI", 3, most, 4, initial))
+
+    def grant(self, stream: int, more: int) -> bytes:
+        if stream:
+            self._windows[stream] += more
+        else:
+            self._all += more
+        return window(stream, more)
+
+    def over(self, stream: int) -> None:
+        self.open.discard(stream)
+        del self._windows[stream]
+
+    def hear(self, frames: list[Frame]) -> None:
+        for each in frames:
+            if each.type == FrameType.HEADERS:
+                assert each.stream > self._last, "numbers go up"
+                assert len(self.open) < self._most, "more streams than allowed"
+                self._last = each.stream
+                self.open.add(each.stream)
+                self._windows[each.stream], self.heard[each.stream] = self._initial, b""
+            elif each.type == FrameType.RST_STREAM and each.stream in self.open:
+                self.over(each.stream)
+            elif each.type == FrameType.DATA and each.payload:
+                self._windows[each.stream] -= len(each.payload)
+                self._all -= len(each.payload)
+                assert min(self._windows[each.stream], self._all) >= 0, "more than the window allows"
+                self.heard[each.stream] += each.payload
+
+
+def test_a_ping_of_ours() -> None:
+    session, _ = asked()
+    session.ping()
+    assert [(each.type, each.flags) for each in sent(session)] == [(FrameType.PING, 0)]
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -171,6 +321,7 @@ def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
         frame(FrameType.HEADERS, END_HEADERS, 1, b"\xff\xff\xff"),
         frame(FrameType.DATA, PADDED, 1, b"\xff"),
         frame(FrameType.CONTINUATION, END_HEADERS, 1, b""),
+        frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, END_HEADERS, 3, b""),
         frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.DATA, 0, 1, b""),
         frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, 0, 1, bytes(LONGEST)) * 5,
         frame(FrameType.PUSH_PROMISE, END_HEADERS, 1, b""),

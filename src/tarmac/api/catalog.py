@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tarmac.api import compute, networking, submariner
 from tarmac.api.compute.lookup import Lookup
+from tarmac.api.compute.whyandplan import LEDGER, WHY
 from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.resource import Resource
 
@@ -41,7 +42,8 @@ def build_catalog(lookup: Lookup | None = None) -> Catalog:
 
 
 def _explained(resource: Resource) -> Resource:
-    """Pods can be explained, wherever they come from, and nodes."""
+    """Pods can be explained, wherever they come from, and nodes, which have a ledger too."""
     if resource.bucket not in ("core/nodes", "core/pods"):
         return resource
-    return replace(resource, subresources=(*resource.subresources, compute.WHY))
+    ledger = (LEDGER,) if resource.bucket == "core/nodes" else ()
+    return replace(resource, subresources=(*resource.subresources, *ledger, WHY))

@@ -15,8 +15,6 @@ from tarmac.api.schema import JsonObject, Schema, Type
 
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 _QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-# a field of this name that refers to a Network by an object also takes the plain name
-_NETWORK_SHORTHAND = ("networkInterfaces", "network")
 
 
 def crd_documents(resources: Iterable[Resource]) -> list[JsonObject]:
@@ -94,10 +92,10 @@ def _column(column: Column) -> JsonObject:
     return found
 
 
-def _node(schema: Schema, name: str, owner: str = "") -> JsonObject:
-    """The JSON schema of one node. `name` and `owner` are the fields it was reached by."""
+def _node(schema: Schema, name: str) -> JsonObject:
+    """The JSON schema of one node. `name` is the field it was reached by."""
     node: JsonObject = {"description": schema.description} if schema.description else {}
-    if (owner, name) == _NETWORK_SHORTHAND:
+    if schema.or_name:
         return {**node, "x-kubernetes-preserve-unknown-fields": True}
     node |= _SHAPES[schema.type](schema, name)
     if name == "template" and "labels" in schema.fields:
@@ -124,7 +122,7 @@ def _bounds(schema: Schema) -> dict[str, Any]:
 def _object(schema: Schema, name: str) -> JsonObject:
     node: JsonObject = {"type": "object"}
     if schema.fields:
-        node["properties"] = {key: _node(field, key, name) for key, field in schema.fields.items()}
+        node["properties"] = {key: _node(field, key) for key, field in schema.fields.items()}
     if schema.required:
         node["required"] = list(schema.required)
     if schema.atomic:
@@ -152,7 +150,6 @@ def _keys_are_given(schema: Schema) -> bool:
 
 
 def _items(schema: Schema, name: str) -> JsonObject:
-    """Items keep the name of their list, by which the shorthand of an interface's network is known."""
     return _node(schema.items, name) if schema.items is not None else {}
 
 

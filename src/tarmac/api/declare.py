@@ -47,6 +47,7 @@ class _Rules:
     key: str | None = None  # a list of objects, each known by this field
     unique: bool = False  # a list without duplicates
     atomic: bool = False  # an object or map that is applied as a whole
+    or_name: bool = False  # an object for which its name alone may stand in a manifest
     stored: bool = False  # the default is stored when the field is left out
     minimum: int | None = None
     maximum: int | None = None
@@ -158,6 +159,7 @@ def _with_rules(schema: Schema, rules: Field) -> Schema:
         list_type="map" if rules.key else "set" if rules.unique else schema.list_type,
         list_map_keys=(rules.key,) if rules.key else schema.list_map_keys,
         atomic=rules.atomic or schema.atomic,
+        or_name=rules.or_name,
         format=rules.format or schema.format,
         pattern=rules.pattern,
         minimum=rules.minimum,

@@ -25,6 +25,12 @@ TOKEN_OF_NODE = "tarmac.dev/token"
 LOCATION_OF_TOKEN = "tarmac.dev/location"
 """The Location whose nodes a bootstrap token is for (extra of its user)."""
 
+VERSION = "tarmac.dev/version"
+"""On Nodes and on the Leases of servers: which Tarmac they run."""
+
+RESTORED = "tarmac.dev/restored"
+"""On Nodes: when the store that knows them was restored from a backup. What runs there may be newer than the store."""
+
 
 class TokenHolder(NamedTuple):
     """Whose token stands in which Secret."""

@@ -47,6 +47,7 @@ class Schema:
     fields: dict[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     preserve_unknown: bool = False
+    or_name: bool = False  # a plain string may stand for it in what clients send; it is stored written out
     atomic: bool = False  # x-kubernetes-map-type: atomic (OBJECT and MAP); free JSON that is owned as a whole (ANY)
     # MAP values and LIST items
     items: Schema | None = None

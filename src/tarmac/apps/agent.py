@@ -52,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
     share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
-        told = stated(_flags(options), read(options.config) if options.config else KubeletConfiguration())
+        told = told_by(options)
         if options.remove:
             # What removes a node must not depend on whether it could still be sized.
             return _remove(settle(told, Reservations()))
@@ -64,6 +64,18 @@ def main(options: argparse.Namespace) -> int:
     except (CgroupError, OSError) as error:
         return _refused(error, 1)
     return 0
+
+
+def told_by(options: argparse.Namespace) -> Stated:
+    """What the command line and the file say. Raises BadConfig."""
+    return stated(_flags(options), _kubelet(options))
+
+
+def _kubelet(options: argparse.Namespace) -> KubeletConfiguration:
+    """Of the AgentConfig, or of a file of its own. Raises BadConfig."""
+    if options.kubelet is not None:
+        return options.kubelet
+    return read(options.config) if options.config else KubeletConfiguration()
 
 
 def _refused(error: Exception, code: int) -> int:
@@ -125,9 +137,13 @@ def _flags(options: argparse.Namespace) -> Flags:
         pod_logs_dir=options.pod_logs_dir,
         location=options.location,
         network=options.network,
+        encrypt_between_cities=options.encrypt_between_cities,
         cni_bin_dir=options.cni_bin_dir,
         cni_conf_dir=options.cni_conf_dir,
         device_plugin_dir=options.device_plugin_dir,
+        machine_image_dir=options.machine_image_dir,
+        recording_days=options.recording_days,
+        recording_bytes=options.recording_bytes,
         node_labels=options.node_labels,
         node_ips=options.node_ip,
         runtime_endpoint=options.container_runtime_endpoint,

@@ -1,6 +1,7 @@
 """The objects every server has from the start, made through the API like any other and made again when they are gone.
 
-What an administrator changed is left alone: an object that exists is never overwritten. The catalogues of instance
+What an administrator changed is left alone: an object that exists is never overwritten, and of a RuntimeClass only what
+a later server needs and it does not have is added. The catalogues of instance
 types and machine images are kept by their controllers afterwards, since Workloads rely on them.
 """
 
@@ -13,9 +14,11 @@ from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.machineimage import built_in_images
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
-from tarmac.api.kubernetes.runtimeclasses import CLASSES
+from tarmac.api.kubernetes.runtimeclasses import CLASSES, OVERHEADS
+from tarmac.api.networking.names import ANNOTATION_DEFAULT_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
+from tarmac.api.submariner.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic
 
@@ -37,13 +40,17 @@ def _named(api_version: str, kind: str, name: str, **content: object) -> JsonObj
 def _of_the_cluster() -> Iterable[tuple[str, JsonObject]]:
     for name in _NAMESPACES:
         yield "namespaces", _named("v1", "Namespace", name)
+    apart = _named("v1", "Namespace", EXTERNAL_SERVICES)
+    apart["metadata"]["annotations"] = {ANNOTATION_DEFAULT_NETWORK: "none"}  # no Pods of anybody's run there
+    yield "namespaces", apart
     for name, content in SYSTEM.items():
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=content["value"])
 
 
 def _of_workloads() -> Iterable[tuple[str, JsonObject]]:
     for name in CLASSES:
-        yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name)
+        overhead = {"overhead": {"podFixed": OVERHEADS[name]}} if name in OVERHEADS else {}
+        yield "runtimeclasses", _named("node.k8s.io/v1", "RuntimeClass", name, handler=name, **overhead)
     for body in built_in():
         yield "instancetypes", body
     for body in built_in_images():
@@ -59,6 +66,16 @@ async def ensure_initial_objects(client: Client) -> None:
 async def ensure_objects_of_workloads(client: Client) -> None:
     """The part of it that Workloads rely on: all that is made in a cluster of others."""
     await _ensure(client, _of_workloads())
+    await _ensure_overheads(client)
+
+
+async def _ensure_overheads(client: Client) -> None:
+    """A class of an earlier server has none, and its Pods would run out of memory. One that has any is left alone."""
+    classes = client.resource(dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False))
+    for name, overhead in OVERHEADS.items():
+        found = await classes.get(name)
+        if not found.get("overhead") and found.get("handler") == name:
+            await classes.patch(name, {"overhead": {"podFixed": overhead}}, type="merge", manager=_FIELD_MANAGER)
 
 
 async def _ensure(client: Client, wanted: Iterable[tuple[str, JsonObject]]) -> None:

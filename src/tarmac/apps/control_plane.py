@@ -7,20 +7,30 @@ lost: the listener finishes what is in flight, then the store writes what it has
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.identities import NAMESPACE, PROCESS, user_name
+from tarmac.api.nodetokens import AUTHORITIES_PATH, SERVERS_PATH
 from tarmac.api.repositories import TOKENS_PATH
+from tarmac.api.rotations import ROTATIONS_PATH
+from tarmac.apps.authentication import Authentication
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
+from tarmac.apps.clusterkeys import ClusterKeys
+from tarmac.apps.formatraising import raise_format
+from tarmac.apps.handover import HandOver
 from tarmac.apps.layout import Layout
 from tarmac.apps.leaderelection import elector
+from tarmac.apps.rotating import OwnKubeconfigs, keep_following, keep_rotating
+from tarmac.apps.serverfiles import follow_in
 from tarmac.apps.serverleases import announced, reached_at
 from tarmac.apps.tokenlabels import label_used_tokens
+from tarmac.apps.workers.seat import Seat
+from tarmac.apps.workers.serving import join, measuring, while_lowest
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
@@ -29,12 +39,15 @@ from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
 from tarmac.controllers.context import Settings
 from tarmac.controllers.manager import Manager
+from tarmac.dashboard.files import BELOW, DashboardFiles
 from tarmac.http.listener import Listener, serve
-from tarmac.http.messages import Request
-from tarmac.http.tls import server_context
+from tarmac.http.messages import Request, Response
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import ServerParts, assemble
+from tarmac.server.clustermetrics import ClusterMetrics, leader_metrics
+from tarmac.server.endpoints.scrapetargets import PREFIX as TARGETS_PATH
+from tarmac.server.endpoints.scrapetargets import ScrapeTargets
 from tarmac.server.lookup import StoreLookup
 from tarmac.server.metrics import Metrics, health_metrics
 from tarmac.server.nodes.connections import NodeWays
@@ -42,6 +55,7 @@ from tarmac.server.nodes.nodeendpoints import NodeTls, Ways
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.nodes.tunnels import PREFIX as TUNNELS_PATH
 from tarmac.server.nodes.tunnels import Tunnels
+from tarmac.server.nodesummaries import NodeSummaries
 from tarmac.server.reader import Reader
 from tarmac.server.security import secrettokens
 from tarmac.server.security.audit import AuditLog
@@ -50,18 +64,22 @@ from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.defaults import ensure_defaults
 from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.fairness import Fairness
-from tarmac.server.security.jwt import SigningKey
-from tarmac.server.security.pki import Pki, write_kubeconfig
+from tarmac.server.security.openid.following import follow
+from tarmac.server.security.openid.issuers import Issuers
+from tarmac.server.security.pki import Pki
 from tarmac.server.security.policy import SERVER_TO_NODES
-from tarmac.server.security.renewal import keep_renewed
+from tarmac.server.security.renewal import ServerTls
 from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.server.security.repositorytokens import RepositoryTokens
 from tarmac.server.security.reviews import Reviews
+from tarmac.server.security.revocations import Revocations
+from tarmac.server.security.rotation import RotationEndpoint
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens, account_groups
 from tarmac.server.security.tokenrequests import TokenIssuer
 from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.server.subresources.metrics import Metering
+from tarmac.server.workers.peers import Peers
 from tarmac.store.interface import Store
 from tarmac.store.open import open_store
 
@@ -113,54 +131,116 @@ class Running:
 
 
 EVERYTHING = Chosen()
+CERTIFICATES_ONLY = Authentication()
 
 
 @asynccontextmanager
 async def control_plane(
-    layout: Layout, address: Address, controllers: Chosen = EVERYTHING, class_resources: bool = False
+    layout: Layout,
+    address: Address,
+    controllers: Chosen = EVERYTHING,
+    class_resources: bool = False,
+    people: Authentication = CERTIFICATES_ONLY,
+    seat: Seat | None = None,
 ) -> AsyncGenerator[Running]:
     """Serve until the block ends, with the chosen controllers beside. `class_resources`: the server's feature gate.
 
+    With a `seat` this is one of several processes that are one server.
     Raises ValueError, OSError or StoreError with a text for the operator.
     """
     clock, randomness = SystemClock(), Randomness()
     async with AsyncExitStack() as stack:
         pki = Pki(layout.pki, clock)
         metrics = Metrics()
-        sealer = SecretSealer.from_file(layout.encryption_key, randomness)
-        store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
-        async with background(_say_that_it_waits(layout.store_url, clock), "waiting for the store"):
-            await store.start()
-        stack.push_async_callback(store.close)
+        store, sealer = await _started_store(layout, metrics, stack)
+        keys = ClusterKeys(layout, store, sealer, pki, clock)
         await ensure_defaults(store, clock, randomness)
+        hand_over = HandOver(layout, shared=store.shared)
         shared = Shared(Metering(), TokenUses(clock), RepositoryRoom(Reader(store)))
-        server = _server(layout, pki, store, metrics, shared, stack, class_resources)
+        issuers = Issuers(store, clock)
+        stack.push_async_callback(issuers.close)
+        await issuers.use(people.issuers)
+        peers = Peers(seat.folder, seat.index, seat.count, clock) if seat else None
+        server, scraper = _server(
+            layout, keys, store, metrics, shared, hand_over, stack, issuers, class_resources, peers
+        )
         await server.start()
         stack.push_async_callback(server.stop)
-        starting = Client(local_transport(server, STARTING), clock, randomness)
+        starting = hand_over.client = Client(local_transport(server, STARTING), clock, randomness)
         await ensure_initial_objects(starting)
         await ensure_local_disks(starting)
-        hosts = _distinct(address.host, *address.also)
+        hosts = distinct(address.host, *address.also)
         own = reached_at(hosts)
         names = [address.host, *address.also, *address.names, *own]
-        with pki.server_files(names) as files:
-            context = server_context(*files, pki.ca_file)
+        tls = ServerTls(pki, names, clock)
+        context = tls.renewed()
         beside = Tasks()
         stack.push_async_callback(beside.close)
-        beside.begin(keep_renewed(pki, names, context, clock), "renewal of the server's certificate")
+        if people.file is not None:
+            beside.begin(follow(people.file, people.content, issuers, clock), "authentication configuration")
         beside.begin(
             supervise("token labels", partial(label_used_tokens, starting, shared.uses), clock), "token labels"
         )
-        listener = await serve(server.handle, context, hosts, address.port, knows=server.knows)
+        if store.shared:
+            beside.begin(raise_format(starting, store), "raising the store's format")
+        listener = await serve(
+            server.handle, context, hosts, address.port, knows=server.knows, share_port=seat is not None
+        )
         stack.push_async_callback(listener.stop)
-        url = f"https://{_bracketed(address.host)}:{listener.port}"
-        ca = pki.ca_file.read_bytes()
-        write_kubeconfig(layout.kubeconfig, url, ca, pki.admin())
-        write_kubeconfig(layout.controllers_kubeconfig, url, ca, pki.controllers(), "controllers")
+        beside.begin(tls.keep(listener.use), "renewal of the server's certificate")
+        beside.begin(Revocations(store).enforce(listener.end_certified), "ending connections of revoked certificates")
+        ended = keys.authorities.enforce(listener.end_certified)
+        beside.begin(ended, "ending connections of retired authorities")
+        url = address_url(address, listener.port)
+        own_kubeconfigs = OwnKubeconfigs(layout, pki, url).write if seat is None or seat.index == 0 else _nothing
+        own_kubeconfigs()
+        beside.begin(keep_following(keys, clock, own_kubeconfigs), "following keys of the cluster")
         await ensure_own_service(starting, listener.port)
-        await stack.enter_async_context(announced(starting, own, listener.port))
-        await stack.enter_async_context(_controllers(controllers, server, store, pki, metrics))
+        kubeconfigs = (layout.kubeconfig, layout.controllers_kubeconfig)
+        other_servers = partial(follow_in, kubeconfigs, starting, url)
+
+        @asynccontextmanager
+        async def duties() -> AsyncGenerator[None]:
+            """What one process does for the whole server."""
+            async with (
+                measuring(scraper, shared.metering, clock),
+                announced(starting, own, listener.port, lambda: keys.words(tls), seat.stops if seat else lambda: True),
+                background(keep_rotating(keys, clock), "rotation of keys"),
+                background(supervise("other servers", other_servers, clock), "other servers"),
+                _controllers(controllers, server, store, keys, metrics),
+            ):
+                yield
+
+        await _on_duty(peers, duties, stack, clock)
         yield Running(server, store, listener, url, shared)
+
+
+async def _started_store(layout: Layout, metrics: Metrics, stack: AsyncExitStack) -> tuple[Store, SecretSealer]:
+    clock = SystemClock()
+    sealer = SecretSealer.from_file(layout.encryption_key, Randomness())
+    store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
+    async with background(_say_that_it_waits(layout.store_url, clock), "waiting for the store"):
+        await store.start()
+    stack.push_async_callback(store.close)
+    return store, sealer
+
+
+async def _on_duty(
+    peers: Peers | None, duties: Callable[[], AbstractAsyncContextManager[None]], stack: AsyncExitStack, clock: Clock
+) -> None:
+    """Do what one process does for the whole server, while this is the one."""
+    if peers is None:
+        await stack.enter_async_context(duties())
+        return
+    # Both end before anything they use: what is pushed last is closed first.
+    together = Tasks()
+    stack.push_async_callback(together.close)
+    together.begin(supervise("links between workers", peers.run, clock), "links between workers")
+    together.begin(supervise("duties", partial(while_lowest, peers, duties), clock), "duties")
+
+
+def _nothing() -> None:
+    """Another process of this server writes them."""
 
 
 async def _say_that_it_waits(url: str, clock: Clock) -> None:
@@ -173,22 +253,25 @@ async def _say_that_it_waits(url: str, clock: Clock) -> None:
 
 def _server(
     layout: Layout,
-    pki: Pki,
+    keys: ClusterKeys,
     store: Store,
     metrics: Metrics,
     shared: Shared,
+    hand_over: HandOver,
     stack: AsyncExitStack,
+    issuers: Issuers,
     class_resources: bool,
-) -> ApiServer:
-    clock, randomness = SystemClock(), Randomness()
+    peers: Peers | None,
+) -> tuple[ApiServer, Scraper]:
+    clock, randomness, pki = SystemClock(), Randomness(), keys.pki
     authorizer = Authorizer(store)
     authorizer.start()
     stack.callback(authorizer.stop)
-    tokens = ServiceAccountTokens(store, SigningKey(pki.token_key_file.read_bytes()), clock, uses=shared.uses)
-    authenticator = Authenticator(store, tokens, authorizer, clock)
-    audit = AuditLog(layout.audit_log, clock, randomness)
+    tokens = ServiceAccountTokens(store, keys.first_token_key, clock, uses=shared.uses)
+    authenticator = Authenticator(store, tokens, authorizer, clock, issuers, keys.authorities)
+    audit = AuditLog(layout.audit_log_of(peers.index) if peers else layout.audit_log, clock, randomness)
     stack.callback(audit.close)
-    gates = Gates(authenticator, authorizer, Fairness(), audit)
+    gates = Gates(authenticator, authorizer, Fairness(share=peers.count if peers else 1), audit)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
@@ -196,51 +279,66 @@ def _server(
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
     parts.usage = shared.metering
-    _join_nodes(parts, reader, pki, shared.metering, stack)
+    tunnels, scraper = _join_nodes(parts, reader, pki, peers)
     parts.documents.update(tokens.documents())
+    parts.documents[ROTATIONS_PATH] = RotationEndpoint(*keys.rotations).answer
+    parts.documents[AUTHORITIES_PATH] = lambda _: Response(200, pki.ca_file.read_bytes(), "application/x-pem-file")
+    parts.documents[SERVERS_PATH] = hand_over.answer
     repository_tokens = RepositoryTokens(authorizer, shared.repositories, pki.registry_tokens, clock, randomness)
     parts.documents[TOKENS_PATH] = repository_tokens.answer
+    page = DashboardFiles(randomness)
+    parts.documents |= {BELOW: page.answer, BELOW.rstrip("/"): page.answer}
     parts.ready.update(store.checks())
+    if peers is not None:
+        join(peers, parts, shared.metering, scraper)
     metrics.gauges.append(partial(health_metrics, parts.ready))
-    return assemble(parts)
+    certificates = {"ca": pki.ca_file, "server": pki.server_file}
+    nodes = NodeSummaries(store)
+    metrics.gauges.append(ClusterMetrics(store, clock, nodes, certificates, layout.data_dir, tunnels).families)
+    parts.documents[TARGETS_PATH] = ScrapeTargets(store, nodes).answer
+    return assemble(parts), scraper
 
 
-def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, metering: Metering, stack: AsyncExitStack) -> None:
+def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | None) -> tuple[Tunnels, Scraper]:
     """Ways to nodes, and what they are asked of the server's own accord."""
-    clock, tunnels = parts.clock, Tunnels(parts.randomness)
-    tls = NodeTls(pki.ca_file.read_text(), lambda: pki.client(SERVER_TO_NODES), clock)
+    clock, tunnels = parts.clock, Tunnels(parts.randomness, peers)
+    if peers is not None:
+        peers.serve(tunnels)
+    tls = NodeTls(pki.ca_file.read_text, lambda: pki.server_to_nodes(SERVER_TO_NODES), clock)
     ways = Ways(reader, tunnels, tls)
     parts.connections = NodeWays(ways)
     parts.documents[TUNNELS_PATH] = tunnels.answer
     parts.metrics.gauges.append(tunnels.families)
-    metering.source = scraper = Scraper(reader, ways, clock)
-    scraping = Tasks()
-    stack.push_async_callback(scraping.close)
-    scraping.begin(supervise("metering", scraper.run, clock), "metering")
+    return tunnels, Scraper(reader, ways, clock)
 
 
 @asynccontextmanager
 async def _controllers(
-    chosen: Chosen, server: ApiServer, store: Store, pki: Pki, metrics: Metrics
+    chosen: Chosen, server: ApiServer, store: Store, keys: ClusterKeys, metrics: Metrics
 ) -> AsyncGenerator[None]:
     """The controllers beside the server. Where other servers share the store, those of one of them work."""
     client = Client(local_transport(server, CONTROLLING), SystemClock(), Randomness())
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
-        return pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
+        return keys.pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
     manager = Manager(
         client,
         chosen.names,
-        root_ca=pki.ca_file.read_text(),
+        root_ca=keys.pki.ca_file.read_text,
         sign=sign,
-        sign_token=partial(secrettokens.sign, SigningKey(pki.token_key_file.read_bytes()), Randomness()),
+        sign_token=partial(secrettokens.sign, keys.tokens, Randomness()),
         elector=elector(client) if store.shared else None,
         settings=chosen.settings,
     )
-    metrics.gauges.append(manager.metrics.families)
-    async with background(supervise("controllers", manager.run, SystemClock()), "controllers"):
-        yield
+    gauges = [manager.metrics.families, partial(leader_metrics, store, SystemClock(), lambda: manager.leading)]
+    metrics.gauges += gauges
+    try:
+        async with background(supervise("controllers", manager.run, SystemClock()), "controllers"):
+            yield
+    finally:
+        for each in gauges:  # another process may be the one to tell of controllers from now on
+            metrics.gauges.remove(each)
 
 
 def local_transport(server: ApiServer, user: User) -> LocalTransport:
@@ -255,10 +353,11 @@ def local_transport(server: ApiServer, user: User) -> LocalTransport:
     return LocalTransport(handle)
 
 
-def _distinct(first: str, *others: str) -> list[str]:
+def distinct(first: str, *others: str) -> list[str]:
     """Addresses to listen on: one that means all of the machine's leaves nothing for the others to add."""
     return [first] if first in ("0.0.0.0", "::", "") else list(dict.fromkeys([first, *others]))
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def address_url(address: Address, port: int) -> str:
+    """Where a server that listens there is found from its own machine."""
+    return f"https://[{address.host}]:{port}" if ":" in address.host else f"https://{address.host}:{port}"

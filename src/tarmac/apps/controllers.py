@@ -17,10 +17,12 @@ import sys
 
 import uvloop
 
+from tarmac.agent.node.rotatingtransport import RotatingTransport
 from tarmac.api.identities import BOOTSTRAP, controller_user
 from tarmac.api.status import ApiError
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_objects_of_workloads
 from tarmac.apps.leaderelection import elector
+from tarmac.apps.serverfiles import follow_all, follow_credentials
 from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import BadGate, FeatureGates
@@ -31,7 +33,7 @@ from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
 from tarmac.client.discovery import serves
 from tarmac.client.errors import ClientError
-from tarmac.client.http import HttpTransport
+from tarmac.client.http import HttpConfig
 from tarmac.client.kubeconfig import ServerContext, load
 from tarmac.client.leader import Timing
 from tarmac.client.targets.untyped import POD_ENDPOINTS
@@ -65,14 +67,15 @@ async def run(options: argparse.Namespace, gates: FeatureGates, connection: Serv
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     clock, randomness = SystemClock(), Randomness()
-    client = Client(HttpTransport(connection.http), clock, randomness)
+    transport = RotatingTransport(connection.http, clock)
+    client = Client(transport, clock, randomness)
     starting = Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), clock, randomness)
     try:
         beside = not await serves(client, POD_ENDPOINTS)  # what only Tarmac's own server has
         manager = Manager(
             client,
             names_of(options, beside=beside),
-            root_ca=connection.http.ca or "",
+            root_ca=lambda: transport.config.ca or "",
             elector=elector(client, timing) if options.leader_elect else None,
             settings=settings_of(options, gates, beside=beside),
             networked=not beside,
@@ -82,7 +85,14 @@ async def run(options: argparse.Namespace, gates: FeatureGates, connection: Serv
             await (ensure_objects_of_workloads if beside else ensure_initial_objects)(starting)
             await manager.run()
 
-        async with background(supervise("controllers", work, clock), "controllers"):
+        def again() -> HttpConfig:
+            return load(options.kubeconfig, options.context).http
+
+        async with (
+            background(supervise("controllers", work, clock), "controllers"),
+            background(follow_all(client, transport, connection), "servers of the cluster"),
+            background(follow_credentials(again, transport, clock), "credentials"),
+        ):
             print(f"tarmac controllers ready {connection.http.url}", flush=True)
             await stopping.wait()
             _log.info("stopping")

@@ -36,6 +36,10 @@ class Layout:
         """Who did what."""
         return self.data_dir / "audit.log"
 
+    def audit_log_of(self, worker: int) -> Path:
+        """The same, of one of several processes: each rotates its own."""
+        return self.data_dir / f"audit-{worker}.log"
+
 
 def make_layout(options: argparse.Namespace) -> Layout:
     """The layout that the flags ask for; the directory exists afterwards. Raises OSError."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from tarmac.api.identities import NAMESPACE, PROCESS
+from tarmac import __version__
+from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector, Timing
 
@@ -12,4 +13,4 @@ from tarmac.client.leader import Elector, Timing
 def elector(client: Client, timing: Timing | None = None) -> Elector:
     """This process as a contender. Its name is new at every start, so that nobody inherits a lease."""
     identity = f"{socket.gethostname()}_{client.randomness.uuid()}"
-    return Elector(client, PROCESS, NAMESPACE, identity, timing)
+    return Elector(client, PROCESS, NAMESPACE, identity, timing, {VERSION: __version__})

@@ -7,19 +7,29 @@ import asyncio
 import resource
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
 import uvloop
 
-from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
+from tarmac.apps.authentication import Authentication, authentication_of
+from tarmac.apps.control_plane import Address, Chosen, Running, address_url, control_plane, distinct
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.settings import gates_of, names_of, settings_of
+from tarmac.apps.workers.parent import Parent, SharedFlag, reserved
+from tarmac.apps.workers.seat import Seat, meeting_folder
+from tarmac.base.clock import SystemClock
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
 from tarmac.base.gates import CLASS_RESOURCES, BadGate
 from tarmac.base.log import configure, log
+from tarmac.base.randomness import Randomness
+from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.pki import Pki
+from tarmac.server.workers.sockets import make_folder
 from tarmac.store.interface import StoreError
 
 _log = log("tarmac")
@@ -28,6 +38,7 @@ _log = log("tarmac")
 # wait 5 ms for it, slowing the loop all the while.
 _DESCRIPTORS = 65_536
 _SWITCH_INTERVAL = 0.0005
+SEVERAL_NEED_ETCD: Final = "--processes needs a store that several processes can use: etcd://"
 
 
 Beside = Callable[[Running], AbstractAsyncContextManager[None]]
@@ -46,6 +57,10 @@ class ServerExtras:
     hosts: tuple[str, ...] = ()
 
 
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
 def _alone(_layout: Layout) -> ServerExtras:
     return ServerExtras()
 
@@ -55,14 +70,33 @@ def main(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras]
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_descriptors()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
+    return _ended(lambda: _serve(options, surround))
+
+
+def _serve(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras]) -> int:
     host, port = options.listen
+    gates = gates_of(options, "server", "controllers")
+    layout = make_layout(options)
+    surroundings = surround(layout)
+    address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
+    served = partial(
+        run,
+        layout,
+        beside=surroundings.beside,
+        controllers=Chosen(names_of(options), settings_of(options, gates)),
+        class_resources=gates.enabled(CLASS_RESOURCES),
+        people=authentication_of(options),
+    )
+    if getattr(options, "processes", 1) > 1:
+        return with_workers(layout, address, options.processes, served)
+    uvloop.run(served(address))
+    return 0
+
+
+def _ended(serve: Callable[[], int]) -> int:
+    """Serve to the end; the exit code."""
     try:
-        gates = gates_of(options, "server", "controllers")
-        layout = make_layout(options)
-        surroundings = surround(layout)
-        address = Address(host, port, tuple(getattr(options, "tls_san", ())), surroundings.hosts)
-        chosen = Chosen(names_of(options), settings_of(options, gates))
-        uvloop.run(run(layout, address, surroundings.beside, chosen, gates.enabled(CLASS_RESOURCES)))
+        return serve()
     except asyncio.CancelledError:
         return 0
     except BadGate as error:
@@ -84,7 +118,50 @@ def _allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def run(layout: Layout, address: Address, beside: Beside, controllers: Chosen, class_resources: bool) -> None:
+def with_workers(layout: Layout, address: Address, count: int, served: Callable[..., Coroutine[Any, Any, None]]) -> int:
+    """Be the parent of workers that serve; the exit code. Raises OSError."""
+    if not layout.store_url.startswith("etcd://"):
+        print(f"tarmac: {SEVERAL_NEED_ETCD}", file=sys.stderr)
+        return 2
+    Pki(layout.pki, SystemClock())  # keys are made once, before anybody needs them
+    SecretSealer.from_file(layout.encryption_key, Randomness())
+    folder, stop = meeting_folder(layout.data_dir), SharedFlag()
+    make_folder(folder)
+    port, held = reserved(distinct(address.host, *address.also), address.port)
+    own = replace(address, port=port)
+
+    def work(seat: Seat, ready: Callable[[], None]) -> int:
+        for each in held:
+            each.close()
+
+        def worked() -> int:
+            uvloop.run(served(own, seat=seat, ready=lambda _line: ready()))
+            return 0
+
+        return _ended(worked)
+
+    parent = Parent(lambda index: Seat(index, count, folder, stop), count, work, stop, SystemClock())
+    code = parent.run(lambda: print(ready_line(own, port, layout), flush=True))
+    with suppress(OSError):  # not empty where a worker had to be killed; the next start goes on with what is there
+        folder.rmdir()
+    return code
+
+
+def ready_line(address: Address, port: int, layout: Layout) -> str:
+    """What is printed when the server is there."""
+    return f"tarmac ready {address_url(address, port)} kubeconfig={layout.kubeconfig}"
+
+
+async def run(
+    layout: Layout,
+    address: Address,
+    beside: Beside,
+    controllers: Chosen,
+    class_resources: bool,
+    people: Authentication,
+    seat: Seat | None = None,
+    ready: Callable[[str], None] = _print,
+) -> None:
     """Serve until a signal comes; print one line when ready. A signal before that ends the start where it is."""
     stopping = asyncio.Event()
     starting = asyncio.current_task()
@@ -98,9 +175,10 @@ async def run(layout: Layout, address: Address, beside: Beside, controllers: Cho
     end_when_out_of_memory(loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with control_plane(layout, address, controllers, class_resources) as running, beside(running):
+    serving = control_plane(layout, address, controllers, class_resources, people, seat)
+    async with serving as running, beside(running):
         starting = None
         collect_rarely(50_000)
-        print(f"tarmac ready {running.url} kubeconfig={layout.kubeconfig}", flush=True)
+        ready(ready_line(address, running.listener.port, layout))
         await stopping.wait()
         _log.info("stopping")

@@ -8,14 +8,17 @@ that stops withdraws its own at once; but the last addresses of all are never ta
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from tarmac import __version__
 from tarmac.agent.node.addresses import outgoing
+from tarmac.api.identities import VERSION
+from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Conflict, NotFound
 from tarmac.apps.publishing import ServerAddress, publish
@@ -53,11 +56,19 @@ def reached_at(hosts: Iterable[str]) -> list[str]:
     return list(found)
 
 
+async def server_leases(client: Client) -> list[JsonObject]:
+    """Those of every server that is announced. Raises ApiError, ClientError."""
+    return list((await client.resource(LEASES).list(_NAMESPACE, labels=_SELECTOR)).items)
+
+
 class Announcement:
     """One server's word to the others, and what it hears of them. It is reached at `hosts`; nowhere says nothing."""
 
-    def __init__(self, client: Client, hosts: Sequence[str], port: int) -> None:
+    def __init__(
+        self, client: Client, hosts: Sequence[str], port: int, trusted: Callable[[], Iterable[str]] = tuple[str]
+    ) -> None:
         self._client = client
+        self._trusted = trusted
         self._clock = client.clock
         self._leases = client.resource(LEASES)
         self._urls = " ".join(f"https://{_bracketed(host)}:{port}" for host in hosts)
@@ -93,7 +104,7 @@ class Announcement:
                 failing = True
 
     async def _listed(self) -> list[JsonObject]:
-        return list((await self._leases.list(_NAMESPACE, labels=_SELECTOR)).items)
+        return await server_leases(self._client)
 
     async def _lives(self, lease: JsonObject) -> bool:
         """Whether a Lease's server does; one that does not is forgotten with it."""
@@ -117,7 +128,8 @@ class Announcement:
             await publish(self._client, sorted(places), MANAGER)
 
     def _lease(self) -> JsonObject:
-        metadata = {"name": self._name, "namespace": _NAMESPACE, "labels": _LABELS}
+        notes = {VERSION: __version__, TRUSTS: " ".join(self._trusted())}
+        metadata = {"name": self._name, "namespace": _NAMESPACE, "labels": _LABELS, "annotations": notes}
         spec = {
             "holderIdentity": self._urls,
             "leaseDurationSeconds": DURATION,
@@ -127,9 +139,18 @@ class Announcement:
 
 
 @asynccontextmanager
-async def announced(client: Client, hosts: Sequence[str], port: int) -> AsyncGenerator[None]:
-    """Be known at these addresses while the block lasts."""
-    announcement = Announcement(client, hosts, port)
+async def announced(
+    client: Client,
+    hosts: Sequence[str],
+    port: int,
+    trusted: Callable[[], Iterable[str]] = tuple[str],
+    leaves: Callable[[], bool] = lambda: True,
+) -> AsyncGenerator[None]:
+    """Be known at these addresses while the block lasts, and on if the server does not leave them with it.
+
+    `trusted`: ids of the keys whose tokens are taken here.
+    """
+    announcement = Announcement(client, hosts, port, trusted)
     await announcement.announce()
     try:
         async with background(announcement.run(), "announcement"):
@@ -137,7 +158,8 @@ async def announced(client: Client, hosts: Sequence[str], port: int) -> AsyncGen
     finally:
         try:
             async with asyncio.timeout(_LAST_WORDS):
-                await announcement.withdraw()
+                if leaves():
+                    await announcement.withdraw()
         except (ApiError, ClientError, TimeoutError) as error:
             _log.warning("the server's addresses are not withdrawn", error=str(error))
 

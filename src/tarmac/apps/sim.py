@@ -15,14 +15,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
+from tarmac.api.submariner.names import LABEL_GATEWAY
 from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.simtrial import TrialResult, trial
 from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
+from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.sim.bugs import LogTap
-from tarmac.sim.checker.replay import Checker
+from tarmac.sim.checker.replay import Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
 from tarmac.sim.faults.draws import KINDS, Luck
 from tarmac.sim.loop import VirtualLoop, run
@@ -139,6 +141,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
         except Unmet as error:
             tell(f"NOT SO: {error}")
             return 1
+        checker.violations += [RuleViolation(loop.time(), "carried-once", each) for each in fleet.relays.leases.broken]
     for violation in checker.violations:
         print(f"broken: {violation}")
     return bool(checker.violations)
@@ -152,6 +155,11 @@ async def _populate(planet: World, scenario: Scenario, stack: AsyncExitStack) ->
     fleet = Fleet(planet.client("nodes", planet.link(NODES)), places, models=models)
     await stack.enter_async_context(background(fleet.run(), "simulated nodes"))
     await fleet.registered()
+    for name in scenario.gateways:
+        if name not in fleet.nodes:
+            raise ScenarioError(f"gateways: no such node: {name}; there are {', '.join(fleet.nodes)}")
+        labels = {"metadata": {"labels": {LABEL_GATEWAY: "true"}}}
+        await planet.reliable().resource(NODE_OBJECTS).patch(name, labels, manager="scenario")
     return fleet
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from tarmac.apps.simworld import World, world
@@ -17,8 +18,10 @@ from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.convergence import lies, orphans, unmet
+from tarmac.sim.checker.external import lies_outside, unmet_outside
 from tarmac.sim.checker.replay import LEASES, Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
+from tarmac.sim.externalusers import Partner
 from tarmac.sim.faults.director import Director
 from tarmac.sim.faults.draws import Luck, Odds
 from tarmac.sim.history import Moment
@@ -32,6 +35,8 @@ from tarmac.sim.seeds import stream
 from tarmac.sim.users import Somebody
 
 PLACES = (SimLocation("dfw", "DFW", 2), SimLocation("sea", "SEA", 2), SimLocation("lhr", "LHR", 2))
+GATEWAYS = ("dfw-0", "sea-0", "lhr-0")
+OUTSIDE_EVERY = 12  # seeds
 UNLUCKY = Behaviour(fails=0.05, crash_loops=0.03, out_of_memory=0.02)
 _START, _POLL = 60.0, 10.0
 _CALM, _REST = 340.0, 90.0  # until the autoscaler has nothing to remember; how long nothing may move then
@@ -95,6 +100,11 @@ class _Trial:
         self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]
         dice, cities = stream(planet.seed, "people"), [place.city for place in PLACES]
         self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, told=told)
+        # One story in a few: leases are renewed several times a second, which takes as long as all the rest.
+        self._partner: Partner | None = None
+        if planet.seed % OUTSIDE_EVERY == 0:
+            chance, apps = stream(planet.seed, "partner"), self._user.wishes
+            self._partner = Partner(planet.reliable(), planet.clock, chance, lambda: list(apps), told=told)
         self._fate = Director(
             planet.luck, planet.clock, planet.store, self._replicas, self._fleet, planet.clocks, told=told
         )
@@ -107,10 +117,17 @@ class _Trial:
             replica.start()
         async with background(self._fleet.run(), "simulated nodes"):
             await clock.sleep(_START)
-            async with background(self._user.run(), "people"), background(self._fate.run(), "fate"):
+            async with AsyncExitStack() as stack:
+                if self._partner is not None:
+                    await self._partner.begin(GATEWAYS)
+                    await stack.enter_async_context(background(self._partner.run(), "partner"))
+                await stack.enter_async_context(background(self._user.run(), "people"))
+                await stack.enter_async_context(background(self._fate.run(), "fate"))
                 await clock.sleep(settings.turmoil)
             self._fate.end()
             await self._user.settle()
+            if self._partner is not None:
+                await self._partner.settle()
             await self._converge()
         for replica in self._replicas:
             replica.crash()
@@ -120,7 +137,7 @@ class _Trial:
         """Wait until everything wanted is there, then look whether it stays so."""
         mirror, clock = self._checker.mirror, self._world.clock
         deadline = clock.monotonic() + self._settings.patience
-        while missing := list(unmet(mirror, self._user.wishes.values(), self._load)):
+        while missing := self._unmet():
             if clock.monotonic() > deadline:
                 self._wrong("converges", missing)
                 return
@@ -128,9 +145,13 @@ class _Trial:
         await clock.sleep(_CALM)
         self._world.store.observers.append(self._unrest)
         await clock.sleep(_REST)
-        self._wrong("stays", unmet(mirror, self._user.wishes.values(), self._load))
-        self._wrong("status-is-truth", lies(mirror, self._fleet))
+        self._wrong("stays", self._unmet())
+        self._wrong("status-is-truth", [*lies(mirror, self._fleet), *lies_outside(mirror, self._fleet)])
         self._wrong("no-orphans", orphans(mirror))
+
+    def _unmet(self) -> list[str]:
+        mirror = self._checker.mirror
+        return [*unmet(mirror, self._user.wishes.values(), self._load), *unmet_outside(mirror)]
 
     def _unrest(self, moment: Moment) -> None:
         event = moment.event
@@ -144,6 +165,8 @@ class _Trial:
     def _outcome(self) -> TrialResult:
         self._wrong("no-bugs", self._tap.bugs)
         self._wrong("accepts", self._user.refused)
+        self._wrong("accepts", self._partner.refused if self._partner is not None else ())
+        self._wrong("carried-once", self._fleet.relays.leases.broken)
         return TrialResult(
             self._world.seed,
             self._checker.violations,

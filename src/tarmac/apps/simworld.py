@@ -19,7 +19,7 @@ from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.controllers.metricsources import MetricsSource
-from tarmac.http.messages import Answer, Request
+from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.server.admission.default import default_chain
 from tarmac.server.app import ApiServer, Gates
 from tarmac.server.assembly import ServerParts, assemble
@@ -54,8 +54,15 @@ class _Strangers:
             raise Unauthorized("a simulated world has no way in from outside")
         return self._impersonation.identity(request, request.user)
 
+    def recognises(self, request: Request) -> bool:
+        """They come without sockets, so no body is ever on the way."""
+        return False
+
     def record(self, request: Request, answer: Answer) -> None:
         """The history is the audit."""
+
+    def record_end(self, request: Request, answer: UpgradeResponse) -> None:
+        """Nor are there streams."""
 
     def review(self, token: str, audiences: tuple[str, ...]) -> NoReturn:
         """No token is anybody's."""

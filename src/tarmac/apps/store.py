@@ -1,6 +1,7 @@
 """`tarmac store repair`: what is damaged in a SQLite store, and the way on without it.
 
 Exit code 0 when the store is whole, or is again; 1 when it is damaged and loss was not accepted, or cannot be repaired.
+`tarmac store migrate` is told in `storemigration`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from tarmac.store.open import sqlite_path
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look, tell, and repair if asked to."""
+    """Move the store; or look, tell, and repair if asked to."""
+    if options.action == "migrate":
+        from tarmac.apps.storemigration import main as migrate  # its driver is an extra
+
+        return migrate(options)
     configure(level="error", as_json=False)
     url = layout_of(options).store_url
     if not url.startswith("sqlite://"):

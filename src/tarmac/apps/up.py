@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,10 @@ NODES = User(SIMULATED_NODES, groups=("system:authenticated",))
 _FIELD_MANAGER = "tarmac-up"
 
 
+class _BadFlag(ValueError):
+    """A flag that makes no sense."""
+
+
 def main(options: argparse.Namespace) -> int:
     """Serve until a signal; exit codes as those of `tarmac server`, and 2 for nodes that cannot be as they are told."""
     try:
@@ -54,6 +58,9 @@ def main(options: argparse.Namespace) -> int:
         if code == 0:
             print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
         return code
+    except _BadFlag as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return 2
     except BadGate as error:
         print(f"tarmac: --feature-gates: {error}", file=sys.stderr)
         return 2
@@ -114,7 +121,9 @@ def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
 
 def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if parts is not None:
-        return _real(options.cities, parts, layout, options.agent_arg)
+        return _real(options.cities, parts, layout, options.agent_arg, options.outside)
+    if options.outside:
+        print("--outside has no effect: simulated nodes have no packets, and are gateways of nothing", file=sys.stderr)
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
     beside = partial(simulated, places, options.node_monitor_grace_period, model=options.sim_node_model)
     return server.ServerExtras(partial(_told_of, layout, beside))
@@ -141,21 +150,43 @@ async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> A
 
 
 def _real(
-    codes: Sequence[str], parts: NodeParts, layout: Layout, agent_arguments: Sequence[str]
+    codes: Sequence[str], parts: NodeParts, layout: Layout, agent_arguments: Sequence[str], outside: str | None
 ) -> server.ServerExtras:
     """Hosts for the cities, before the server can listen on the bridge between them."""
     from tarmac.apps.cities.formercities import leave
     from tarmac.apps.cities.layout import city_of
+    from tarmac.apps.cities.outside import outside_server
     from tarmac.apps.cities.running import real
     from tarmac.datapath import hosts
 
+    segment = None
+    if outside is not None:
+        try:
+            segment = hosts.read_segment(outside)  # before anything is made
+        except hosts.BadSegment as error:
+            raise _BadFlag(f"--outside: {error}") from error
     if left := asyncio.run(leave(layout.data_dir, codes, parts)):
         print(_left_out(left, "what ran there is ended, its data stays"), file=sys.stderr)
     underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]
-    beside = partial(_told_of, layout, partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments))
-    return server.ServerExtras(beside, underlay.gateways)
+    if segment is None:
+        hosts.remove_outside(underlay)  # of an earlier start
+        beside = partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments)
+    else:
+        hosts.build_outside(underlay, segment)
+        within = partial(real, cities, parts, layout, underlay.gateways[0], agent_arguments, gateways=True)
+        beside = partial(_with_outside, partial(outside_server, underlay, segment), within)
+    return server.ServerExtras(partial(_told_of, layout, beside), underlay.gateways)
+
+
+@asynccontextmanager
+async def _with_outside(
+    serving: Callable[[], AbstractAsyncContextManager[None]], beside: server.Beside, running: Running
+) -> AsyncGenerator[None]:
+    """The server outside, beside cities."""
+    async with serving(), beside(running):
+        yield
 
 
 @asynccontextmanager

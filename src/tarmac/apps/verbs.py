@@ -1,4 +1,4 @@
-"""`tarmac why`, `plan`, `rollout` and `node report`: a client of the server of a kubeconfig, and one verb on it.
+"""Tarmac's own verbs (`tarmac why`, `plan`, `console`, …): a client of the server of a kubeconfig, and one verb on it.
 
 Errors are told as kubectl tells them, on standard error.
 """
@@ -36,7 +36,8 @@ def main(options: argparse.Namespace) -> int:
     except (ClientError, OSError) as error:
         print(f"error: {error}", file=console.err)
     except KeyboardInterrupt:
-        pass
+        if (options.command == "logs" and options.follow) or (options.command == "top" and options.watch):
+            return 0  # the way to end what has no end
     return FAILED
 
 
@@ -50,22 +51,84 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
 
 
 async def _verb(options: argparse.Namespace, client: Client, connection: ServerContext, console: Console) -> int:
+    if options.command == "token":
+        from tarmac.cli.verbs.tokens import token
+
+        return await token(client, options, console)
+    if options.command == "restored":
+        from tarmac.cli.verbs.restored import restored
+
+        return await restored(client, options, console)
+    if options.command == "status":
+        from tarmac.cli.verbs.clusterstatus import status
+
+        return await status(client, console, options.output)
+    if options.command == "rotate":
+        from tarmac.cli.verbs.rotate import rotate
+
+        return await rotate(client, options, console)
+    if options.command == "user":
+        from tarmac.cli.verbs.users import user
+
+        return await user(client, connection.http, options, console)
+    if options.command == "node" and options.action == "remove":
+        from tarmac.cli.verbs.noderemoval import node_remove
+
+        return await node_remove(client, options.name, console, force=options.force)
     if options.command == "node":
         from tarmac.cli.verbs.nodereport import node_report
 
         return await node_report(client, options.names, console, options.output)
     namespace = options.namespace or connection.namespace
+    if options.command in ("console", "vnc", "machine"):
+        return await _into_machine(options, client, connection, namespace, console)
     if options.command == "plan":
         from tarmac.cli.verbs.plan import plan
 
         return await plan(client, namespace, options.filename, options.without, console, options.output)
+    if options.command == "logs":
+        from tarmac.cli.logs.logs import logs
+
+        return await logs(client, namespace, options, console)
+    if options.command == "top":
+        from tarmac.cli.top.top import top
+
+        return await top(client, namespace, options, console)
+    if options.command == "egress":
+        from tarmac.cli.egress.check import egress_check
+
+        http, pod = connection.http, options.from_pod
+        return await egress_check(client, http, namespace, options.name, pod, console, options.output)
     if options.command == "rollout":
         from tarmac.cli.verbs.rollout import rollout
 
         return await rollout(client, namespace, options, console)
+    if options.reach or options.both:
+        from tarmac.cli.verbs.reach import reach
+
+        return await reach(client, namespace, options, console)
     from tarmac.cli.verbs.why import why, why_anything
 
     if name := bare_name(options.object):
         return await why_anything(client, namespace, name, console, options.output)
     target, name = parse_object(options.object)
     return await why(client, target, namespace, name, console, options.output)
+
+
+async def _into_machine(
+    options: argparse.Namespace, client: Client, connection: ServerContext, namespace: str, console: Console
+) -> int:
+    from tarmac.cli.machines.places import find_instance
+
+    place = await find_instance(client, connection.http, namespace, options.instance)
+    if options.command == "machine":
+        from tarmac.cli.machines.power import press
+
+        return await press(client, place, options.action, console, options.output)
+    if options.command == "vnc":
+        from tarmac.cli.machines.vnc import vnc
+
+        return await vnc(client, place, options, console)
+    from tarmac.cli.machines import console as consoles
+
+    return await consoles.console(client, place, options, console)

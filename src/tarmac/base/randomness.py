@@ -14,6 +14,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+SECRET_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+
 # Kubernetes' alphabet for generated names: no vowels, no 0, 1, 3, so that no words and no look-alikes appear.
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -62,3 +64,11 @@ class Randomness:
         if not self._seeded:
             return secrets.token_urlsafe(nbytes)
         return self.randbytes(nbytes).hex()
+
+    def secret_letters(self, n: int) -> str:
+        """A secret of lower-case letters and digits, each as likely as any other."""
+        found = ""
+        while len(found) < n:
+            # 252 is the largest multiple of 36 in a byte: above it some letters would come more often.
+            found += "".join(SECRET_ALPHABET[byte % 36] for byte in self.randbytes(n) if byte < 252)
+        return found[:n]

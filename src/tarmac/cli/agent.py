@@ -22,7 +22,7 @@ def add_agent(commands: Any) -> None:
     command.add_argument("--verbose", action="store_true", help="log more")
     # Only the parser itself knows the names of all its flags.
     names = [name for name in command._option_string_actions if name.startswith("--")]  # pyright: ignore[reportPrivateUsage]
-    command.set_defaults(known_flags=names, unknown=())
+    command.set_defaults(known_flags=names, unknown=(), kubelet=None)
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:
@@ -35,7 +35,10 @@ def _add_identity(command: argparse.ArgumentParser) -> None:
         "--bootstrap-kubeconfig", type=Path, metavar="FILE",
         help="credentials to ask for a certificate with; the kubeconfig is then written",
     )  # fmt: skip
-    command.add_argument("--config", type=Path, metavar="FILE", help="a KubeletConfiguration, read strictly")
+    command.add_argument(
+        "--config", type=Path, metavar="FILE",
+        help="a file with an AgentConfig (a field for each flag; flags win), or a KubeletConfiguration; read strictly",
+    )  # fmt: skip
     command.add_argument(
         "--feature-gates", type=gates, default={}, metavar="NAME=BOOL,NAME=BOOL", help="as kubelet takes them"
     )
@@ -101,12 +104,28 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         help="who connects pods: the agent, or the cluster's own plugins; auto: the agent if podendpoints are served",
     )  # fmt: skip
     command.add_argument(
+        "--encrypt-between-cities", choices=("require", "off"), default="require",
+        help="whether packets of external services to and from other cities have to be encrypted (default: require)",
+    )  # fmt: skip
+    command.add_argument(
         "--cni-bin-dir", type=Path, default=Path("/opt/cni/bin"), metavar="DIR",
         help="where the runtime looks for network plugins (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--cni-conf-dir", type=Path, default=Path("/etc/cni/net.d"), metavar="DIR",
         help="where it looks for their configuration (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--machine-image-dir", type=Path, metavar="DIR",
+        help="where files of machine images are (default: machine-images among its parts)",
+    )  # fmt: skip
+    command.add_argument(
+        "--recording-days", type=_positive, default=30, metavar="DAYS",
+        help="how long recordings of consoles are kept (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--recording-bytes", type=_positive, default=256 * 1024 * 1024, metavar="BYTES",
+        help="how much room they may take together (default: 256 MiB)",
     )  # fmt: skip
     command.add_argument(
         "--device-plugin-dir", type=Path, default=Path("/var/lib/kubelet/device-plugins"), metavar="DIR",
@@ -140,3 +159,9 @@ def addresses(text: str) -> tuple[str, ...]:
         return tuple(str(ipaddress.ip_address(each.strip())) for each in text.split(",") if each.strip())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

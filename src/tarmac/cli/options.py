@@ -13,15 +13,21 @@ from pathlib import Path
 from tarmac import __version__
 from tarmac.base.quantity import Quantity
 from tarmac.cli.agent import add_agent
+from tarmac.cli.authentication import add_authentication_flags
+from tarmac.cli.backup import add_backup
+from tarmac.cli.cities import city_codes
 from tarmac.cli.controllers import add_controller_flags, add_controllers
 from tarmac.cli.image import add_image
+from tarmac.cli.machine import add_machine
 from tarmac.cli.unknownflags import BadFlag, unknown_flags
 from tarmac.cli.verbs.options import add_verbs
 
 DEFAULT_LISTEN = "127.0.0.1:6443"
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
+OUTSIDE = "192.168.122.0/24,fd00:122::/64"
 REGISTRY_PORT = 5000
 REGISTRY_QUOTA = "20Gi"
+MOST_PROCESSES = 256
 
 
 def default_data_dir() -> Path:
@@ -35,6 +41,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """What the words say. Ends the program with code 2 when they are wrong."""
     top = parser()
     options, unrecognised = top.parse_known_args(arguments)
+    if getattr(options, "config", None) and options.command in ("server", "agent"):
+        options = _with_file(top, options, arguments)
     if not unrecognised:
         return options
     if options.command != "agent":
@@ -45,6 +53,40 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     except BadFlag as error:
         top.exit(2, f"tarmac agent: error: {error}\n")
     return options
+
+
+def _with_file(
+    top: argparse.ArgumentParser, options: argparse.Namespace, arguments: Sequence[str]
+) -> argparse.Namespace:
+    """The same words over what the file says. An agent's may be a KubeletConfiguration, which is read elsewhere."""
+    from tarmac.cli.configfile import KINDS, BadConfigFile, is_ours, read_file
+
+    commands = command_parsers(top)
+    command = commands[options.command]
+    try:
+        if options.command == "agent" and not is_ours(options.config):
+            return options
+        found = [each for each in read_file(options.config, commands) if KINDS[each.kind] == options.command]
+        if not found:
+            kind = next(kind for kind, name in KINDS.items() if name == options.command)
+            raise BadConfigFile(f"{options.config}: there is no {kind} in it")
+    except BadConfigFile as error:
+        top.exit(os.EX_CONFIG if options.command == "agent" else 2, f"tarmac: {error}\n")
+    usual = {name: command.get_default(name) for name in found[0].values}
+    command.set_defaults(**found[0].values)
+    merged, _ = top.parse_known_args(arguments)
+    for name, default in usual.items():  # a flag that is given replaces a list of the file, it does not add to it
+        if isinstance(default, list) and getattr(options, name) != default:
+            setattr(merged, name, getattr(options, name))
+    merged.config = None
+    return merged
+
+
+def command_parsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    # argparse shows them nowhere else.
+    [commands] = [each for each in top._actions if isinstance(each, argparse._SubParsersAction)]  # pyright: ignore[reportPrivateUsage]
+    return dict(commands.choices)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,6 +108,10 @@ def parser() -> argparse.ArgumentParser:
     server = commands.add_parser("server", help="the API server and the controllers beside it")
     _add_server_flags(server)
     _add_sharing_flags(server)
+    add_authentication_flags(server)
+    server.add_argument(
+        "--config", type=Path, metavar="FILE", help="a file with a ServerConfig: a field for each flag; flags win"
+    )
 
     add_controllers(commands)
     add_agent(commands)
@@ -80,18 +126,52 @@ def parser() -> argparse.ArgumentParser:
         "no more than those of Workloads need in a cluster with controllers of its own)",
     )  # fmt: skip
     _add_store(commands)
+    add_backup(commands, _add_store_url)
+    _add_config(commands)
+    add_machine(commands, listen_address, _add_store_url)
     add_verbs(commands)
+    commands.add_parser("version", help="which Tarmac this is, and which API of Kubernetes it serves")
+    completion = commands.add_parser("completion", help="a script that has a shell complete verbs, flags and names")
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "fish", "words"), help="for which; words: what scripts ask"
+    )
+    completion.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="what has been typed so far")
     return top
 
 
 def _add_store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     store = commands.add_parser("store", help="look after the SQLite store of a server that is stopped")
-    repair = store.add_subparsers(dest="action", metavar="ACTION", required=True).add_parser(
+    actions = store.add_subparsers(dest="action", metavar="ACTION", required=True)
+    migrate = actions.add_parser(
+        "migrate", help="move everything to an etcd, which several servers can share",
+        epilog="Exit codes: 0 moved, or nothing left to move; 1 failed or refused, and the store is where it was.",
+    )  # fmt: skip
+    migrate.add_argument("--to", required=True, metavar="URL", help="etcd://HOST:PORT,HOST:PORT, as for --store")
+    migrate.add_argument(
+        "--config", type=Path, metavar="FILE",
+        help="the server's configuration file, in which `store` is replaced (default: /etc/tarmac/config.yaml)",
+    )  # fmt: skip
+    migrate.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="as the server has it, where it has no configuration file"
+    )
+    repair = actions.add_parser(
         "repair", help="say what is damaged and what would be lost; with --accept-loss, go on without it"
     )
     _add_data_dir(repair)
     _add_store_url(repair)
     repair.add_argument("--accept-loss", action="store_true", help="copy the damaged files aside and go on without")
+
+
+def _add_config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    config = commands.add_parser("config", help="the configuration file of this machine")
+    check = config.add_subparsers(dest="action", metavar="ACTION", required=True).add_parser(
+        "check", help="every mistake in the file, and what it asks for that the machine cannot give",
+        epilog="Exit codes: 0 nothing is wrong, 3 something is; a line for each on stderr.",
+    )  # fmt: skip
+    check.add_argument(
+        "file", type=Path, nargs="?", default=Path("/etc/tarmac/config.yaml"), metavar="FILE",
+        help="the file (default: %(default)s)",
+    )  # fmt: skip
 
 
 def _add_store_url(command: argparse.ArgumentParser) -> None:
@@ -128,6 +208,11 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--runtime", choices=("auto", "containerd", "sim"), default="auto",
         help="what runs instances; sim only pretends to, and needs no rights (default: the best there is)",
+    )  # fmt: skip
+    command.add_argument(
+        "--outside", nargs="?", const=OUTSIDE, metavar="CIDR[,CIDR6]",
+        help=f"have a segment outside, every node a gateway on it, and a server there to try external services with "
+        f"(default: {OUTSIDE})",
     )  # fmt: skip
     command.add_argument(
         "--sim-nodes", type=count, default=3, metavar="N", help="simulated nodes in each city (default: 3)"
@@ -173,19 +258,12 @@ def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
         help="key of Secrets at rest (default: DATA-DIR/secrets.key)",
     )
     command.add_argument(
+        "--processes", type=processes, default=1, metavar="N",
+        help="serve with so many processes on one address; more than one needs etcd (default: 1)",
+    )  # fmt: skip
+    command.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME", help="another name or address for the certificate"
     )
-
-
-def city_codes(text: str) -> list[str]:
-    """`DFW,SEA`; lower case is accepted, and a city named twice counts once."""
-    codes = [code.strip().upper() for code in text.split(",") if code.strip()]
-    for code in codes:
-        if len(code) != 3 or not (code.isascii() and code.isalpha()):
-            raise argparse.ArgumentTypeError(f"{code!r} is not an IATA code of three letters, such as DFW")
-    if not codes:
-        raise argparse.ArgumentTypeError("name at least one city, such as DFW")
-    return list(dict.fromkeys(codes))
 
 
 def seed_range(text: str) -> range:
@@ -200,6 +278,15 @@ def count(text: str) -> int:
     """A number that is not negative."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
+
+
+def processes(text: str) -> int:
+    """How many processes serve."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, is {text}")
+    if int(text) > MOST_PROCESSES:
+        raise argparse.ArgumentTypeError(f"must be at most {MOST_PROCESSES}, is {text}")
     return int(text)
 
 

@@ -18,7 +18,7 @@ from typing import cast
 
 import httptools
 
-from tarmac.client.errors import Disconnected
+from tarmac.client.errors import Disconnected, Unreachable
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 30.0
@@ -172,10 +172,13 @@ class Connections:
         self._open: set[ClientConnection] = set()
         self._is_closed = False
 
-    async def exchange(self, method: str, request: bytes) -> ClientConnection:
-        """Send a request and wait for the head of its answer. Raises Disconnected."""
+    async def exchange(self, method: str, request: bytes, patience: float = CONNECT_SECONDS) -> ClientConnection:
+        """Send a request and wait for the head of its answer. Raises Disconnected; Unreachable if nothing was sent.
+
+        `patience` is for making a connection, its handshake included.
+        """
         while True:
-            connection = self._kept() or await self._connect()
+            connection = self._kept() or await self._connect(patience)
             connection.send(request)
             try:
                 await connection.head()
@@ -202,6 +205,16 @@ class Connections:
         """Close a connection, whatever is under way on it."""
         connection.close()
 
+    @property
+    def in_use(self) -> bool:
+        """Whether any connection is open."""
+        return bool(self._open)
+
+    def close_idle(self) -> None:
+        """Forget those that wait for the next request."""
+        while self._idle:
+            self._idle.pop().close()
+
     async def close(self) -> None:
         """Close all, and wait until their sockets are: a loop that ended before would leave them open."""
         self._is_closed = True
@@ -223,12 +236,12 @@ class Connections:
             connection.close()
         return None
 
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self, patience: float) -> ClientConnection:
         if self._is_closed:
             raise Disconnected("the transport is closed")
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(patience):
                 _, connection = await loop.create_connection(
                     ClientConnection,
                     self._host,
@@ -237,7 +250,7 @@ class Connections:
                     server_hostname=self._server_name if self._tls else None,
                 )
         except OSError as error:  # a TimeoutError is one
-            raise Disconnected(str(error) or f"no connection in {CONNECT_SECONDS:.0f} s") from error
+            raise Unreachable(str(error) or f"no connection in {patience:.0f} s") from error
         self._open.add(connection)
         connection.closed.add_done_callback(lambda _: self._open.discard(connection))
         return connection

@@ -3,6 +3,7 @@
 ClientError
 ├── TransportError        the request may or may not have reached the server
 │   ├── Disconnected      no connection, or it broke
+│   │   └── Unreachable   no connection, so nothing was sent
 │   └── RequestTimeout    no answer in time
 ├── GarbledReply          an answer that is not what the API promises
 ├── NotLeader             a write refused here, because leadership has ended
@@ -52,6 +53,10 @@ class TransportError(ClientError):
 
 class Disconnected(TransportError):
     """No connection, or it broke before the answer was complete."""
+
+
+class Unreachable(Disconnected):
+    """No connection could be made: nothing of the request was sent."""
 
 
 class RequestTimeout(TransportError):

@@ -1,7 +1,8 @@
 """The transport over sockets: HTTP/1.1 with TLS, client certificates and bearer tokens.
 
-One connection pool per server. Watches hold a connection each, so the pool has no bound of its own. A token given as a
-file is read again after a minute, because service-account tokens rotate under the running process.
+One connection pool per server, and where several are known, the next one when one does not answer (`servers`). Watches
+hold a connection each, so a pool has no bound of its own. A token given as a file is read again after a minute, because
+service-account tokens rotate under the running process.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tarmac import __version__
 from tarmac.base.clock import Clock, SystemClock
-from tarmac.client.connections import ClientConnection, Connections
+from tarmac.client.connections import ClientConnection
 from tarmac.client.errors import Disconnected, RequestTimeout
+from tarmac.client.servers import ServerAt, Servers
 from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.http.tls import present
 
 TOKEN_LIFE = 60.0
 _BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they say nothing about its length
@@ -29,7 +32,7 @@ _BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they say noth
 class HttpConfig:
     """Where the server is and who we are. Certificates and keys are PEM text."""
 
-    url: str
+    url: str  # of the server to use first
     ca: str | None = None  # None trusts the system's authorities
     certificate: str | None = None
     key: str | None = None
@@ -40,18 +43,15 @@ class HttpConfig:
     server_name: str | None = None
     insecure: bool = False  # no verification of the server at all
     compress: bool = True  # let the server compress large answers: good over long lines, a waste of time on short ones
-    user_agent: str = "tarmac"
+    user_agent: str = f"tarmac/{__version__}"
+    servers: tuple[str, ...] = ()  # URLs of all servers of the cluster, where they are known
 
 
 def tls_context(config: HttpConfig) -> ssl.SSLContext:
     """The TLS side of a configuration."""
     context = ssl.create_default_context(cadata=config.ca)
     if config.certificate and config.key:
-        # The TLS library takes these from a file only: a private one that is gone again at once.
-        with tempfile.NamedTemporaryFile("w") as file:
-            file.write(f"{config.certificate}\n{config.key}")
-            file.flush()
-            context.load_cert_chain(file.name)
+        present(context, config.certificate.encode(), config.key.encode())
     if config.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -64,15 +64,11 @@ class HttpTransport:
     def __init__(self, config: HttpConfig, clock: Clock | None = None) -> None:
         self._config = config
         self._clock = clock or SystemClock()
-        parts = urlsplit(config.url)
-        self._prefix = parts.path.rstrip("/")
-        self._url = config.url.rstrip("/")
-        tls = tls_context(config) if parts.scheme == "https" else None
-        host, port = parts.hostname or "", parts.port or (443 if tls else 80)
-        self._connections = Connections(host, port, tls, config.server_name or host)
+        tls = tls_context(config) if urlsplit(config.url).scheme == "https" else None
+        urls = (config.url, *config.servers)
+        self._servers = Servers(urls, lambda url: ServerAt(url, tls, config.server_name), self._clock)
         self._constant = (
-            f"\r\nhost: {parts.netloc.rpartition('@')[2]}\r\nuser-agent: {config.user_agent}"
-            f"\r\naccept-encoding: {'gzip' if config.compress else 'identity'}\r\n"
+            f"\r\nuser-agent: {config.user_agent}\r\naccept-encoding: {'gzip' if config.compress else 'identity'}\r\n"
         )
         self._token = config.token
         self._token_read = -TOKEN_LIFE
@@ -81,42 +77,55 @@ class HttpTransport:
         """One exchange."""
         try:
             async with asyncio.timeout(request.timeout):
-                connection = await self._open(request)
+                server, connection = await self._open(request)
                 try:
                     whole = await connection.read()
                 finally:
-                    self._connections.give_back(connection)
+                    server.connections.give_back(connection)
         except TimeoutError as error:
+            # It may be one that takes connections and answers nothing: those that wait would be as silent.
+            self._servers.leave(self._servers.current)
             raise RequestTimeout(f"{request.method} {request.path}: no answer in {request.timeout} s") from error
         except Disconnected as error:
-            raise Disconnected(f"{request.method} {self._url}{request.path}: {error}") from error
+            raise self._told(request, error) from error
         return Reply(connection.status, connection.headers, whole)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
         """One exchange whose answer is read piece by piece."""
         try:
-            connection = await self._open(request)
+            server, connection = await self._open(request)
         except Disconnected as error:
-            raise Disconnected(f"{request.method} {self._url}{request.path}: {error}") from error
+            raise self._told(request, error) from error
         try:
             yield StreamReply(connection.status, connection.headers, connection.chunks())
         finally:
             # Not kept, even if it is read: whoever watches comes back rarely.
-            self._connections.drop(connection)
+            server.connections.drop(connection)
+
+    def use(self, urls: Sequence[str]) -> None:
+        """These are the servers from now on, the first one first."""
+        self._servers.use(urls)
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._connections.close()
+        await self._servers.close()
 
-    async def _open(self, request: Request) -> ClientConnection:
+    def _told(self, request: Request, error: Disconnected) -> Disconnected:
+        return type(error)(f"{request.method} {self._servers.current.url}{request.path}: {error}")
+
+    async def _open(self, request: Request) -> tuple[ServerAt, ClientConnection]:
         method, path, query, headers, body, _ = request
-        target = f"{self._prefix}{path}?{query}" if query else self._prefix + path
+        target = f"{path}?{query}" if query else path
         lines = [f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._credentials())]
         if body or method not in _BODILESS:
             lines.append(f"content-length: {len(body)}\r\n")
-        head = f"{method} {target} HTTP/1.1{self._constant}{''.join(lines)}\r\n".encode()
-        return await self._connections.exchange(method, head + body)
+        rest = f"{self._constant}{''.join(lines)}\r\n".encode() + body
+
+        def message(server: ServerAt) -> bytes:
+            return f"{method} {server.prefix}{target} HTTP/1.1\r\nhost: {server.authority}".encode() + rest
+
+        return await self._servers.exchange(method, message)
 
     def _credentials(self) -> tuple[tuple[str, str], ...]:
         if self._config.token_file and self._clock.monotonic() - self._token_read >= TOKEN_LIFE:

@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 from tarmac.client.cache import Cache, Handler, Indexer, Item
 from tarmac.client.client import Client
 from tarmac.client.feed import Feed
-from tarmac.client.reflector import Reflector, Stats
+from tarmac.client.reflector import ListGuard, Reflector, Stats
 from tarmac.client.targets.target import Target
 
 T = TypeVar("T")
@@ -66,6 +66,10 @@ class Informer(Generic[T]):
     def on_change(self, handler: Handler[T]) -> None:
         """Call with (old, new) for what is there and for every change."""
         self.cache.add_handler(handler)
+
+    def guard_lists(self, guard: ListGuard) -> None:
+        """Have every full listing believed inside `guard` only; what it raises has the listing asked for again."""
+        self._reflector.guard = guard
 
     async def run(self) -> NoReturn:
         """Keep the cache in step until cancelled."""

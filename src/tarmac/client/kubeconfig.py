@@ -3,6 +3,9 @@
 Several files in KUBECONFIG merge as kubectl merges them: the first file to name a cluster, user or context wins, and
 so does the first `current-context`. Relative paths in a file are relative to that file. Certificates and keys are
 read here, whether they are embedded or named; only a token file is kept as a path, since tokens rotate.
+
+A cluster of ours has the URLs of all its servers in an extension, which kubectl ignores. Such a file is brought up to
+date by whoever uses it for long; others are nobody's but their writer's.
 """
 
 from __future__ import annotations
@@ -10,16 +13,15 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tarmac.client.errors import BadKubeconfig
 from tarmac.client.http import HttpConfig
 
+SERVERS_EXTENSION = "tarmac.dev/servers"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -29,6 +31,7 @@ class ServerContext:
 
     http: HttpConfig
     namespace: str = "default"
+    file: Path | None = None  # that names all servers of the cluster, where one does
 
 
 def load(
@@ -75,7 +78,67 @@ def from_files(files: list[Path], context: str | None = None) -> ServerContext:
     chosen = merged.entry("contexts", name)
     cluster = merged.entry("clusters", chosen.get("cluster", ""))
     user = merged.entry("users", chosen["user"]) if chosen.get("user") else {}
-    return ServerContext(_http(cluster, user), chosen.get("namespace") or "default")
+    file = merged.file_of(chosen["cluster"]) if servers_of(cluster) is not None else None
+    return ServerContext(_http(cluster, user), chosen.get("namespace") or "default", file)
+
+
+def servers_of(cluster: dict[str, Any]) -> list[str] | None:
+    """The URLs in a cluster's extension; None when it has none. What is no URL is left out."""
+    for each in cluster.get("extensions") or ():
+        if isinstance(each, dict) and each.get("name") == SERVERS_EXTENSION:
+            content = each.get("extension")
+            found = content.get("servers") if isinstance(content, dict) else None
+            return [url for url in found or () if isinstance(url, str) and url.startswith("https://")]
+    return None
+
+
+def servers_extension(urls: Sequence[str]) -> list[dict[str, Any]]:
+    """The extensions of a cluster with these servers."""
+    return [{"name": SERVERS_EXTENSION, "extension": {"servers": list(urls)}}]
+
+
+def with_servers(text: str, urls: Sequence[str]) -> str:
+    """A kubeconfig in which every cluster that names its servers and begins with the first of these has them all.
+
+    Raises BadKubeconfig.
+    """
+    document = _document(text)
+    for cluster in (item["cluster"] for item in document["clusters"]):
+        if servers_of(cluster) is not None and cluster.get("server") == urls[0]:
+            others = [each for each in cluster["extensions"] if each.get("name") != SERVERS_EXTENSION]
+            cluster["extensions"] = [*others, *servers_extension(urls)]
+    return _text_of(document)
+
+
+def with_authorities(text: str, url: str, pem: str) -> str:
+    """A kubeconfig in which every cluster that names its servers and begins with this one trusts these authorities.
+
+    Raises BadKubeconfig.
+    """
+    document = _document(text)
+    for cluster in (item["cluster"] for item in document["clusters"]):
+        if servers_of(cluster) is not None and cluster.get("server") == url:
+            cluster.pop("certificate-authority", None)  # a file that is somebody else's
+            cluster["certificate-authority-data"] = base64.b64encode(pem.encode()).decode()
+    return _text_of(document)
+
+
+def _document(text: str) -> dict[str, Any]:
+    """A kubeconfig that has clusters. Raises BadKubeconfig: somebody may be writing it."""
+    import yaml  # only what changes a kubeconfig comes here, and a server loads no reader of YAML otherwise
+
+    try:
+        document = yaml.safe_load(text)
+        _ = [item["cluster"] for item in document["clusters"]]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise BadKubeconfig(f"not a kubeconfig: {error}") from error
+    return document
+
+
+def _text_of(document: dict[str, Any]) -> str:
+    import yaml  # as above
+
+    return yaml.safe_dump(document, sort_keys=False)
 
 
 def _home_file(environment: Mapping[str, str]) -> Path:
@@ -88,6 +151,7 @@ class _Merged:
     def __init__(self) -> None:
         self.current = ""
         self._entries: dict[tuple[str, str], dict[str, Any]] = {}
+        self._clusters: dict[str, Path] = {}
 
     def add(self, file: Path) -> None:
         document = _read(file)
@@ -99,6 +163,11 @@ class _Merged:
                     if entry.get(key):
                         entry[key] = str(file.parent / entry[key])
                 self._entries.setdefault((section, item["name"]), entry)
+                if section == "clusters":
+                    self._clusters.setdefault(item["name"], file)
+
+    def file_of(self, cluster: str) -> Path:
+        return self._clusters[cluster]
 
     def entry(self, section: str, name: str) -> dict[str, Any]:
         try:
@@ -108,6 +177,8 @@ class _Merged:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    import yaml  # as above
+
     try:
         document = yaml.safe_load(file.read_text())
     except (OSError, yaml.YAMLError) as error:
@@ -134,6 +205,7 @@ def _http(cluster: dict[str, Any], user: dict[str, Any]) -> HttpConfig:
         server_name=cluster.get("tls-server-name"),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         compress=not cluster.get("disable-compression"),
+        servers=tuple(servers_of(cluster) or ()),
     )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +36,7 @@ from tarmac.client.transport import Reply, Request, StreamReply, Transport
 
 _log = log("leader")
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
+_NOTHING: Mapping[str, str] = {}
 
 
 class Leadership:
@@ -107,10 +108,22 @@ Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
 
 
 class Elector:
-    """One contender. `identity` must be unique to this process's run, so that nobody inherits a lease by name."""
+    """One contender. `identity` must be unique to this process's run, so that nobody inherits a lease by name.
 
-    def __init__(self, client: Client, name: str, namespace: str, identity: str, timing: Timing | None = None) -> None:
+    `about` is what the Lease says of whoever leads, as annotations: theirs alone, and taken away when they let go.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        namespace: str,
+        identity: str,
+        timing: Timing | None = None,
+        about: Mapping[str, str] = _NOTHING,
+    ) -> None:
         self.name = name
+        self._about = about
         self.identity = identity
         self.leading = False
         self._client = client
@@ -165,6 +178,7 @@ class Elector:
         epoch = (spec.get("leaseTransitions") or 0) + 1
         now = rfc3339_micro(self._clock.now())
         lease["spec"] = self._record(epoch, acquired=now, renewed=now)
+        self._introduce(lease["metadata"])
         try:
             await self._leases.update(lease)
         except Conflict:
@@ -173,7 +187,8 @@ class Elector:
 
     async def _create(self) -> int | None:
         now = rfc3339_micro(self._clock.now())
-        metadata = {"name": self.name, "namespace": self._namespace}
+        metadata: JsonObject = {"name": self.name, "namespace": self._namespace}
+        self._introduce(metadata)
         lease = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -254,9 +269,15 @@ class Elector:
             lease = await self._leases.get(self.name, self._namespace)
             if lease["spec"].get("holderIdentity") == self.identity:
                 lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                notes = lease["metadata"].get("annotations") or {}
+                lease["metadata"]["annotations"] = {k: v for k, v in notes.items() if k not in self._about}
                 await self._leases.update(lease)
         except (ApiError, ClientError) as error:
             _log.debug("could not release the lease", lease=self.name, why=str(error))
+
+    def _introduce(self, metadata: JsonObject) -> None:
+        if self._about:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **self._about}
 
     def _record(self, epoch: int, *, acquired: str | None, renewed: str) -> JsonObject:
         return {

@@ -7,7 +7,7 @@ when somebody scrapes, in the shape that the server's metrics page takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tarmac.base.metrics import Family, Histogram, Sample
@@ -26,6 +26,7 @@ class ClientMetrics:
         self.controllers: list[Controller] = []
         self.informers: list[Informers] = []
         self.electors: list[Elector] = []
+        self.others: list[Callable[[], Iterable[Family]]] = []  # of controllers that count something of their own
 
     def families(self) -> Iterator[Family]:
         """Called at each scrape."""
@@ -41,6 +42,8 @@ class ClientMetrics:
         name = "leader_election_master_status"
         leading: list[Sample] = [(name, [("name", elector.name)], int(elector.leading)) for elector in self.electors]
         yield name, "gauge", "1 while this process leads.", leading
+        for families in self.others:
+            yield from families()
 
 
 def _queues(queues: list[WorkQueue]) -> Iterator[Family]:

@@ -15,7 +15,8 @@ else fetched page by page.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NoReturn, Protocol
 
 import msgspec
@@ -57,6 +58,9 @@ class Sink(Protocol):
         ...
 
 
+ListGuard = Callable[[], AbstractAsyncContextManager[None]]
+
+
 class Stats:
     """How the copy was kept in step."""
 
@@ -92,6 +96,7 @@ class Reflector:
         self.target = target
         self.stats = Stats()
         self.synced = asyncio.Event()  # the sink holds a complete state
+        self.guard: ListGuard = nullcontext  # around the moment when a listing takes the place of what was known
         self._client = client
         self._resource = ResourceClient(client, target)
         self._sink = sink
@@ -190,7 +195,8 @@ class Reflector:
         self.stats.lists += 1
         # What changes meanwhile waits in the stream: nobody else tells the sink anything. If this is cut short, there
         # is no version yet, and the next attempt lists again.
-        await self._client.pieces.done(self._sink.replaced(state))
+        async with self.guard():
+            await self._client.pieces.done(self._sink.replaced(state))
         self._version = version
         self.synced.set()
 

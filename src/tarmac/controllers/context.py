@@ -28,8 +28,16 @@ Sign = Callable[[str, list[str], int | None], str]
 Raises ValueError for a request it cannot sign.
 """
 
+RootCa = Callable[[], str]
+"""PEM of the authorities that vouch for the server, as they are now; empty where they are not known."""
+
 SignToken = Callable[[TokenHolder], str]
 """sign_token(whose token, in which Secret) -> the token."""
+
+
+def no_root_ca() -> str:
+    """Somebody else tells pods whom to trust, or nobody does."""
+    return ""
 
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"  # of pods that name none
@@ -60,7 +68,7 @@ class Context:
     metrics: ClientMetrics
     book: Callable[[], AddressBook]  # the same for every controller of the process
     recorders: list[Recorder]  # all of the process: they have to run
-    root_ca: str = ""  # PEM of the authority that signs the server's certificate
+    root_ca: RootCa = no_root_ca
     sign: Sign | None = None  # None: certificates are approved but not signed here
     sign_token: SignToken | None = None  # None: nothing is put into Secrets here
     settings: Settings = Settings()

@@ -27,11 +27,11 @@ from tarmac.controllers.catalogue.instancetypes import InstanceTypeController
 from tarmac.controllers.catalogue.machineimages import MachineImageController
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
-from tarmac.controllers.context import Context, Settings, Sign, SignToken
+from tarmac.controllers.context import Context, RootCa, Settings, Sign, SignToken, no_root_ca
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
 from tarmac.controllers.endpointslicemirroring.controller import MirroringController
-from tarmac.controllers.externalservice.controller import ExternalServiceController
+from tarmac.controllers.external.controller import ExternalController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.ipam import AddressBook
@@ -88,7 +88,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "quota": QuotaController,
     "disruption": DisruptionController,
     "autoscaler": AutoscalerController,
-    "externalservice": ExternalServiceController,
+    "external": ExternalController,
 }
 
 
@@ -104,7 +104,7 @@ _OF_WORKLOADS: Final = (
     "location",
     "quota",
     "autoscaler",
-    "externalservice",
+    "external",
 )
 
 
@@ -127,7 +127,7 @@ class Manager:
         client: Client,
         names: str = "*",
         *,
-        root_ca: str = "",
+        root_ca: RootCa = no_root_ca,
         sign: Sign | None = None,
         sign_token: SignToken | None = None,
         elector: Elector | None = None,
@@ -150,6 +150,13 @@ class Manager:
         if elector is not None:
             self.metrics.electors.append(elector)
 
+    @property
+    def leading(self) -> bool | None:
+        """Whether these controllers are the ones that work; None when there are none of them."""
+        if not self._names:
+            return None
+        return self._elector is None or self._elector.leading
+
     async def run(self) -> None:
         """Work until cancelled."""
         if self._elector is None:
@@ -164,6 +171,7 @@ class Manager:
     async def _run(self, client: Client) -> None:
         self.metrics.controllers.clear()
         self.metrics.informers.clear()
+        self.metrics.others.clear()
         informers = Informers(client)
         self.metrics.informers.append(informers)
         recorders: list[Recorder] = []

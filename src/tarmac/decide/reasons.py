@@ -192,7 +192,7 @@ TOO_MANY_ADDRESSES_TO_MIRROR = user(
 )
 
 # Disruption budgets, for events; the names are those of Kubernetes.
-NO_PODS = user(2, "NoPods", "The disruption budget selects no pod.")
+NO_PODS = transient(2, "NoPods", "It selects no pod.")
 UNMANAGED_PODS = user(3, "UnmanagedPods", "The disruption budget selects pods that nothing controls.")
 CALCULATE_EXPECTED_POD_COUNT_FAILED = user(
     3, "CalculateExpectedPodCountFailed", "Nobody knows how many pods the disruption budget should have."
@@ -205,8 +205,17 @@ IMAGE_UNAVAILABLE = user(53, "ImageUnavailable", "The image cannot be pulled, or
 CONFIGURATION_ERROR = user(53, "ConfigurationError", "The container cannot be made as it is described.")
 INSTANCE_CRASHING = user(51, "InstanceCrashing", "The instance starts and ends again and again.")
 GUEST_PANICKED = user(51, "GuestPanicked", "The operating system of the virtual machine has panicked.")
+MACHINE_FAILED = platform(51, "MachineFailed", "The program that runs the virtual machine has ended or cannot go on.")
+MACHINE_PAUSED = user(13, "MachinePaused", "Somebody has paused the virtual machine.")
+DISK_FULL = platform(
+    52, "DiskFull", "The node's disk is full; the virtual machine stands still until there is room again."
+)
+IMAGE_REFUSED = platform(54, "ImageRefused", "The machine image is not what the catalogue says, or must not be used.")
 OUT_OF_MEMORY = user(51, "OutOfMemory", "The instance used more memory than it has.")
 NODE_LOST = transient(33, "NodeLost", "The instance's node is lost; a replacement comes after a while.")
+RESTORED_CONFLICT = platform(
+    81, "RestoredConflict", "A node runs a pod of this name that the store, restored from a backup, has otherwise."
+)
 NAME_TAKEN = user(80, "NameTaken", "An object of that name belongs to someone else.")
 INSTANCE_TYPE_NOT_FOUND = user(66, "InstanceTypeNotFound", "The instance type does not exist.")
 PRIORITY_CLASS_NOT_FOUND = user(54, "PriorityClassNotFound", "The priority class does not exist any more.")
@@ -224,9 +233,70 @@ SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits h
 TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are asked for than maxReplicas.")
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are asked for than minReplicas.")
 
+# External services: as they should be, and under way.
+ADDRESS_BOUND = fine("AddressBound", "The claim holds its addresses.")
+GATEWAY_OWNS = fine("GatewayOwns", "A gateway carries the address.")
+RULES_IN_FORCE = fine("RulesInForce", "Every node concerned has the newest rules.")
+REDUNDANT = fine("Redundant", "The loss of a gateway is survived.")
+CLAIM_NOT_BOUND = transient(11, "ClaimNotBound", "The claim holds no address yet.", _HAND_OFF)
+WAIT_FOR_FIRST_CONSUMER = transient(
+    10, "WaitForFirstConsumer", "An address is chosen when an ExternalService uses the claim."
+)
+PROGRAMMING = transient(10, "Programming", "Nodes are taking over the newest rules.", _HAND_OFF)
+OWNER_CHANGING = transient(12, "OwnerChanging", "The address moves from one gateway to another.", _HAND_OFF)
+
+# External services: what whoever wrote them can change.
+SOURCE_SERVICE_NOT_FOUND = user(60, "SourceServiceNotFound", "A Service that is named as a source does not exist.")
+NOT_GRANTED = user(59, "NotGranted", "The Service's namespace has not allowed the use of its pods.")
+ADDRESS_NOT_CLAIMED = user(58, "AddressNotClaimed", "No bound claim of the namespace holds the address.")
+CLAIM_NOT_FOUND = user(58, "ClaimNotFound", "The claim does not exist.")
+FAMILY_MISMATCH = user(57, "FamilyMismatch", "The claim has no address of the target's family.")
+HOST_NETWORK_POD = user(34, "HostNetworkPod", "A pod on the host's network has no address of its own.")
+NOT_A_POD = user(34, "NotAPod", "An endpoint is no pod of the Service's namespace.")
+AMBIGUOUS_SOURCE = user(3, "AmbiguousSource", "A pod belongs to several sources; the first counts.")
+TARGET_NOT_ALLOWED = user(57, "TargetNotAllowed", "The class of the address does not allow the target.")
+TARGET_INSIDE_PLATFORM = user(73, "TargetInsidePlatform", "The target is no server outside the platform.")
+INBOUND_DENIED = user(56, "InboundDenied", "The class lets nobody connect back.")
+INBOUND_CONFLICT = user(35, "InboundConflict", "The target reaches another Service at that address and port.")
+NAME_CONFLICT = user(3, "NameConflict", "An older ExternalService has the short name.")
+CLASS_NOT_FOUND = user(58, "ClassNotFound", "The class does not exist.")
+NOT_AUTHORIZED = user(59, "NotAuthorized", "The class does not allow the namespace.")
+QUOTA_EXCEEDED = user(41, "QuotaExceeded", "The class gives no more addresses to the namespace.")
+ADDRESS_IN_USE = user(42, "AddressInUse", "Somebody else holds the address.")
+ADDRESS_NOT_IN_CLASS = user(57, "AddressNotInClass", "No range of the class holds the address.")
+ADDRESS_RESERVED = user(57, "AddressReserved", "The address is one that is never handed out.")
+ADDRESS_QUARANTINED = user(42, "AddressQuarantined", "The address rests, since outsiders may still trust it.")
+LOCATION_NOT_IN_CLASS = user(60, "LocationNotInClass", "The addresses of the class are not routable there.")
+LOCATION_MISMATCH = user(42, "LocationMismatch", "An older ExternalService has chosen where the address is carried.")
+ADDRESS_LOST = user(74, "AddressLost", "The address that the claim held is gone or no longer offered.")
+
+# External services: what whoever runs the platform can change.
+POOL_EXHAUSTED = platform(43, "PoolExhausted", "The class has no free address.")
+NO_GATEWAY = platform(61, "NoGateway", "No node may carry the address.")
+GATEWAY_FULL = platform(44, "GatewayFull", "Every node that may carry the address carries as many as it may.")
+NO_OUTSIDE_INTERFACE = platform(45, "NoOutsideInterface", "No candidate has an interface on the addresses' segment.")
+ADDRESS_CONFLICT = platform(75, "AddressConflict", "A stranger on the segment has the address.")
+RANGE_OVERLAP = platform(61, "RangeOverlap", "An older class offers the same addresses.")
+ENCRYPTION_UNAVAILABLE = platform(36, "EncryptionUnavailable", "Tunnels between cities cannot be encrypted.")
+NODE_HAS_NO_DATAPATH = platform(36, "NodeHasNoDatapath", "The pod's node has no datapath of Tarmac's.")
+PROGRAMMING_FAILED = platform(55, "ProgrammingFailed", "A node could not apply the rules.")
+TOO_FEW_VOTERS = platform(5, "TooFewVoters", "With fewer than three nodes, the loss of one silences the address.")
+NOT_SYNCED = platform(4, "NotSynced", "No other gateway knows the connections.")
+SOURCE_IP_IDS_EXHAUSTED = platform(71, "SourceIPIdsExhausted", "No identity is free for another address.")
+
 # What is asked for and not there.
-NO_GATEWAY = platform(3, "NoGateway", "Nothing carries out ExternalServices.")
 NOT_ANNOUNCED = platform(3, "NotAnnounced", "Nothing announces shared addresses.")
+
+# Who reaches whom.
+REACHABLE = fine("Reachable", "Nothing of the platform stands in the way.")
+NOT_ATTACHED = transient(20, "NotAttached", "It has no address or no node yet.", _NETWORK)
+NO_ROUTE = user(10, "NoRoute", "No interface leads there.")
+DIFFERENT_NETWORKS = user(10, "DifferentNetworks", "The two are on no Network together.")
+NO_SUCH_ADDRESS = user(10, "NoSuchAddress", "Nobody has the address.")
+TUNNEL_PORT = user(10, "TunnelPort", "Ports of the nodes' tunnels are not let out of pods.")
+NO_READY_ENDPOINT = user(11, "NoReadyEndpoint", "Nobody answers for the Service.")
+EGRESS_DENIED = user(12, "EgressDenied", "No policy about the sender lets it out.")
+INGRESS_DENIED = user(12, "IngressDenied", "No policy about the receiver lets it in.")
 
 
 def reason(code: str) -> Reason:

@@ -56,12 +56,17 @@ class Acceptor:
 
     def __init__(self, host: Welcome, connect: Connect, context: ssl.SSLContext | None, **options: float) -> None:
         self._host = host
-        self._connect = partial(connect, ssl=context, **options) if context is not None else connect
+        self._plain, self._options = connect, options
+        self.use(context)
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
         self._handshakes = Tasks()
         self._resting: asyncio.TimerHandle | None = None
         self._quiet_until = 0.0
+
+    def use(self, context: ssl.SSLContext | None) -> None:
+        """For those who come from now on."""
+        self._connect = partial(self._plain, ssl=context, **self._options) if context is not None else self._plain
 
     def add(self, bound: socket.socket) -> None:
         """Listen on a socket that is bound."""

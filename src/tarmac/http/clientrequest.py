@@ -208,5 +208,8 @@ async def ask(dial: Dial, request: bytes, timeout: float) -> StreamedReply:
     except BaseException:
         if reply._transport is not None:  # pyright: ignore[reportUnnecessaryComparison] - not yet connected
             reply._transport.abort()
+        reply._head.cancel()
+        if not reply._head.cancelled():
+            reply._head.exception()  # has been looked at: a handshake that fails breaks the head, too
         raise
     return reply

@@ -23,7 +23,7 @@ from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.limits import Backlogs, ListenerLimits, Shares
 from tarmac.http.messages import Answer, Handler, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.http.reading import Phase, RequestReader
-from tarmac.http.responseheads import CONTINUE, Heads, UnsendableHeader, encode_headers
+from tarmac.http.responseheads import CONTINUE, Heads, UnsendableHeader
 from tarmac.http.streams import ConnectionStream
 from tarmac.http.unauthenticated import Strangers
 
@@ -99,6 +99,11 @@ class ServerConnection(asyncio.Protocol):
             self._reader.peer_certificate = tls.getpeercert(True)
             if self._reader.peer_certificate is not None:
                 self.recognise()
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The client's certificate (DER), if it has shown one."""
+        return self._reader.peer_certificate
 
     def recognise(self) -> None:
         """The client has shown who it is."""
@@ -259,9 +264,7 @@ class ServerConnection(asyncio.Protocol):
         self._finished()
 
     def _head(self, status: int, content_type: str, headers: list[tuple[str, str]] | None) -> bytes:
-        head = self._shared.heads.block(status, content_type)
-        if headers:
-            head += encode_headers(headers)
+        head = self._shared.heads.block(status, content_type, headers or ())
         reader, request = self._reader, self._current
         if request is not None and request.audit_id:
             head += b"Audit-Id: %b\r\n" % request.audit_id.encode()
@@ -329,7 +332,7 @@ class ServerConnection(asyncio.Protocol):
                 answer.abandon()
             self._respond(_failure(RuntimeError("upgrade of a request that did not ask for it")))
             return
-        head = self._shared.heads.block(101, "") + encode_headers(answer.headers or [])
+        head = self._shared.heads.block(101, "", answer.headers or ())
         transport.write(head + b"\r\n")
         # From here on the transport is somebody else's, and no deadline of ours may close it.
         rest, reader.rest = reader.rest, None
@@ -344,7 +347,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse(self, error: ApiError) -> None:
         """Answer what could not be read as a request, then let the client finish sending, or it would never read it."""
         response = _status(error)
-        head = self._shared.heads.block(response.status, response.content_type) + encode_headers(error.headers or ())
+        head = self._shared.heads.block(response.status, response.content_type, error.headers or ())
         body = cast("bytes", response.body)
         head = b"%bConnection: close\r\nContent-Length: %d\r\n\r\n" % (head, len(body))
         self._transport.write(head + body)

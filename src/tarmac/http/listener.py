@@ -27,11 +27,12 @@ from tarmac.http.connection import ServerConnection
 from tarmac.http.limits import Backlogs, ListenerLimits, Shares
 from tarmac.http.messages import Handler, Request
 from tarmac.http.responseheads import Heads
-from tarmac.http.sockets import notice_dead_peer
+from tarmac.http.sockets import notice_dead_peer, shared
 from tarmac.http.unauthenticated import Strangers
 
 _log = log("http")
 Accelerate = Literal["auto", "on", "off"]
+_AT_A_TIME = 50  # certificates that are read in one turn of the loop: about 2 ms
 
 
 class Listener:
@@ -64,9 +65,17 @@ class Listener:
         self._quiet = asyncio.Event()
 
     async def start(
-        self, hosts: Sequence[str], port: int, context: ssl.SSLContext | None, accelerate: Accelerate = "auto"
+        self,
+        hosts: Sequence[str],
+        port: int,
+        context: ssl.SSLContext | None,
+        accelerate: Accelerate = "auto",
+        share_port: bool = False,
     ) -> None:
-        """Bind and accept. Port 0 picks a free one for all hosts; without hosts only `adopt` brings clients."""
+        """Bind and accept. Port 0 picks a free one for all hosts; without hosts only `adopt` brings clients.
+
+        `share_port`: other processes of this user listen there too, and the kernel deals connections out among them.
+        """
         connect = _connect_of(self.loop, context is not None and accelerate != "off", accelerate == "on")
         tls_options: dict[str, float] = {}
         if context is not None:
@@ -75,10 +84,15 @@ class Listener:
         self.port = port
         self._acceptor = Acceptor(self, connect, context, **tls_options)
         for host in hosts:
-            for bound in bind(host, self.port, notice_dead_peer):
+            for bound in bind(host, self.port, shared if share_port else notice_dead_peer):
                 self.port = bound.getsockname()[1]
                 self._acceptor.add(bound)
         self._sweep()
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """Greet those who come from now on with another certificate, or trust others. Who is here stays."""
+        if self._acceptor is not None:
+            self._acceptor.use(context)
 
     # Called by the acceptor.
 
@@ -121,6 +135,21 @@ class Listener:
         connection.recognise()
         if rest:
             connection.data_received(rest)
+
+    async def end_certified(self, refused: Callable[[bytes], bool]) -> int:
+        """Cut connections whose client certificate (DER) is refused by now, upgraded ones too; how many that were.
+
+        Reading thousands of certificates takes a while, so everybody else has a turn now and then.
+        """
+        ended = 0
+        for number, each in enumerate([*self.connections, *self.upgraded], 1):
+            shown = each.peer_certificate if isinstance(each, ServerConnection) else _certificate_of(each)
+            if shown is not None and refused(shown):
+                each.abort()
+                ended += 1
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        return ended
 
     def _sweep(self) -> None:
         self.heads.tick(self._clock.now())
@@ -166,16 +195,22 @@ async def serve(
     common_headers: Sequence[tuple[str, str]] = (("Cache-Control", "no-cache, private"),),
     accelerate: Accelerate = "auto",
     knows: Callable[[Request], bool] | None = None,
+    share_port: bool = False,
 ) -> Listener:
     """Serve `handler` over TLS, or in the clear when `context` is None.
 
-    `knows` says of a request whose body is still coming whether its credential is good.
+    `knows` says of a request whose body is still coming whether its credential is good; `share_port` as in `start`.
 
     `accelerate` is about aiofastnet: "auto" takes it where it is installed (a fifth less CPU per request and event).
     """
     listener = Listener(handler, limits or ListenerLimits(), common_headers, knows=knows)
-    await listener.start([host] if isinstance(host, str) else host, port, context, accelerate)
+    await listener.start([host] if isinstance(host, str) else host, port, context, accelerate, share_port)
     return listener
+
+
+def _certificate_of(transport: asyncio.Transport) -> bytes | None:
+    tls = transport.get_extra_info("ssl_object")
+    return None if tls is None else tls.getpeercert(True)
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

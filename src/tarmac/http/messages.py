@@ -21,6 +21,7 @@ class Request:
 
     __slots__ = (
         "_params",
+        "annotations",
         "audit_id",
         "body",
         "headers",
@@ -61,6 +62,7 @@ class Request:
         self.user = user  # preset by the in-process transport, else None until authenticated
         self.known = False  # set by whoever authenticates: the credential was good, nobody is not known
         self.impersonator: Any = None  # who really asks, when acting as somebody else
+        self.annotations: Mapping[str, str] | None = None  # what the audit log is to say besides
         self.info: Any = None
         self.warnings: Sequence[str] = ()  # told to the client, however the request ends
         self.audit_id = ""  # told to the client as Audit-Id
@@ -228,20 +230,30 @@ class UpgradeResponse:
     """`101 Switching Protocols`: `start` gets the transport, and the bytes that came behind the request.
 
     From then on the connection is the new owner's, who sets its own protocol on the transport and closes it. `abandon`
-    is called in its place when the client has gone before the answer was there.
+    is called in its place when the client has gone before the answer was there. One that `tells_end` calls `over`,
+    which somebody may have set by then, when the new connection has gone.
     """
 
-    __slots__ = ("abandon", "headers", "start")
+    __slots__ = ("abandon", "headers", "over", "start", "tells_end")
 
     def __init__(
         self,
         start: Callable[[asyncio.Transport, bytes], None],
         headers: list[tuple[str, str]] | None = None,
         abandon: Callable[[], None] | None = None,
+        tells_end: bool = False,
     ) -> None:
         self.start = start
         self.abandon = abandon
         self.headers = headers
+        self.tells_end = tells_end
+        self.over: Callable[[], None] | None = None
+
+    def tell_end(self) -> None:
+        """The new connection has gone."""
+        over, self.over = self.over, None
+        if over is not None:
+            over()
 
 
 Answer = Response | StreamResponse | UpgradeResponse

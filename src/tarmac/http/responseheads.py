@@ -12,6 +12,7 @@ from http import HTTPStatus
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
+_NONE: frozenset[str] = frozenset()
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -31,8 +32,9 @@ class Heads:
     """The blocks of one listener; `common` headers go into every answer."""
 
     def __init__(self, common: Sequence[tuple[str, str]] = ()) -> None:
-        self._common = encode_headers(common)
-        self._blocks: dict[tuple[int, str], bytes] = {}
+        self._common = tuple(common)
+        self._names = frozenset(name.lower() for name, _ in common)
+        self._blocks: dict[tuple[int, str, frozenset[str]], bytes] = {}
         self._date = b""
 
     def tick(self, now: float) -> None:
@@ -40,15 +42,20 @@ class Heads:
         self._date = b"Date: %b\r\n" % formatdate(now, usegmt=True).encode()
         self._blocks.clear()
 
-    def block(self, status: int, content_type: str) -> bytes:
-        """Status line and shared headers, without the empty line that ends a head."""
-        block = self._blocks.get((status, content_type))
-        if block is None:
-            block = self._build(status, content_type)
-            self._blocks[status, content_type] = block
-        return block
+    def block(self, status: int, content_type: str, own: Sequence[tuple[str, str]] = ()) -> bytes:
+        """Status line, shared headers and the answer's own, which replace shared ones of their name.
 
-    def _build(self, status: int, content_type: str) -> bytes:
+        The empty line that ends a head is left to the caller. Raises UnsendableHeader.
+        """
+        replaced = frozenset(name.lower() for name, _ in own) & self._names if own else _NONE
+        block = self._blocks.get((status, content_type, replaced))
+        if block is None:
+            block = self._build(status, content_type, replaced)
+            self._blocks[status, content_type, replaced] = block
+        return block + encode_headers(own) if own else block
+
+    def _build(self, status: int, content_type: str, replaced: frozenset[str]) -> bytes:
         line = f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}\r\n".encode()
+        common = encode_headers([(name, value) for name, value in self._common if name.lower() not in replaced])
         kind = encode_headers([("Content-Type", content_type)]) if content_type else b""
-        return line + self._common + self._date + kind
+        return line + common + self._date + kind

@@ -14,6 +14,12 @@ def notice_dead_peer(of: socket.socket) -> None:
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
+def shared(of: socket.socket) -> None:
+    """The same, of a port that several processes of one user listen on."""
+    of.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    notice_dead_peer(of)
+
+
 def untaken(transport: asyncio.Transport) -> int:
     """Bytes that the kernel has not taken yet; none once it is closing, when some transports refuse to tell."""
     return 0 if transport.is_closing() else transport.get_write_buffer_size()

@@ -8,6 +8,7 @@ moving for `idle` seconds ends both; None when whoever splices sees to that.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 LINGER = 30.0
 
@@ -48,9 +49,16 @@ class _End(asyncio.Protocol):
 class Splice:
     """Two spliced connections. `rest` is what one end had sent before it was handed over."""
 
-    def __init__(self, one: asyncio.Transport, other: asyncio.Transport, idle: float | None) -> None:
+    def __init__(
+        self,
+        one: asyncio.Transport,
+        other: asyncio.Transport,
+        idle: float | None,
+        over: Callable[[], None] = lambda: None,
+    ) -> None:
         self.moved = False
         self._idle = idle
+        self._over = over
         self._ends = first, second = _End(one, self), _End(other, self)
         first.peer, second.peer = second, first
         for end in self._ends:
@@ -69,6 +77,7 @@ class Splice:
         """One of them has gone."""
         if self._timer is not None:
             self._timer.cancel()
+        self._over()
 
     def _wait(self) -> asyncio.TimerHandle | None:
         return None if self._idle is None else asyncio.get_running_loop().call_later(self._idle, self._check)
@@ -83,7 +92,10 @@ class Splice:
 
 
 def splice(
-    one: tuple[asyncio.Transport, bytes], other: tuple[asyncio.Transport, bytes], idle: float | None = 4 * 3600.0
+    one: tuple[asyncio.Transport, bytes],
+    other: tuple[asyncio.Transport, bytes],
+    idle: float | None = 4 * 3600.0,
+    over: Callable[[], None] = lambda: None,
 ) -> None:
-    """Join two connections, each with what it had sent already."""
-    Splice(one[0], other[0], idle).begin(one[1], other[1])
+    """Join two connections, each with what it had sent already. `over` is called as each of them goes."""
+    Splice(one[0], other[0], idle, over).begin(one[1], other[1])

@@ -1,8 +1,9 @@
-"""The server's TLS: 1.2 and later, HTTP/1.1 only, client certificates welcome but not required."""
+"""TLS. The server's: 1.2 and later, HTTP/1.1 only, client certificates welcome but not required."""
 
 from __future__ import annotations
 
 import ssl
+import tempfile
 from pathlib import Path
 
 
@@ -16,3 +17,12 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(client_ca)
     return context
+
+
+def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Have the context show who we are. Both are PEM. Raises SSLError."""
+    # The TLS library takes these from a file only: a private one that is gone again at once.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate + b"\n" + key)
+        file.flush()
+        context.load_cert_chain(file.name)

@@ -36,6 +36,7 @@ from tarmac.server.security.authorize import refusal
 from tarmac.server.security.users import ANONYMOUS, User
 from tarmac.server.storage.eventttl import EventExpiry
 from tarmac.server.storage.watchgroups import Hub
+from tarmac.server.upgrades import in_messages, prepare_upgrade
 from tarmac.store.interface import Unavailable
 
 _log = log("server")
@@ -46,8 +47,15 @@ _FRAMES = 30  # the innermost ones of a failure: those of an endless recursion f
 class Authenticator(Protocol):
     """Finds out who asks."""
 
-    def authenticate(self, request: Request) -> User:
-        """The identity to act under, perhaps the anonymous one. Raises Unauthorized."""
+    def authenticate(self, request: Request) -> User | Awaitable[User]:
+        """The identity to act under, perhaps the anonymous one; at once, but for what only others know.
+
+        Raises Unauthorized, at once or later.
+        """
+        ...
+
+    def recognises(self, request: Request) -> bool:
+        """Whether a request shows a credential that is good, as far as that can be said at once."""
         ...
 
 
@@ -76,6 +84,10 @@ class Audit(Protocol):
 
     def record(self, request: Request, answer: Answer) -> None:
         """One answered request."""
+        ...
+
+    def record_end(self, request: Request, answer: UpgradeResponse) -> None:
+        """A stream has ended that was recorded when it began."""
         ...
 
 
@@ -128,31 +140,46 @@ class ApiServer:
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer one request, now or later. Never raises."""
         began = self._clock.monotonic()
-        gates, info = self._gates, request_info(request)
-        request.info = info
+        request.info = request_info(request)
         try:
-            request.user = gates.authenticator.authenticate(request)
-            request.known = request.user is not ANONYMOUS
-            waiting = gates.fairness.enter(request.user, info)
+            prepare_upgrade(request)
+            user = self._gates.authenticator.authenticate(request)
+        except Exception as error:
+            return self._finished(request, began, failure(request, error))
+        if type(user) is User:
+            return self._handle_for(user, request, began)
+        return self._handle_later(cast("Awaitable[User]", user), request, began)
+
+    async def _handle_later(self, knowing: Awaitable[User], request: Request, began: float) -> Answer:
+        """The same for a request of which nobody knows at once whose it is."""
+        try:
+            user = await knowing
+        except Exception as error:
+            return self._finished(request, began, failure(request, error))
+        return await _ready(self._handle_for(user, request, began))
+
+    def _handle_for(self, user: User, request: Request, began: float) -> Answer | Awaitable[Answer]:
+        gates, info = self._gates, request.info
+        request.user = user
+        request.known = user is not ANONYMOUS
+        try:
+            waiting = gates.fairness.enter(user, info)
         except Exception as error:
             return self._finished(request, began, failure(request, error))
         if waiting is not None:
             return self._answer_in_turn(waiting, request, began)
         answer = self._answer(request)
         if type(answer) is Response:
-            gates.fairness.leave(request.user, info)
+            gates.fairness.leave(user, info)
             return self._finished(request, began, answer)
         if isinstance(answer, StreamResponse | UpgradeResponse):
-            gates.fairness.leave(request.user, info)
-            return self._finished(request, began, self._counted(info, answer))
+            gates.fairness.leave(user, info)
+            return self._finished(request, began, self._counted(request, answer))
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
 
     def knows(self, request: Request) -> bool:
         """Whether a request shows a credential that is good. Its body may still be on the way."""
-        try:
-            return self._gates.authenticator.authenticate(request) is not ANONYMOUS
-        except ApiError:
-            return False
+        return self._gates.authenticator.recognises(request)
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         try:
@@ -181,7 +208,7 @@ class ApiServer:
         finally:
             metrics.in_flight(reading, -1)
             self._gates.fairness.leave(request.user, info)
-        return self._finished(request, began, self._counted(info, answer))
+        return self._finished(request, began, self._counted(request, answer))
 
     async def _told_in_time(self, refusal: ApiError) -> Exception:
         """A refusal of a write, when readers see what it rests on."""
@@ -208,14 +235,17 @@ class ApiServer:
     def _finished(self, request: Request, began: float, answer: Answer) -> Answer:
         code = 101 if isinstance(answer, UpgradeResponse) else answer.status
         self._metrics.finished(request.info, code, self._clock.monotonic() - began)
-        self._gates.audit.record(request, answer)
+        audit = self._gates.audit
+        audit.record(request, answer)
+        if isinstance(answer, UpgradeResponse) and answer.tells_end:
+            answer.over = lambda: audit.record_end(request, answer)
         return answer
 
-    def _counted(self, info: RequestInfo, answer: Answer) -> Answer:
-        """A stream that is counted while it lasts; anything else as it is."""
+    def _counted(self, request: Request, answer: Answer) -> Answer:
+        """A stream that is counted while it lasts, in the form that was asked for; anything else as it is."""
         if not isinstance(answer, StreamResponse):
             return answer
-        start = answer.start
+        start, info = answer.start, request.info
 
         def counted(stream: Stream) -> Callable[[], None]:
             ended, stop = self._metrics.stream_started(info), start(stream)
@@ -226,7 +256,11 @@ class ApiServer:
 
             return end
 
-        return StreamResponse(counted, answer.status, answer.content_type, answer.headers, answer.abandon)
+        made = StreamResponse(counted, answer.status, answer.content_type, answer.headers, answer.abandon)
+        try:
+            return in_messages(request, made)
+        except ApiError as error:
+            return failure(request, error)
 
 
 async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.openapi import OpenAPI
+from tarmac.api.restored import NODES_PATH, RESTORED_PATH
 from tarmac.base.clock import Clock
 from tarmac.base.metrics import Family
 from tarmac.base.randomness import Randomness
@@ -20,6 +21,7 @@ from tarmac.server.endpoints.documents import Documents, Endpoint
 from tarmac.server.endpoints.health import Check, Health
 from tarmac.server.endpoints.openapi import OpenApiEndpoint
 from tarmac.server.metrics import Metrics
+from tarmac.server.nodes.restored import RestoredPods
 from tarmac.server.reader import Reader
 from tarmac.server.routes import Answering, Routes
 from tarmac.server.storage.eventttl import EventExpiry
@@ -52,6 +54,7 @@ class ServerParts:
     documents: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     live: dict[str, Check] = field(default_factory=dict[str, Check])
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
+    ready_elsewhere: dict[str, Check] = field(default_factory=dict[str, Check])  # of other processes of this server
 
 
 def assemble(parts: ServerParts) -> ApiServer:
@@ -61,23 +64,20 @@ def assemble(parts: ServerParts) -> ApiServer:
     hub = Hub(store, clock)
     parts.metrics.gauges.append(lambda: _gauges(store, hub))
     routes = Routes(services, hub, ListCache(clock), _special(parts))
-    health = [Health(name, checks) for name, checks in _health(parts).items()]
+    live, ready = parts.live, parts.live | parts.ready
+    health = [Health("livez", live), Health("readyz", ready, parts.ready_elsewhere), Health("healthz", live)]
     catalog = parts.catalog
     discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))
-    documents = Documents(catalog, discovery, openapi, health, parts.metrics, parts.documents)
+    restored = RestoredPods(services.reader, catalog, clock)
+    own = {NODES_PATH: restored.beside(parts.documents.get(NODES_PATH)), RESTORED_PATH: restored.people}
+    documents = Documents(catalog, discovery, openapi, health, parts.metrics, {**parts.documents, **own})
     return ApiServer(
         routes, documents, hub, EventExpiry(store, clock), parts.gates, parts.metrics, clock, store.settled
     )
 
 
 def _special(parts: ServerParts) -> Mapping[tuple[str, str, str], Answering]:
-    return special_routes(parts.connections, parts.usage, parts.reviews, parts.issuer)
-
-
-def _health(parts: ServerParts) -> dict[str, dict[str, Check]]:
-    live = parts.live
-    ready = live | parts.ready
-    return {"livez": live, "readyz": ready, "healthz": live}
+    return special_routes(parts.connections, parts.usage, parts.reviews, parts.issuer, parts.gates.authorizer.refuses)
 
 
 def _gauges(store: Store, hub: Hub) -> Iterator[Family]:

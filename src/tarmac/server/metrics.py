@@ -95,13 +95,10 @@ class Metrics:
 
     def text(self) -> bytes:
         """The exposition format."""
-        lines: list[str] = []
-        for name, kind, description, samples in self._families():
-            lines += (f"# HELP {name} {description}", f"# TYPE {name} {kind}")
-            lines += map(_line, samples)
-        return ("\n".join(lines) + "\n").encode()
+        return exposition(self.families())
 
-    def _families(self) -> Iterator[Family]:
+    def families(self) -> Iterator[Family]:
+        """Everything there is to tell at the moment."""
         name = "apiserver_request_total"
         yield name, "counter", "Requests by verb, resource and code.", self._totals(name)
         name = "apiserver_request_duration_seconds"
@@ -133,6 +130,15 @@ class Metrics:
     def _stores(self, name: str) -> Iterator[Sample]:
         for operation, histogram in self._store.items():
             yield from histogram.samples(name, [("operation", operation)])
+
+
+def exposition(families: Iterable[Family]) -> bytes:
+    """Families as text."""
+    lines: list[str] = []
+    for name, kind, description, samples in families:
+        lines += (f"# HELP {name} {description}", f"# TYPE {name} {kind}")
+        lines += map(_line, samples)
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _is_refusal(code: int) -> bool:

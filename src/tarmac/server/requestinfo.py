@@ -15,7 +15,7 @@ from tarmac.http.messages import Request
 _VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 # Opening one of these is a create whatever the method: WebSockets can only be asked for by GET.
-_CONNECTIONS = frozenset({"exec", "attach", "portforward"})
+_CONNECTIONS = {"pods": frozenset({"exec", "attach", "portforward"}), "instances": frozenset({"console", "vnc"})}
 _NODE_CONNECTIONS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})  # behind nodes/NAME/proxy
 _REMEMBERED = 4096
 _LONGEST_REMEMBERED = 512  # characters: anybody can ask for long paths
@@ -76,7 +76,7 @@ def _parse(method: str, path: str) -> RequestInfo:
     subresource = "proxy" if is_proxy else "/".join(behind)
     first = next(filter(None, behind[1:]), "")  # a node makes one slash of several
     opens_on_node = resource == "nodes" and is_proxy and first in _NODE_CONNECTIONS
-    if opens_on_node or (subresource in _CONNECTIONS and resource == "pods" and method in ("GET", "POST")):
+    if opens_on_node or (subresource in _CONNECTIONS.get(resource, ()) and method in ("GET", "POST")):
         verb = "create"
     return RequestInfo(verb, path, True, group, version, resource, subresource, namespace, name)
 

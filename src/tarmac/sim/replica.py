@@ -50,7 +50,7 @@ class Replica:
         manager = Manager(
             client,
             self._controllers,
-            root_ca="simulated",
+            root_ca=lambda: "simulated",
             elector=self._elector,
             metrics_source=self._load,
             settings=Settings(class_resources=True),

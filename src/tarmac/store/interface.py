@@ -20,7 +20,9 @@ write. In a local store, `head` and `pending` show all there is, whoever wrote i
 names a *guard* that stands for the rule: it goes through only if every earlier write under that guard was visible here
 when it was submitted. Check and submit without an await between them.
 
-An empty store is at revision 1, so that 0 stays free to mean "any".
+An empty store is at revision 1, so that 0 stays free to mean "any". Revisions never go back, not even when the objects
+move to another store or come back from a copy: whoever fills a store first calls `raise_floor` with a revision above
+all that clients can have heard of (`FLOOR_STEP` above the newest that is known), so that each of them is told 410.
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from typing import Any, Literal, Protocol
 
 PREFIX = b'{"metadata":{'
 """Every value starts with this and has some field of metadata; the resource version is spliced in between."""
+
+FLOOR_STEP = 10**9
+"""How far above the newest known revision a store begins that takes another one's place."""
 
 _REVISION = b'{"metadata":{"resourceVersion":"'
 
@@ -146,8 +151,13 @@ class Sealer(Protocol):
     It decides itself which buckets to seal; `open` must return the bytes that `seal` was given, on any thread.
     """
 
+    @property
+    def opened_first(self) -> Sequence[tuple[str, str]]:
+        """Objects (bucket, name) from which it learns its keys: where others write too, they are opened before all."""
+        ...
+
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
-        """The bytes to store."""
+        """The bytes to store. Called once for each write, in the order of the log where it is not shared."""
         ...
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:
@@ -262,6 +272,22 @@ class Store(Reads, Protocol):
 
     async def compact(self, revision: int) -> None:
         """Forget history up to and including `revision`. Raises FutureRevision, Unavailable."""
+        ...
+
+    async def raise_floor(self, revision: int) -> None:
+        """Give out no revision up to and including this one any more, and forget the history before it, for good.
+
+        Objects keep the revisions they have. Afterwards `revision` is at least this one, every earlier one is
+        Compacted, and subscribers are told that they missed something. For whoever fills a store that nobody serves
+        yet: no write may be under way. Raises Unavailable.
+        """
+        ...
+
+    async def raise_format(self) -> tuple[int, int]:
+        """Write the newest format from now on: the one before, and the one now. A store of one server has it at start.
+
+        For whoever knows that every server which shares the store reads it. Raises Unavailable.
+        """
         ...
 
 

@@ -146,6 +146,15 @@ class LocalStore(VisibleState, ABC):
         """Forget history up to and including `revision`."""
         self.forget(revision)
 
+    async def raise_floor(self, revision: int) -> None:
+        """Go on from there; a driver with a log has moved its log's floor before."""
+        self.raise_to(revision)
+        self._accepted = max(self._accepted, self.revision)
+
+    async def raise_format(self) -> tuple[int, int]:
+        """It has the newest since it was opened; nobody else reads it."""
+        return 1, 1
+
     def _expect(self, bucket: str, name: str, expected: int) -> Entry:
         current = self.head(bucket, name)
         if current is None:

@@ -7,12 +7,19 @@ etcd://host:2379,host:2379?prefix=/registry/tarmac&user=tarmac&password-file=F&c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from tarmac.base.clock import Clock
 from tarmac.store.interface import Observer, Sealer, Store
 from tarmac.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from tarmac.store.etcd.settings import EtcdSettings
+
+_FILES = ("password-file", "cacert", "cert", "key")
 
 
 def open_store(
@@ -28,11 +35,29 @@ def open_store(
         return SqliteStore(sqlite_path(url), sealer=sealer, clock=clock, observer=observer)
     if parts.scheme == "etcd":
         from tarmac.store.etcd import EtcdStore
-        from tarmac.store.etcd.settings import EtcdSettings
 
-        settings = EtcdSettings.parse(parts.netloc, parse_qsl(parts.query, keep_blank_values=True))
-        return EtcdStore(settings, sealer=sealer, clock=clock, observer=observer)
+        return EtcdStore(etcd_settings(url), sealer=sealer, clock=clock, observer=observer)
     raise ValueError(f"store {url!r}: must start with memory://, sqlite:// or etcd://")
+
+
+def etcd_settings(url: str) -> EtcdSettings:
+    """Where an `etcd://` URL leads. Raises ValueError with a text for whoever wrote the URL."""
+    from tarmac.store.etcd.settings import EtcdSettings
+
+    parts = urlsplit(url)
+    return EtcdSettings.parse(parts.netloc, parse_qsl(parts.query, keep_blank_values=True))
+
+
+def etcd_files(url: str) -> dict[str, Path]:
+    """The files that an `etcd://` URL names, by option."""
+    return {option: Path(value) for option, value in parse_qsl(urlsplit(url).query) if option in _FILES}
+
+
+def with_files(url: str, files: Mapping[str, Path]) -> str:
+    """The same URL with these files instead."""
+    parts = urlsplit(url)
+    options = [(name, str(files.get(name, value))) for name, value in parse_qsl(parts.query, keep_blank_values=True)]
+    return parts._replace(query=urlencode(options, safe="/,")).geturl()
 
 
 def sqlite_path(url: str) -> Path:

@@ -232,6 +232,13 @@ class VisibleState:
         while self._window and self._window[0].entry.revision <= revision:
             self._forget_oldest()
 
+    def raise_to(self, revision: int) -> None:
+        """Go on from `revision`, if it is ahead, without the history that led there; subscribers are told so."""
+        self.forget(self.revision)
+        self.revision = self._compacted = max(self.revision, revision)
+        for bucket in self._buckets.values():
+            self._tell(tuple(bucket.subscribers.values()), ())
+
     async def _joined_history(self, bucket: str, revision: int, prefix: str, read: HistoryReader) -> list[Event]:
         """Memory if it reaches back far enough, else the durable log up to now and memory from there."""
         if revision > self.revision:

@@ -74,7 +74,7 @@ def shipped() -> Iterator[Any]:
 
 @pytest.mark.parametrize("document", list(shipped()))
 def test_shipped_examples_are_accepted(document: JsonObject) -> None:
-    group, version = document["apiVersion"].split("/")
+    group, _, version = document["apiVersion"].rpartition("/")
     served = build_catalog().find_kind(group, version, document["kind"])
     assert served is not None
     obj = decode_object(served, yaml.safe_dump(document).encode(), "application/yaml", "Strict").obj

@@ -74,7 +74,9 @@ def test_a_machine_is_one_container_with_a_terminal_and_its_disks_as_devices_in_
 def test_the_boot_disk_is_as_large_as_its_image_and_says_which_it_is() -> None:
     data_claim, boot = claims(machine(data("data")), IMAGES)
     assert boot["spec"]["resources"]["requests"] == {"storage": "25Gi"}
-    assert boot["metadata"]["annotations"] == {f"{GROUP}/populate-from-image": NAME}
+    made_from = {f"{GROUP}/populate-from-image": NAME, f"{GROUP}/populated-checksum": SPEC["checksum"]}
+    assert boot["metadata"]["annotations"] == made_from
+    assert data_claim["metadata"]["annotations"] == {f"{GROUP}/populate-filesystem": "ext4"}
     assert (data_claim["spec"]["volumeMode"], boot["spec"]["volumeMode"]) == ("Block", "Block")
 
 

@@ -420,18 +420,64 @@ def test_a_machine_whose_image_cannot_be_had_says_what_to_set() -> None:
     assert above.change == found.change
 
 
-def test_a_machine_that_panicked_shows_its_last_words_and_where_the_others_are() -> None:
-    scene = Scene()
+def machine_of(scene: Scene, state: JsonObject, ready: tuple[str, str] = ("", "")) -> None:
+    """A machine `vm` on a node whose container is so; `ready` are reason and message of its Pod not being ready."""
     scene.place("DFW")
     scene.pod("vm", node="dfw-0")
     pod = PODS.get(scene.world, "default/vm")
     assert pod is not None
-    ended = {"exitCode": 1, "reason": "GuestPanicked", "message": "Kernel panic - not syncing: VFS\n"}
+    pod["spec"] |= {"runtimeClassName": "vm", "containers": [{"name": "machine", "image": "tarmac/tiny"}]}
+    conditions = [condition_of("PodReadyToStartContainers", True, "")]
+    conditions.append({"type": "Ready", "status": "False", "reason": ready[0], "message": ready[1]})
+    statuses = [{"name": "machine", **state}]
+    scene.put(PODS.resource, {**pod, "status": {"conditions": conditions, "containerStatuses": statuses}})
+
+
+def ended(reason: str, code: int = 1, message: str = "") -> JsonObject:
+    """A container that has ended before, and waits to be started again."""
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
-    status = {"name": "machine", "state": waiting, "lastState": {"terminated": ended}}
-    made = [condition_of("PodReadyToStartContainers", True, "")]
-    scene.put(PODS.resource, {**pod, "status": {"conditions": made, "containerStatuses": [status]}})
+    return {"state": waiting, "lastState": {"terminated": {"exitCode": code, "reason": reason, "message": message}}}
+
+
+def waits(reason: str, message: str) -> JsonObject:
+    return {"state": {"waiting": {"reason": reason, "message": message}}}
+
+
+RUNS: JsonObject = {"state": {"running": {}}}
+MACHINES = {
+    "GuestPanicked": (ended("GuestPanicked", 1, "Kernel panic - not syncing: VFS\n"), "", "image or kernel"),
+    "MachineFailed": (ended("MachineFailed", 255, "qemu: corrupt"), "", "journal of the node"),
+    "InstanceCrashing": (ended("Completed", 0), "", "kubectl logs --previous -n default vm"),
+    "OutOfMemory": (ended("OOMKilled", 137), "", "overhead of RuntimeClass vm"),
+    "ImageUnavailable": (waits("ErrImagePull", "404"), "", "spec.source of MachineImage tarmac-tiny"),
+    "ImageRefused": (waits("ImageRefused", "a backing file"), "", "MachineImage tarmac-tiny"),
+    "ConfigurationError": (waits("CreateContainerError", "too long"), "", "virtualMachine"),
+    "MachinePaused": (RUNS, "paused by ada", "`tarmac machine resume -n default vm`"),
+    "DiskFull": (RUNS, "no room", "goes on by itself"),
+}
+
+
+@pytest.mark.parametrize("reason", MACHINES)
+def test_what_ails_a_machine_has_its_rule_and_what_helps_a_machine(reason: str) -> None:
+    scene, (state, message, change) = Scene(), MACHINES[reason]
+    machine_of(scene, state, (reason, message))
     found = why(scene, PODS.resource, "vm")
-    assert [(line.reason, line.rule) for line in found.verdicts][-1] == ("GuestPanicked", "machine")
-    assert found.sentence.endswith("machine panicked; last lines: Kernel panic - not syncing: VFS.")
-    assert found.change.startswith("See `kubectl logs --previous`")
+    last = found.verdicts[-1]
+    assert (last.answer, last.reason, last.rule) == ("No", reason, "machine")
+    assert change in found.change
+
+
+def test_a_machine_that_ended_shows_its_last_words() -> None:
+    for reason, told in (
+        ("GuestPanicked", "machine panicked; last lines: Kernel panic - not syncing: VFS."),
+        ("MachineFailed", "machine broke off (exit code 255); last lines: qemu: corrupt."),
+    ):
+        scene = Scene()
+        machine_of(scene, MACHINES[reason][0])
+        assert why(scene, PODS.resource, "vm").sentence.endswith(told)
+
+
+def test_a_machine_that_boots_is_waited_for() -> None:
+    scene = Scene()
+    machine_of(scene, RUNS, ("ContainersNotReady", "containers with unready status: [machine]"))
+    assert [(line.answer, line.reason) for line in why(scene, PODS.resource, "vm").verdicts][-1] == ("Wait", "NotReady")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tarmac.api.compute.names import GROUP
 from tarmac.api.compute.whyandplan import CityPlan, Ending, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
@@ -17,6 +18,8 @@ from tarmac.cli.rendering.plan import plan_text
 from tarmac.decide.plans import plan_workload
 from tarmac.decide.snapshot.snapshot import (
     BUDGETS,
+    CLAIMS,
+    INSTANCES,
     MACHINE_IMAGES,
     NETWORKS,
     NODES,
@@ -312,3 +315,72 @@ def test_a_machine_without_an_image_or_a_node_that_runs_machines_is_refused_befo
         scene.put(NODES.resource, {**node, "status": {**node["status"], "runtimeHandlers": handlers}})
     (refused,) = plan(scene, machines("DFW"))["DFW"].refused
     assert refused.reason == "RuntimeUnavailable"
+
+
+def with_overhead(scene: Scene, memory: str) -> None:
+    """Machines take so much memory beside their own, and can be had."""
+    overhead = {"podFixed": {"memory": memory}}
+    scene.put(RUNTIME_CLASSES.resource, {"metadata": {"name": "vm"}, "handler": "vm", "overhead": overhead})
+    spec = {"size": "1Gi", "format": "raw", "source": {"file": "tiny.img"}, "checksum": "sha256:" + "0" * 64}
+    scene.put(MACHINE_IMAGES.resource, {"metadata": {"name": "tarmac-tiny"}, "spec": spec})
+
+
+def test_boot_disks_that_would_be_made_again_are_counted() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    with_overhead(scene, "0")
+    running(scene, machines("DFW"), 1)
+    [instance] = INSTANCES.all(scene.world)
+    populated = {f"{GROUP}/populate-from-image": "tarmac/tiny", f"{GROUP}/populated-checksum": "sha256:" + "0" * 64}
+    name = f"{instance.metadata.name}-boot"
+
+    def made_from(**other: str) -> None:
+        notes = populated | {f"{GROUP}/{key.replace('_', '-')}": value for key, value in other.items()}
+        metadata = {"namespace": "default", "name": name, "annotations": notes}
+        scene.put(CLAIMS.resource, {"metadata": metadata, "spec": {}})
+
+    changed = machines("DFW")
+    changed["spec"]["template"]["metadata"] = {"annotations": {"colour": "blue"}}
+    made_from()
+    found = plan(scene, changed)["DFW"]
+    assert (found.replace, found.boot_disks) == (1, 0)
+    for other in ({"populate_from_image": "acme/os"}, {"populated_checksum": "sha256:" + "1" * 64}):
+        made_from(**other)
+        found = plan(scene, changed)["DFW"]
+        assert (found.replace, found.boot_disks) == (1, 1)
+    assert plan(scene, machines("DFW"))["DFW"].boot_disks == 0, "what stays keeps its disk"
+    changed["spec"]["template"]["spec"]["volumes"][0]["disk"]["template"]["spec"]["retain"] = True
+    assert plan(scene, changed)["DFW"].boot_disks == 0
+
+
+def test_a_machine_takes_the_overhead_of_its_class_from_nodes() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1)
+    with_overhead(scene, "192Mi")
+    node = NODES.get(scene.world, "dfw-0")
+    assert node is not None
+    for memory, fits in (("1216Mi", True), ("1100Mi", False)):
+        allocatable = {"cpu": "4", "memory": memory, "pods": "110"}
+        scene.put(NODES.resource, {**node, "status": {**node["status"], "allocatable": allocatable}})
+        refused = plan(scene, machines("DFW"))["DFW"].refused
+        assert (not refused) is fits
+    assert refused[0].reason == "InsufficientCapacity"
+    assert refused[0].change == "Ask for at most 908Mi memory, or free 116Mi memory on dfw-0."
+    two = machines("DFW")
+    two["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 3
+    (refusal,) = plan(scene, two)["DFW"].refused
+    told = "make room for 3 more of 1 cpu and 1216Mi memory, 192Mi memory of it overhead of the runtime, at dfw."
+    assert refusal.change.endswith(told)
+
+
+def test_a_machine_takes_the_overhead_of_its_class_from_quotas() -> None:
+    scene = Scene()
+    scene.place("DFW")
+    with_overhead(scene, "192Mi")
+    scene.quota(memory="1216Mi")
+    assert plan(scene, machines("DFW"))["DFW"].refused == []
+    scene.quota(memory="1215Mi")
+    (refused,) = plan(scene, machines("DFW"))["DFW"].refused
+    assert refused.reason == "QuotaExhausted"
+    assert refused.change == "Raise memory of ResourceQuota limits to 1216Mi, or scale something else down."
+    assert plan(scene, workload("DFW", replicas=1))["DFW"].refused == [], "a sandbox has none"

@@ -122,6 +122,11 @@ def test_what_the_scheduler_notes_beside_unschedulable_is_the_reason(noted: str,
         (container(terminated={"reason": "OOMKilled", "exitCode": 137}), reasons.OUT_OF_MEMORY),
         (container(terminated={"reason": "Completed", "exitCode": 0}), reasons.STOPPED),
         (waiting("ContainerCreating"), reasons.STARTING),
+        (waiting("ImageRefused", "the qcow2 image has a backing file"), reasons.IMAGE_REFUSED),
+        (waiting("CrashLoopBackOff", "back-off 10s", last="GuestPanicked"), reasons.GUEST_PANICKED),
+        (container(terminated={"reason": "GuestPanicked", "exitCode": 1}), reasons.GUEST_PANICKED),
+        (waiting("CrashLoopBackOff", "back-off 10s", last="MachineFailed"), reasons.MACHINE_FAILED),
+        (waiting("CrashLoopBackOff", "back-off 10s", last="Killed"), reasons.INSTANCE_CRASHING),
     ],
 )
 def test_what_ails_a_container_becomes_a_reason(ailing: dict[str, Any], reason: str) -> None:
@@ -138,6 +143,14 @@ def test_a_pod_that_failed_or_lost_its_node_says_so() -> None:
     assert (failed["Ready"].reason, failed["Ready"].message) == (reasons.FAILED, "Evicted: disk full")
     lost = status_of(facts(pod=pod(RUNNING, conditions=SANDBOX, reason="NodeLost", message="no lease")))
     assert lost["Ready"].reason == reasons.NODE_LOST
+
+
+@pytest.mark.parametrize("reason", [reasons.MACHINE_PAUSED, reasons.DISK_FULL])
+def test_a_machine_that_stands_still_runs_and_says_why_it_does_not_serve(reason: str) -> None:
+    """By the reason of its Pod's own condition."""
+    found = status_of(facts(pod=pod(RUNNING, conditions={**SANDBOX, "Ready": ("False", reason, "since 12:03")})))
+    assert (found["Running"].status, found["Ready"].status) == ("True", "False")
+    assert (found["Ready"].reason, found["Ready"].message) == (reason, "since 12:03")
 
 
 def test_gates_come_first_and_name_themselves() -> None:

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.http.api import NodeApi
+from tarmac.agent.http.api import ExternalConnections, NodeApi
 from tarmac.agent.http.callers import Nobody, ReviewedCallers
-from tarmac.agent.http.servers import KnownServers
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.api.schema import JsonObject
@@ -21,11 +20,12 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.serverlist import KnownServers
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.server.security.pki import Pki
 from tests.agent.http.processes import ProcessRuntime
-from tests.agent.http.stage import StageFigures, StagePods, dial
+from tests.agent.http.stage import StageFigures, StagePods, dial, visits_in
 from tests.support.kubectl import kubectl_path
 
 
@@ -105,14 +105,19 @@ async def add_pod(client: Client, pods: StagePods, name: str = "web", node: str 
 
 
 @asynccontextmanager
-async def planet(folder: Path, tunnelled: bool = True) -> AsyncGenerator[Planet]:
-    """Serve until the block ends."""
+async def planet(
+    folder: Path,
+    tunnelled: bool = True,
+    controllers: str = "serviceaccount,namespace",
+    external: ExternalConnections | None = None,
+) -> AsyncGenerator[Planet]:
+    """Serve until the block ends. `external` is what the node says of connections of external services."""
     layout = layout_in(folder)
     runtime = ProcessRuntime({"main": "running"})
     (folder / "logs").mkdir()
     pods, figures = StagePods(folder / "logs", []), StageFigures()
     clock = SystemClock()
-    async with control_plane(layout, Address("127.0.0.1", 0), Chosen("serviceaccount,namespace")) as running:
+    async with control_plane(layout, Address("127.0.0.1", 0), Chosen(controllers)) as running:
         await runtime.start()
         pki = Pki(layout.pki, clock)
         pair = pki.node("n1")
@@ -122,7 +127,14 @@ async def planet(folder: Path, tunnelled: bool = True) -> AsyncGenerator[Planet]
         node_client = Client(HttpTransport(config), clock, Randomness())
         callers = Nobody() if tunnelled else ReviewedCallers(node_client, "n1", clock)
         api = NodeApi(
-            pods=pods, runtime=runtime.as_runtime(), connect=dial, figures=figures, callers=callers, clock=clock
+            pods=pods,
+            runtime=runtime.as_runtime(),
+            connect=dial,
+            figures=figures,
+            callers=callers,
+            clock=clock,
+            visits=visits_in(folder / "recordings"),
+            external=external,
         )
         client = Client(local_transport(running.server, STARTING), clock, Randomness())
         if tunnelled:

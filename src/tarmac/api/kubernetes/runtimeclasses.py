@@ -20,6 +20,8 @@ NVIDIA_HANDLER: Final = "gvisor-nvidia"
 """A sandbox that passes NVIDIA's devices on. No class is made for it: calls of pods reach the host's driver."""
 CLASSES: Final = (SANDBOX_CLASS, HOST_CLASS, MACHINE_CLASS)
 """Made at start; each is named after its handler."""
+OVERHEADS: Final = {MACHINE_CLASS: {"memory": "192Mi"}}
+"""What a Pod of a class takes beside what its containers do: QEMU itself, in the machine's cgroup."""
 OWN_KERNEL_HANDLERS: Final = frozenset({SANDBOX_CLASS, MACHINE_CLASS})
 
 SIMULATED_RUNTIME: Final = "sim://"

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-GIT_VERSION: Final = "v1.35.8+tarmac"
+from tarmac import __version__
+
+GIT_VERSION: Final = f"v1.35.8+tarmac-{__version__}"

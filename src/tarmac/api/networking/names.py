@@ -60,6 +60,13 @@ NODE_MARKS = ("240.0.0.0/4", "fd74:6172:6d63:fffe::/64")
 UPLINKS = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
 """Of the networks' ends of the ways between a node and its networks, by family; they mean something there only."""
 
+DIALLED = ("169.254.192.0/18", "fd74:6172:6d63:fffc::/64")
+"""Of the addresses that pods dial for servers outside the platform, by family; routed nowhere."""
+
+TRANSITS = ("240.0.0.0/4", "fd74:6172:6d63:fffd::/64")
+"""Of the addresses under which such connections travel between nodes, by family; they mean something in the egress
+namespaces of nodes only, so the first may be the range that stands for nodes elsewhere."""
+
 METADATA_ADDRESS = "169.254.169.254"
 """Where pods ask about themselves, in every Network."""
 

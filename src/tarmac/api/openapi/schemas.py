@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tarmac.api.openapi.naming import answer_name, reference
 from tarmac.api.resource import Resource
@@ -23,6 +23,9 @@ _NAMED = {
     Type.QUANTITY: "io.k8s.apimachinery.pkg.api.resource.Quantity",
     Type.INT_OR_STRING: "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
 }
+OR_NAME: Final = "x-tarmac-or-name"
+"""On an object for which clients may send its name alone. OpenAPI v3 of Kubernetes has no word for that."""
+
 _LIMITS = {
     "pattern": "pattern",
     "minimum": "minimum",
@@ -90,6 +93,8 @@ def openapi_schema(schema: Schema, *, root: bool = False) -> dict[str, Any]:
         node["default"] = schema.default
     if schema.nullable:
         node["nullable"] = True
+    if schema.or_name:
+        node[OR_NAME] = True
     for attribute, keyword in _LIMITS.items():
         value = getattr(schema, attribute)
         if value is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.openapi.naming import COMPONENTS
+from tarmac.api.openapi.schemas import OR_NAME
 
 Node = dict[str, Any]
 
@@ -18,6 +19,8 @@ def definitions(schemas: dict[str, Any]) -> Node:
 
 def schema_v2(schema: Node) -> Node:
     """One schema. A wrapped reference becomes a reference with a description beside it."""
+    if OR_NAME in schema:  # without a type anything goes: kubectl looks into a `kind: List` by this document alone
+        return {"description": schema.get("description", "")}
     if "oneOf" in schema:  # a number or a string
         schema = {"type": "string", **schema}
     node: Node = {}

@@ -7,9 +7,10 @@ links and cgroups by the directory's id. So it works after any crash, and again 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of, own_cgroup, pods_cgroup
 from tarmac.apps.processes import end
@@ -22,6 +23,8 @@ from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
+
+_LOOKS, _PAUSE = 100, 0.05  # killed processes take a moment to leave
 
 
 def underlay_of(data_dir: Path) -> hosts.HostUnderlay:
@@ -40,8 +43,8 @@ async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: Nod
         loops.clear(loop.device, loop.file)
     hierarchy = mounted()
     for path in (pods_cgroup(underlay), own_cgroup(underlay)):
+        await empty_group(hierarchy, path)
         if hierarchy.exists(path):
-            hierarchy.kill(path)
             hierarchy.remove(path)
     await asyncio.to_thread(hosts.remove, underlay)
 
@@ -58,6 +61,8 @@ def remains(data_dir: Path, underlay: hosts.HostUnderlay) -> list[str]:
 async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) -> None:
     """End what runs in a city, and let go of what it holds. Its data stays; the images, if they are wanted."""
     await containerd.stop(city.containerd(parts), remove=not images)
+    await empty_group(mounted(), city.cgroup)  # virtual machines are nobody's children
+    await asyncio.to_thread(shutil.rmtree, city.run / "agent" / "vm", ignore_errors=True)
     if city.host.namespace.exists():
         datapath = LinuxDatapath(city.run / "agent", str(city.host.namespace))
         await datapath.remove_all()
@@ -65,3 +70,11 @@ async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) 
     await asyncio.to_thread(LinuxMedium(Layout(str(city.agent))).close)
     for folder in (city.data, city.run / "agent"):
         await asyncio.to_thread(unmount_below, folder)
+
+
+async def empty_group(hierarchy: Hierarchy, path: str) -> None:
+    """End every process in a cgroup and below, and wait until they are gone, for a while."""
+    for _ in range(_LOOKS):
+        if not hierarchy.exists(path) or not hierarchy.kill(path):
+            return
+        await asyncio.sleep(_PAUSE)

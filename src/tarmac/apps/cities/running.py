@@ -17,9 +17,12 @@ from tarmac.api.conditions import condition_of
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
+from tarmac.api.submariner.names import LABEL_GATEWAY
 from tarmac.apps.cities import agents
 from tarmac.apps.cities.cgroups import Confinement
+from tarmac.apps.cities.emulation import tell_accelerator
 from tarmac.apps.cities.layout import CityLayout, oversubscription
+from tarmac.apps.cities.machineimages import tell_sources
 from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
@@ -47,21 +50,27 @@ async def real(
     server: str,
     agent_arguments: Sequence[str],
     running: Running,
+    *,
+    gateways: bool = False,
 ) -> AsyncGenerator[None]:
-    """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it."""
+    """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it.
+
+    `gateways`: every node may carry addresses of external services.
+    """
     client = Client(local_transport(running.server, STARTING))
     pki, url = Pki(layout.pki, client.clock), f"https://{server}:{running.listener.port}"
     promised = oversubscription()
     if promised:
         print(f"each city promises {promised} processors more than this machine has", file=sys.stderr)
     confined = Confinement()
+    await tell_sources(client)
     async with AsyncExitStack() as stack:
         for city in cities:
             confined.prepare(city)
             city.data.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_kubeconfig(city.kubeconfig, url, pki.ca_file.read_bytes(), pki.node(city.node), city.node)
             await client.resource(LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
-            await client.resource(NODES).apply(_node(city), manager=_FIELD_MANAGER)
+            await client.resource(NODES).apply(_node(city, gateways), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs, client.clock))
         await end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
@@ -74,12 +83,13 @@ async def real(
             arguments = [*confined.agent(city), *agents.command(city, parts, promised, agent_arguments)]
             await stack.enter_async_context(background(agents.keep_running(city, arguments), f"agent of {city.name}"))
         await asyncio.gather(*(_reported(client, city) for city in cities))
-        yield
+        async with background(tell_accelerator(client, cities[0].node), "how machines run"):
+            yield
 
 
-def _node(city: CityLayout) -> JsonObject:
-    """The Node, which cannot say itself where it is."""
-    labels = node_labels(city.name, city.code)
+def _node(city: CityLayout, gateway: bool) -> JsonObject:
+    """The Node, which can neither say itself where it is, nor make itself a gateway."""
+    labels = {**node_labels(city.name, city.code), **({LABEL_GATEWAY: "true"} if gateway else {})}
     return {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": {"name": city.node, "labels": labels}}
 
 

@@ -20,6 +20,7 @@ from tarmac.agent.node.enforcement import Enforcement
 from tarmac.agent.node.identity import Identity
 from tarmac.agent.node.imageroot import image_root
 from tarmac.agent.node.lease import Heartbeat
+from tarmac.agent.node.machinedisks import machine_image
 from tarmac.agent.node.networkmode import has_own_network
 from tarmac.agent.node.observer import Observer
 from tarmac.agent.node.oversubscription import oversubscription_event
@@ -31,10 +32,12 @@ from tarmac.agent.processors.widening import Widening
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
+from tarmac.agent.stats.agent import certificate_metrics, disk_metrics
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.devices import NodeDeviceService
 from tarmac.apps.node.housekeeping import Housekeeping
 from tarmac.apps.node.machinery import Surveyed, containerd_tool, machinery, proof, survey
+from tarmac.apps.node.machines import NodeMachines
 from tarmac.apps.node.networking import Networking
 from tarmac.apps.node.serving import Serving
 from tarmac.apps.node.settings import pod_settings
@@ -51,6 +54,7 @@ from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.runtimes.interface import RuntimeStatus, Unreachable
 from tarmac.volumes.driver import PodVolumes
+from tarmac.volumes.interface import nobody_runs
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.node import NodeFacts
@@ -91,7 +95,10 @@ class NodeAgent:
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
         self._all_known = False
-        self._parts = machinery(config, surveyed, self._clock)
+        datapath, groups = networking.datapath if networking else None, surveyed.hierarchy
+        self._machines = NodeMachines.find(config, groups, datapath, self._clock) if datapath else None
+        drivers = [self._machines.driver()] if self._machines else []
+        self._parts = machinery(config, surveyed, self._clock, drivers)
         self._unregistered = self._as_nobody_knows_it()
         self._health = RuntimeHealth(
             self._parts.runtime, self._clock, lambda: proof(self._parts, config), self._handler_failed
@@ -120,6 +127,9 @@ class NodeAgent:
         networking = Networking(config, client, stack) if own else None
         node = NodeAgent(config, surveyed, client, identity, networking, providers)
         stack.push_async_callback(node._parts.runtime.close)
+        if node._machines is not None:
+            stack.push_async_callback(node._machines.close)
+            await node._machines.runtime.adopt()  # before anybody asks what there is
         stack.push_async_callback(node._parts.devices.close)
         return node
 
@@ -144,6 +154,8 @@ class NodeAgent:
                     self._reporter.run,
                     self._heartbeat.run,
                     self._identity.run,
+                    self._identity.follow_servers,
+                    self._identity.follow_authorities,
                 ):
                     group.create_task(run())
                 self._supervise(group, self._ways())
@@ -162,6 +174,8 @@ class NodeAgent:
         kubelet = self._config.kubelet
         self._shutting_down = True
         self._reporter.wake()
+        if self._networking is not None:
+            await self._networking.hand_over()
         critical = kubelet.shutdown_grace_period_critical_pods
         _log.info("the machine goes down; pods are ended", seconds=float(kubelet.shutdown_grace_period))
         await self._pods.drain(kubelet.shutdown_grace_period - critical, critical)
@@ -181,7 +195,8 @@ class NodeAgent:
         access, place = RepositoryAccess(self._client, self._sources), config.root_dir / "images"
         views = image_root(self._parts.runtime, access, config.runtime_socket, containerd_tool(), place)
         layout = Layout(str(config.root_dir))
-        self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock)
+        grown = self._machines.grown if self._machines else nobody_runs
+        self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock, grown)
         self._house = Housekeeping(
             config, self._parts, self._health, self._volumes, self.node, self._recorder, self._about, self._clock
         )
@@ -204,6 +219,10 @@ class NodeAgent:
             notes=self._parts.cpus.notes if self._parts.cpus else no_notes,
         )
         self._sources.changed = self._pods.wake
+        if self._machines is not None:
+            self._machines.meet(self._pods, self._recorder)
+            self._sources.machine_image = machine_image(self._machines.images.disk)
+            self._house.figures.add_metrics(self._machines.metrics)
         if self._parts.classes:
             self._parts.classes.meet(self._pods, self._health, self._parts.allocator)
 
@@ -230,7 +249,10 @@ class NodeAgent:
             [lambda: "node is shutting down" if self._shutting_down else ""],
             self._offered,
         )
-        self._reporter = NodeReporter(self._client, self._informers, config, observer, self._recorder)
+        self._reporter = NodeReporter(
+            self._client, self._informers, config, observer, self._recorder, self._identity.trusts
+        )
+        self._identity.on_trust(self._reporter.wake)
         self._heartbeat = Heartbeat(
             self._client, config.node_name, config.kubelet.node_lease_duration_seconds, self._reporter.node
         )
@@ -238,6 +260,8 @@ class NodeAgent:
         devices = NodeDeviceService(config, self._parts.devices, self._pods, self._health.device_handlers)
         self._chores["devices"] = devices.serve(self._reporter.wake, partial(self._recorder.event, self._about))
         self._house.figures.add_metrics(self._parts.devices.metrics)
+        self._house.figures.add_metrics(disk_metrics(config.root_dir))
+        self._house.figures.add_metrics(certificate_metrics(self._identity.ends, self._clock))
         if self._parts.classes:
             self._chores["classes"] = self._parts.classes.watch(self._pods, self._clock)
 
@@ -286,12 +310,27 @@ class NodeAgent:
             self._connect,
             self._house.figures,
             self.node,
+            self._recorder,
+            self._networking.external_connections(self._pods) if self._networking is not None else None,
         )
         if self._networking is None:
             return serving.runs()
-        networks = self._networking.serve(self._pods, runtime, self._addresses, self._sources.token, self._recorder)
+        taps = self._machines.taps if self._machines else None
+        networks = self._networking.serve(
+            self._pods, runtime, self._addresses, self._sources.token, self._recorder, taps
+        )
+        if self._networking.external is not None:
+            self._house.figures.add_metrics(self._networking.external.metrics)
         disks = DiskRemoval(self._client, self._volumes, self.name)
-        return {**networks, **serving.runs(), "disks": disks.run}
+        return {**networks, **serving.runs(), **self._machine_runs(), "disks": disks.run}
+
+    def _machine_runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What looks after virtual machines, where there are any."""
+        if self._machines is None:
+            return {}
+        machines = self._machines
+        offer = partial(machines.offer, self._client, self.name, self._say, self._reporter.wake)
+        return {"machines": machines.runtime.run, "machines' trial": offer}
 
     def _follow_sizes(self, providers: Providers) -> None:
         """Show how asking for sizes went; ask again and follow, if it is wanted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tarmac.agent.allocation.allocator import Allocator, NodeResource
@@ -34,7 +35,7 @@ from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.handlercheck import Proof, prove_handlers
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
-from tarmac.runtimes.routed import RoutedRuntime
+from tarmac.runtimes.routed import Driver, RoutedRuntime
 
 _log = log("agent")
 
@@ -102,8 +103,8 @@ def _resources(found: Surveyed) -> list[NodeResource]:
     return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
 
 
-def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
-    """Make the pods' cgroups. Raises BadConfig, CgroupError, OSError."""
+def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[Driver] = ()) -> Machinery:
+    """Make the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
     devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
     found.sizes.devices = devices.amounts
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
@@ -114,7 +115,8 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock) -> Machinery:
         period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
     )
     cgroups.prepare()
-    runtime: Runtime = (routed := RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock)))
+    routed = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock), *drivers)
+    runtime: Runtime = routed
     placed: Placement | Widening
     if found.cpus is not None:
         found.cpus.keep()

@@ -13,6 +13,8 @@ from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
 from tarmac.agent.dns.view import DnsView
 from tarmac.agent.environment.resolving import read_resolv_conf
+from tarmac.agent.http.api import ExternalConnections
+from tarmac.agent.metadata.egress import PodEgress
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import Identify, MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
@@ -21,18 +23,23 @@ from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
+from tarmac.agent.network.externalconnections import LocalExternalConnections
 from tarmac.agent.network.leftovers import Sweeper
 from tarmac.agent.network.reconciler import NetworkKeeper
+from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.node.underlay import UnderlayAnnotation
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.routerservices import Attending
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
+from tarmac.apps.node.external import NodeExternal
+from tarmac.apps.node.tunnels import wireguard_programs
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.interface import Runtime
+from tarmac.runtimes.parts import optional_program
 
 _SOCKET = "cni.sock"
 Runs = dict[str, Callable[[], Awaitable[None]]]
@@ -46,9 +53,18 @@ class Networking:
         self._config = config
         self._client = client
         self._clock = client.clock
-        self._datapath = LinuxDatapath(config.flags.run_dir)
-        stack.push_async_callback(self._datapath.close)
-        self.dial = PodDialer(self._datapath)
+        self.datapath = LinuxDatapath(config.flags.run_dir)
+        self.datapath.external.state_sync.program = optional_program("conntrackd")
+        self.datapath.external.encryption.wireguard.programs = wireguard_programs
+        stack.push_async_callback(self.datapath.close)
+        stack.push_async_callback(self.hand_over)  # before: it drops addresses from the kernel
+        self.external: NodeExternal | None = None
+        self.dial = PodDialer(self.datapath)
+
+    async def hand_over(self) -> None:
+        """Let other nodes carry what this one carries for external services."""
+        if self.external is not None:
+            await self.external.stop()
 
     def serve(
         self,
@@ -57,24 +73,37 @@ class Networking:
         addresses: Callable[[], Sequence[str]],
         identify: Identify,
         recorder: Recorder,
+        taps: MachineTaps | None,
     ) -> Runs:
         """What has to run, by name."""
         flags = self._config.flags
-        keeper = NetworkKeeper(self.informers, self._datapath, self._config.node_name, addresses, recorder)
+        keeper = NetworkKeeper(self.informers, self.datapath, self._config.node_name, addresses, recorder)
         path = flags.run_dir / _SOCKET
         pods.add_admission(unconnected)
         write_files(flags.cni_bin_dir, flags.cni_conf_dir, path)
+        interfaces = PodInterfaces(self.datapath, pods.find, keeper.covered)
+        if taps is not None:
+            taps.meet(interfaces)
 
         async def live() -> Set[str]:
             return {sandbox.id for sandbox in await runtime.sandboxes()}
 
+        external = self.external = NodeExternal(
+            self._config, self._client, self.informers, self.datapath.external, addresses, recorder
+        )
+        keeper.on_networks(external.networks_changed)
         return {
             "networks": keeper.run,
-            "cni": CniServer(path, PodInterfaces(self._datapath, pods.find, keeper.covered)).run,
-            "links": Sweeper(self._datapath, live, self._clock).run,
+            "cni": CniServer(path, interfaces).run,
+            "links": Sweeper(self.datapath, live, self._clock).run,
             "underlay": UnderlayAnnotation(self._client, self._config.node_name, addresses).run,
-            **self._doors(keeper, _Behind(self._datapath, pods, keeper), identify),
+            **external.runs(),
+            **self._doors(keeper, _Behind(self.datapath, pods, keeper), identify),
         }
+
+    def external_connections(self, pods: PodManager) -> ExternalConnections:
+        """What this node says of connections of external services, when somebody asks."""
+        return LocalExternalConnections(self.informers, self._config.node_name, self.datapath.external, pods.pods).of
 
     def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
         """What pods find in every network: names, and facts about themselves."""
@@ -83,8 +112,9 @@ class Networking:
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
         tokens = MetadataTokens(self._clock, self._client.randomness)
         city = self._config.labels.get(TOPOLOGY_CITY_CODE, "")
-        metadata = MetadataServer(MetadataService(tokens, identify, city), behind.pod)
-        attending = Attending(self._datapath, self._clock, [*names.doors(), *metadata.doors()])
+        egress = PodEgress(self.informers, self._config.node_name)
+        metadata = MetadataServer(MetadataService(tokens, identify, city, egress.of), behind.pod)
+        attending = Attending(self.datapath, self._clock, [*names.doors(), *metadata.doors()])
 
         async def attend(networks: Set[str]) -> None:
             attending.attend(networks)

@@ -1,8 +1,9 @@
 """`tarmac agent --remove`: takes away what an agent with these flags ever made on the machine, its disks included.
 
 Nothing relies on notes: pods are those with a cgroup or a folder of ours, and their sandboxes, links, mounts, loops and
-logs follow from that. So it works after any crash, and again after itself. What others made stays: their sandboxes in
-the same runtime, network plugins that we did not write, the kubeconfig.
+logs follow from that; a virtual machine is a process in its pod's cgroup. So it works after any crash, and again after
+itself. What others made stays: their sandboxes in the same runtime, network plugins that we did not write, the
+kubeconfig.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.devices.folder import leave_folder
 from tarmac.agent.network.cni.files import remove_files, written
+from tarmac.apps.node.machines import HOST_FILE, machine_folders
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.containerd.leftovers import unmount_below
@@ -114,10 +116,15 @@ def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
         shutil.rmtree(root, ignore_errors=True)
     with contextlib.suppress(OSError):
         leave_folder(config.flags.device_plugin_dir)
+    shutil.rmtree(machine_folders(config).run, ignore_errors=True)
     for path in (run / "cni.sock", run / "netns"):
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        run.rmdir()
+    # Of the host, and of other agents on it too: they go on with what they know, and the next to start tries again.
+    for path in (HOST_FILE, HOST_FILE.with_suffix(".lock")):
+        path.unlink(missing_ok=True)
+    for folder in (run, HOST_FILE.parent):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _folders(path: Path) -> set[str]:

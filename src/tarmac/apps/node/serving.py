@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.settings import AgentConfig
-from tarmac.agent.http.api import NodeApi
+from tarmac.agent.http.api import ExternalConnections, NodeApi
 from tarmac.agent.http.callers import CallerTimes, ReviewedCallers
 from tarmac.agent.http.host import Connect, NodeFigures
-from tarmac.agent.http.servers import KnownServers
+from tarmac.agent.http.machines.api import Visits
+from tarmac.agent.http.machines.recordings import RecordingLimits, Recordings
+from tarmac.agent.http.machines.sessions import Sessions
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.agent.node.certificates.files import write_private
@@ -19,6 +22,8 @@ from tarmac.agent.node.serving import ServingCertificate
 from tarmac.agent.pods.manager import PodManager
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
+from tarmac.client.events import InvolvedObject, Recorder
+from tarmac.client.serverlist import KnownServers
 from tarmac.runtimes.interface import Runtime
 
 
@@ -36,9 +41,14 @@ class Serving:
         connect: Connect,
         figures: NodeFigures,
         node: Callable[[], JsonObject],
+        recorder: Recorder,
+        external: ExternalConnections | None,
     ) -> None:
         webhook, reviews = config.kubelet.authentication.webhook, config.kubelet.authorization.webhook
         times = CallerTimes(webhook.cache_ttl, reviews.cache_authorized_ttl, reviews.cache_unauthorized_ttl)
+        limits = RecordingLimits(config.flags.recording_days, config.flags.recording_bytes)
+        recordings = Recordings(config.root_dir / "recordings", client.clock, limits)
+        sessions = Sessions(recordings, partial(_tell, recorder))
         api = NodeApi(
             pods=pods,
             runtime=runtime,
@@ -46,7 +56,9 @@ class Serving:
             figures=figures,
             callers=ReviewedCallers(client, config.node_name, client.clock, times),
             clock=client.clock,
+            visits=Visits(sessions, recordings, client.randomness),
             config=lambda: in_effect(in_effect_now()),
+            external=external,
             idle_seconds=config.kubelet.streaming_connection_idle_timeout,
         )
         servers = KnownServers(client, lambda: identity.http.url)
@@ -54,19 +66,31 @@ class Serving:
         self._identity = identity
         self._node = node
         self._api = api
-        self._certificate = ServingCertificate(client, config, node)
+        self._recordings = recordings
+        self._certificate = ServingCertificate(client, config, node, identity.authorities.outdated)
         self._tunnels = Tunnels(api, config.node_name, lambda: identity.http, servers, client.clock, client.randomness)
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to run, by name."""
-        return {"http": self._listen, "serving certificate": self._certificate.run, "tunnels": self._tunnels.run}
+        return {
+            "http": self._listen,
+            "serving certificate": self._certificate.run,
+            "tunnels": self._tunnels.run,
+            "recordings": self._recordings.run,
+        }
 
     async def _listen(self) -> None:
         kubelet, certificate = self._config.kubelet, self._certificate
         await certificate.prepare((self._node().get("status") or {}).get("addresses") or [])
         listener = NodeListener(self._api, kubelet.address, kubelet.port, self._client_authority())
         certificate.on_change(lambda: listener.renew(certificate.certificate, certificate.key))
+        self._identity.on_trust(lambda: self._trust(listener))
         await listener.run(certificate.certificate, certificate.key)
+
+    def _trust(self, listener: NodeListener) -> None:
+        """Others vouch for callers from now on."""
+        self._client_authority()
+        listener.renew(self._certificate.certificate, self._certificate.key)
 
     def _client_authority(self) -> Path | None:
         """Who vouches for callers: whom the configuration names, else who vouches for the server."""
@@ -77,3 +101,12 @@ class Serving:
         path = self._config.root_dir / "pki" / "server-authority.crt"
         write_private(path, self._identity.http.ca)
         return path
+
+
+def _tell(recorder: Recorder, pod: JsonObject, reason: str, message: str) -> None:
+    """Of the Instance that a pod belongs to: whose console it is, people know by that name."""
+    metadata = pod["metadata"]
+    for each in metadata.get("ownerReferences") or ():
+        if each.get("kind") == "Instance":
+            place = (each["name"], metadata["namespace"], each["uid"])
+            recorder.event(InvolvedObject(each["apiVersion"], "Instance", *place), "Normal", reason, message)

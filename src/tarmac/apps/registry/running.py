@@ -32,6 +32,7 @@ from tarmac.server.security.files import write_private
 from tarmac.server.security.pki import Pki
 
 PROGRAM = "docker-registry"
+_LOOK = 10.0  # whether its certificate is still of the authority that signs
 _CERTIFICATE_USE = 300 * 24 * 3600.0  # of a year: then it is started again, with a new one
 _PATIENCE = 20.0
 _HOSTS = Path("/etc/hosts")
@@ -110,7 +111,7 @@ def _announce(registry: Registry) -> None:
 
 
 async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> None:
-    """Run it, and again when it ends, its certificate is old or something is to be removed; until cancelled."""
+    """Run it, and again when it ends, needs another certificate or something is to be removed; until cancelled."""
     files = registry.files
     command = [*registry.wrapper, str(registry.program), "serve", str(files.config)]
     # Its own variables would change what the file says, whom it trusts among others.
@@ -121,7 +122,7 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
         process = await start(command, files.log, environment)
         try:
             async with asyncio.timeout(_CERTIFICATE_USE):
-                await first(_end_of(process), _set(upkeep.needed))
+                await first(_end_of(process), _set(upkeep.needed), _other_authority(pki))
         except TimeoutError:
             pass
         finally:
@@ -135,6 +136,13 @@ async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> No
 
 async def _end_of(process: asyncio.subprocess.Process) -> None:
     await process.wait()
+
+
+async def _other_authority(pki: Pki) -> None:
+    """Wait until another one signs."""
+    used = pki.authority.pem
+    while pki.authority.pem == used:  # another process may be the one that replaces it
+        await SystemClock().sleep(_LOOK)
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tarmac.cli.rendering.text import printable, table
 from tarmac.decide.allocatable.accounts import ClassAccount, NodeLedger, PodEntry, ResourceAccount
 from tarmac.decide.allocatable.nodestatus import CPU_OVERSUBSCRIPTION, three_decimals
+from tarmac.decide.allocatable.report import NodeReport
 from tarmac.decide.allocatable.reservations import PID
 from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.amounts import CPU, shown
@@ -17,17 +17,6 @@ _NODES = (
 )  # fmt: skip
 _PODS = ("NAMESPACE", "NAME", "CPU", "SHARE", "CPUS", "CLASSES")
 _NONE = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """One node. `counted`: whether its pods are known; else nothing is committed that anybody knows of."""
-
-    name: str
-    city: str
-    ledger: NodeLedger
-    counted: bool = True
-    pressures: tuple[str, ...] = ()
 
 
 def node_table(reports: Sequence[NodeReport]) -> str:

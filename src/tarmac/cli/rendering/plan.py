@@ -54,6 +54,9 @@ def _counts(plan: Plan) -> Iterator[str]:
         count = sum(getattr(city, field) for city in plan.cities)
         if count:
             yield f"{verb} {count}"
+    disks = sum(city.boot_disks for city in plan.cities)
+    if disks:
+        yield f"make {disks} boot {_plural(disks, 'disk')} again (another image)"
     ended = sum(len(ending.pods) + ending.others for city in plan.cities for ending in city.endings)
     if ended:
         yield f"end {ended} less important {_plural(ended, 'pod')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Final
@@ -10,6 +11,12 @@ WIDTH: Final = 100
 _GAP: Final = "  "
 _NARROWEST: Final = 32  # a last column narrower than this goes below its row instead
 _INDENT: Final = "    "
+
+# Colours and weights, and back to none. Letters that are concealed or blink, and whatever else a terminal can be told,
+# are left out.
+_STYLE: Final = r"0?[0-4]|7|9|2[1-79]|[349][0-7]|39|49|10[0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}"
+_COLOUR: Final = re.compile(rf"(\x1b\[(?:(?:{_STYLE})(?:;(?:{_STYLE}))*)?m)")
+_PLAIN: Final = "\x1b[0m"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
@@ -38,6 +45,21 @@ def _wrapped(text: str, width: int) -> list[str]:
 def printable(text: str) -> str:
     """What others say stays on its line, and cannot talk to the terminal of whoever reads it."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def escaped(text: str) -> str:
+    """What others say, with its colours, but with whatever else would talk to a terminal spelt out."""
+    if text.isprintable():
+        return text
+    parts = _COLOUR.split(text)
+    shown = "".join(part if place % 2 else _spelt(part) for place, part in enumerate(parts))
+    return shown + _PLAIN if len(parts) > 1 else shown
+
+
+def _spelt(text: str) -> str:
+    return "".join(
+        each if each.isprintable() or each == "\t" else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def paragraph(text: str, width: int = WIDTH) -> str:

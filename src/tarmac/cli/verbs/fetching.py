@@ -5,7 +5,8 @@ What may not be read is left out, and said: an explanation without the nodes is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -16,16 +17,16 @@ from tarmac.client.client import Client
 from tarmac.client.envelope import metadata_of
 from tarmac.client.resources import PAGE
 from tarmac.client.targets.target import Target, dynamic
-from tarmac.decide.snapshot.snapshot import EVERYTHING, Encoded, Objects
+from tarmac.decide.snapshot.snapshot import EVERYTHING, Encoded, Objects, ResourceSource
 
 Warn = Callable[[str], None]
 
 
-async def fetch_world(client: Client, warn: Warn) -> Objects:
-    """Everything that explanations and plans look at."""
+async def fetch_world(client: Client, warn: Warn, sources: Iterable[ResourceSource[Any]] = EVERYTHING) -> Objects:
+    """Everything that an explanation or plan looks at."""
     catalog = build_catalog()
     objects: dict[str, dict[str, Encoded]] = {}
-    for source in EVERYTHING:
+    for source in sources:
         resource = _resource(catalog, source.resource)
         try:
             objects[source.resource] = await _fetch(client, resource)

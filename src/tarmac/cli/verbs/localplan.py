@@ -7,15 +7,24 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.catalog import build_catalog
+from tarmac.api.catalog import Catalog, build_catalog
 from tarmac.api.compute.whyandplan import Cause, Plan
 from tarmac.api.decode import check_object
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, invalid
+from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.api.submariner.plans import ExternalPlan
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.client.targets.typed import WORKLOADS
-from tarmac.decide.plans import as_known, carried_out, laid_over, plan_workload, read_workloads
+from tarmac.decide.plans import (
+    as_known,
+    carried_out,
+    laid_over,
+    plan_external,
+    plan_workload,
+    read_workloads,
+    resource_of,
+)
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import WORKLOADS as KNOWN
 from tarmac.decide.snapshot.snapshot import Objects, Snapshot
@@ -26,36 +35,51 @@ def plan_here(
 ) -> Plan:
     """The plan of a manifest, as if the others were there."""
     metadata, catalog = workload["metadata"], build_catalog()
-    raw = world.get(KNOWN.resource, f"{metadata['namespace']}/{metadata['name']}")
-    known: JsonObject | None = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
+    known = _known(world, KNOWN.resource, workload)
     try:
         world = laid_over(world, others, catalog, metadata["namespace"])
         before = read_workloads(world, others, catalog, metadata["namespace"])
-        _check(world, workload, known)
+        _check(build_catalog(SnapshotLookup(world)), workload, known)
     except Invalid as error:
-        return _refused(error)
+        return Plan(False, _causes(error))
     lost = {city.strip().upper() for each in without for city in each.split(",") if city.strip()}
     world = carried_out(world, before, lost)
     return Plan(accepted=True, cities=plan_workload(world, as_known(world, workload), lost))
 
 
-def _refused(error: Invalid) -> Plan:
+def plan_external_here(world: Objects, obj: JsonObject, others: Collection[JsonObject] = ()) -> ExternalPlan:
+    """The plan of an ExternalService or a SourceIPClaim, as if the others were there."""
+    catalog, bucket = build_catalog(), f"{SUBMARINER}/{obj['kind'].lower()}s"
+    try:
+        _check(catalog, obj, _known(world, bucket, obj))
+        return plan_external(world, bucket, obj, others, catalog)
+    except Invalid as error:
+        return ExternalPlan(False, _causes(error))
+
+
+def _causes(error: Invalid) -> list[Cause]:
     causes = (error.details or {}).get("causes") or [{"message": error.message}]
-    return Plan(False, [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes])
+    return [Cause(each.get("field", ""), each.get("reason", ""), each["message"]) for each in causes]
 
 
-def _check(world: Snapshot, workload: JsonObject, known: JsonObject | None) -> None:
-    """Bring the manifest into the stored form, in place. Raises Invalid."""
-    catalog = build_catalog(SnapshotLookup(world))
-    resource = catalog.find(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural)
-    assert isinstance(resource, Resource)
+def _check(catalog: Catalog, obj: JsonObject, known: JsonObject | None) -> Resource:
+    """Bring the manifest into the stored form, in place; what it is an object of. Raises Invalid."""
+    resource = resource_of(catalog, obj)
+    assert resource is not None, "it is of a kind that is planned"
     strategy = resource.strategy
-    check_object(resource, workload)
-    strategy.default(workload)
+    check_object(resource, obj)
+    strategy.default(obj)
     with FieldErrors() as errors:
         if known is None:
-            strategy.validate(workload, errors)
+            strategy.validate(obj, errors)
         else:
-            strategy.validate_update(workload, known, errors)
+            strategy.validate_update(obj, known, errors)
     if errors:
-        raise invalid(resource.group, resource.kind, workload["metadata"]["name"], errors)
+        raise invalid(resource.group, resource.kind, obj["metadata"]["name"], errors)
+    return resource
+
+
+def _known(world: Snapshot, resource: str, obj: JsonObject) -> JsonObject | None:
+    metadata = obj["metadata"]
+    raw = world.get(resource, f"{metadata['namespace']}/{metadata['name']}")
+    return msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None

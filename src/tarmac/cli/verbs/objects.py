@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.target import Target
-from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES, WORKLOADS
+from tarmac.client.targets.typed import (
+    DEPLOYMENTS,
+    EXTERNAL_SERVICES,
+    INSTANCES,
+    SOURCE_IP_CLAIMS,
+    SOURCE_IP_CLASSES,
+    SOURCE_IPS,
+    WORKLOADS,
+)
 from tarmac.client.targets.untyped import NODES, PODS
 
 Json = Target[JsonObject]
@@ -16,10 +24,15 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (DEPLOYMENTS.typed(dict), ("workloaddeployment", "workloaddeployments", "wd")),
     (INSTANCES.typed(dict), ("instance", "instances", "inst")),
     (PODS, ("pod", "pods", "po")),
+    (EXTERNAL_SERVICES.typed(dict), ("externalservice", "externalservices", "extsvc")),
+    (SOURCE_IP_CLAIMS.typed(dict), ("sourceipclaim", "sourceipclaims", "sipc")),
+    (SOURCE_IP_CLASSES.typed(dict), ("sourceipclass", "sourceipclasses")),
+    (SOURCE_IPS.typed(dict), ("sourceip", "sourceips")),
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)
-"""What a bare name may mean, in the order in which it is looked for. Nodes are named as such: few may see them."""
+"""What a bare name may mean, in the order in which it is looked for. What has no namespace, few may see: its kind is
+written."""
 _BY_WORD = {word: target for target, words in _KINDS for word in words}
 
 

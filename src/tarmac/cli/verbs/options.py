@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-_OBJECT = "what to look at: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/… or pod/…; or just NAME"
+from tarmac.api.nodetokens import MOST_USES
+from tarmac.cli.logs.options import add_logs
+from tarmac.cli.top.options import add_top
+
+_OBJECT = (
+    "what to look at: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, extsvc/…, sipc/…, "
+    "sourceip/… or sourceipclass/…; or just NAME"
+)
 _WORKLOAD = "the Workload: workload/NAME, or just NAME"
 
 
@@ -13,14 +21,21 @@ def add_verbs(commands: Any) -> None:
     """Add the commands to the top parser's subparsers."""
     why = commands.add_parser(
         "why", help="why an object is as it is, and what would change it",
-        epilog="Exit codes: 0 explained, 1 not found or failed, 2 the command line is wrong.",
+        epilog="Exit codes: 0 explained, or with --reach Yes; 1 not found or failed; 2 the command line is wrong; "
+        "3 with --reach No, Some, Wait or Unknown.",
     )  # fmt: skip
     why.add_argument("object", nargs="+", metavar="KIND/NAME", help=_OBJECT)
+    why.add_argument(
+        "--reach", default="", metavar="TARGET:PORT[/udp]",
+        help="whether this instance or pod reaches an instance's NAME, NAMESPACE/NAME, pod/…, service/…, "
+        "externalservice/… or an address, such as [fd20::5]:443, and which rule says so",
+    )  # fmt: skip
+    why.add_argument("--both", action="store_true", help="with --reach: the other way round too")
     _add_connection_flags(why)
     _add_output_flag(why)
 
     plan = commands.add_parser(
-        "plan", help="what a manifest would do, city by city, without doing it",
+        "plan", help="what a manifest of Workloads or external services would do, without doing it",
         epilog="Exit codes: 0 everything in it would run, 1 failed, 2 something would be refused or could not run.",
     )  # fmt: skip
     plan.add_argument("-f", "--filename", required=True, metavar="FILE", help="the manifest; - is standard input")
@@ -30,7 +45,17 @@ def add_verbs(commands: Any) -> None:
     _add_connection_flags(plan)
     _add_output_flag(plan)
     _add_rollout(commands)
+    _add_status(commands)
+    _add_egress(commands)
     _add_node(commands)
+    _add_token(commands)
+    _add_restored(commands)
+    _add_user(commands)
+    _add_rotate(commands)
+    _add_machines(commands)
+    _add_dashboard(commands)
+    add_logs(commands, _add_connection_flags)
+    add_top(commands, _add_server_flags)
 
 
 def _add_rollout(commands: Any) -> None:
@@ -68,6 +93,30 @@ def _add_rollout(commands: Any) -> None:
         _add_connection_flags(action)
 
 
+def _add_status(commands: Any) -> None:
+    status = commands.add_parser(
+        "status", help="the cluster on one screen: servers, store, leader, cities, nodes, certificates, backup",
+        epilog="Exit codes: 0 all that may be seen is well, 1 something is not, or no server answers.",
+    )  # fmt: skip
+    _add_server_flags(status)
+    _add_output_flag(status)
+
+
+def _add_egress(commands: Any) -> None:
+    egress = commands.add_parser("egress", help="try an ExternalService from inside its pods")
+    actions = egress.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check", help="open a connection from a pod of each source, and say as whom the outside sees it",
+        epilog="Exit codes: 0 every source is seen as it should be, 1 not so or failed, 2 the command line is wrong.",
+    )  # fmt: skip
+    check.add_argument("name", metavar="NAME", help="the ExternalService: NAME or extsvc/NAME")
+    check.add_argument(
+        "--from", dest="from_pod", default="", metavar="POD", help="only from this pod: NAME or NAMESPACE/NAME"
+    )
+    _add_connection_flags(check)
+    _add_output_flag(check)
+
+
 def _add_node(commands: Any) -> None:
     node = commands.add_parser("node", help="what nodes have, and what became of it")
     actions = node.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -78,6 +127,198 @@ def _add_node(commands: Any) -> None:
     report.add_argument("names", nargs="*", metavar="NODE", help="nodes to show in detail (default: a table of all)")
     _add_server_flags(report)
     _add_output_flag(report)
+    remove = actions.add_parser(
+        "remove", help="take a node away whose machine is lost: its certificates are refused, its pods and disks gone",
+        epilog="Exit codes: 0 removed, 1 no such node, a node that was heard of lately, or failed.",
+    )  # fmt: skip
+    remove.add_argument("name", metavar="NODE", help="the node")
+    remove.add_argument("--force", action="store_true", help="also one that was heard of within 40 s")
+    _add_server_flags(remove)
+
+
+def _add_token(commands: Any) -> None:
+    token = commands.add_parser(
+        "token", help="what machines join with: for nodes of one location or a server, counted, with an end"
+    )
+    actions = token.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make one and print it; it is shown only once")
+    kind = create.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--location", default="", metavar="CODE", help="the Location that its nodes belong to")
+    kind.add_argument(
+        "--server", action="store_true", help="for one more server, which is given every key; at most an hour, one use"
+    )
+    create.add_argument("--node", action="store_true", default=True, help="for nodes, unless --server says otherwise")
+    create.add_argument(
+        "--ttl", type=_span, default=3600.0, metavar="TIME", help="how long it is good for, such as 30m (default: 1h)"
+    )
+    create.add_argument(
+        "--uses", type=_uses, default=1, metavar="N", help="machines that may join, 0 for any number (default: 1)"
+    )
+    listing = actions.add_parser("list", help="tokens, their uses so far and when they end")
+    delete = actions.add_parser("delete", aliases=["revoke"], help="end tokens; nodes that joined stay")
+    delete.add_argument("ids", nargs="+", metavar="ID", help="ids, as `list` shows them, or whole tokens")
+    for action in (create, listing):
+        _add_output_flag(action)
+    for action in (create, listing, delete):
+        _add_server_flags(action)
+
+
+def _add_restored(commands: Any) -> None:
+    restored = commands.add_parser(
+        "restored", help="after a restore: pods that run and that the store does not know so"
+    )
+    actions = restored.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="which, where, and what the store has instead")
+    _add_output_flag(listing)
+    adopt = actions.add_parser("adopt", help="store pods as they run; nothing is restarted")
+    remove = actions.add_parser("remove", help="end pods, as if they were deleted")
+    for action in (adopt, remove):
+        action.add_argument("pods", nargs="*", metavar="NAMESPACE/POD", help="which")
+        action.add_argument("--all", action="store_true", help="every one of them")
+        action.add_argument("--node", default="", metavar="NAME", help="on which node, where several run one name")
+    for action in (listing, adopt, remove):
+        _add_server_flags(action)
+
+
+def _add_user(commands: Any) -> None:
+    user = commands.add_parser("user", help="people: a kubeconfig for one, and the end of it")
+    actions = user.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser(
+        "create", help="make a key here, have a certificate signed for it, and write both into a kubeconfig",
+        epilog="Exit codes: 0 written, 1 refused or failed, and nothing was written.",
+    )  # fmt: skip
+    create.add_argument("name", metavar="NAME", help="who it is: the user in roles and in the audit log")
+    create.add_argument(
+        "--group", action="append", default=[], metavar="GROUP", help="a group that roles may name; repeatable"
+    )
+    create.add_argument(
+        "--ttl", type=_lifetime, default=_lifetime("90d"), metavar="TIME",
+        help="how long the certificate is good for, 10m to 365d (default: 90d)",
+    )  # fmt: skip
+    create.add_argument(
+        "-o", "--output", dest="file", type=Path, metavar="FILE", help="what to write (default: NAME.kubeconfig)"
+    )
+    ending = actions.add_parser("revoke", help="refuse every certificate of a name that was issued until now")
+    ending.add_argument("name", metavar="NAME", help="the name that was created")
+    for action in (create, ending):
+        _add_server_flags(action)
+
+
+def _add_rotate(commands: Any) -> None:
+    rotate = commands.add_parser(
+        "rotate", help="new keys for the cluster, while everything goes on",
+        epilog="Exit codes: 0 done or under way, 1 failed, 3 something speaks against retiring the old key.",
+    )  # fmt: skip
+    rotate.add_argument(
+        "what", choices=("ca", "tokens", "encryption"),
+        help="the authority behind certificates, the key that signs tokens of service accounts, or the key of Secrets "
+        "at rest",
+    )  # fmt: skip
+    doing = rotate.add_mutually_exclusive_group()
+    doing.add_argument("--status", action="store_true", help="only say how far it has come")
+    doing.add_argument("--retire", action="store_true", help="end the old key and all that hangs on it")
+    rotate.add_argument(
+        "--force",
+        action="store_true",
+        help="retire though some use the old key; else: do not wait for nodes",
+    )
+    _add_output_flag(rotate)
+    _add_server_flags(rotate)
+
+
+def _lifetime(text: str) -> float:
+    days = text.removesuffix("d")
+    found = int(days) * 86400.0 if days != text and days.isdecimal() and len(days) < 6 else _span(text)
+    if not 600 <= found <= 365 * 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time from 10m to 365d, such as 90d")
+    return found
+
+
+def _uses(text: str) -> int:
+    if not text.isdecimal() or int(text) > MOST_USES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 (any number of machines) to {MOST_USES}")
+    return int(text)
+
+
+def _span(text: str) -> float:
+    found = _seconds(text)
+    if found is None or found < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a length of time, such as 1h")
+    return found
+
+
+def _add_machines(commands: Any) -> None:
+    console = commands.add_parser(
+        "console", help="the serial console of a virtual machine, a shell in a sandbox; and who was there",
+        epilog="Exit codes: 0 left or ended well, 1 not found, refused or broken off, 2 the command line is wrong.",
+    )  # fmt: skip
+    console.add_argument("--watch", action="store_true", help="watch only, do not ask for the keyboard")
+    console.add_argument("--takeover", action="store_true", help="take the keyboard from whoever has it")
+    console.add_argument("--container", default="", metavar="NAME", help="of a sandbox (default: the first)")
+    console.add_argument("--list", action="store_true", help="list recorded sessions instead")
+    console.add_argument("--replay", default="", metavar="SESSION", help="show a recorded session instead")
+    console.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="N", help="how fast to replay; 0: at once (default: 1)"
+    )
+
+    vnc = commands.add_parser(
+        "vnc", help="the screen of a virtual machine at a port of this computer, in a browser, or as a picture",
+        epilog="Exit codes: 0 done, 1 not found or refused, 2 the command line is wrong.",
+    )  # fmt: skip
+    vnc.add_argument("--port", type=_port, default=0, metavar="N", help="on 127.0.0.1 (default: a free one)")
+    vnc.add_argument("--view", action="store_true", help="watch only: keys and pointer do nothing")
+    vnc.add_argument("--browser", action="store_true", help="serve noVNC to this computer, and open it")
+    vnc.add_argument("--screenshot", default="", metavar="FILE.png", help="write what is on the screen, and end")
+
+    machine = commands.add_parser("machine", help="press a button of a virtual machine")
+    actions = machine.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action, what in (
+        ("reboot", "shut it down in order and start it again"),
+        ("reset", "start it again at once, as the reset button does"),
+        ("pause", "let it stand still"),
+        ("resume", "let it go on"),
+    ):
+        made = actions.add_parser(
+            action, help=what, epilog="Exit codes: 0 done, 1 not found or refused, 2 the command line is wrong."
+        )
+        _add_instance(made)
+    for command in (console, vnc):
+        _add_instance(command)
+
+
+def _add_dashboard(commands: Any) -> None:
+    dashboard = commands.add_parser(
+        "dashboard", help="the page in a browser of this computer, with the rights of the kubeconfig",
+        epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 no kubeconfig, server, port or page, 2 the command line.",
+    )  # fmt: skip
+    dashboard.add_argument(
+        "--port", type=_port, default=None, metavar="N",
+        help="on 127.0.0.1, that one or none; 0: any (default: 6480, or a free one)",
+    )  # fmt: skip
+    dashboard.add_argument("--no-browser", dest="browser", action="store_false", help="print the address, open nothing")
+    _add_connection_flags(dashboard)
+
+
+def _add_instance(command: argparse.ArgumentParser) -> None:
+    command.add_argument("instance", metavar="INSTANCE", help="the Instance, or a Workload that has one")
+    _add_connection_flags(command)
+    _add_output_flag(command)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0 <= speed <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1000")
+    return speed
 
 
 def _add_connection_flags(command: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,49 +12,80 @@ from tarmac.api.compute.names import GROUP
 from tarmac.api.compute.whyandplan import Plan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import MethodNotAllowed, NotFound
+from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.api.submariner.plans import ExternalPlan
+from tarmac.cli.rendering.externalplan import external_plan_text
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.client.client import Client
-from tarmac.client.targets.target import encode
-from tarmac.client.targets.typed import WORKLOADS
+from tarmac.client.targets.target import Target, encode
+from tarmac.client.targets.typed import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, WORKLOADS
 
 RUNS, REFUSED = 0, 2
 TOGETHER = 20  # Workloads: each is planned as often as others follow it
 
 _read = msgspec.json.Decoder(Plan).decode
+_read_external = msgspec.json.Decoder(ExternalPlan).decode
+_EXTERNAL: dict[str, Target[Any]] = {each.kind: each for each in (EXTERNAL_SERVICES, SOURCE_IP_CLAIMS)}
+
+AnyPlan = Plan | ExternalPlan
 
 
 async def plan(
     client: Client, namespace: str, filename: str, without: Sequence[str], console: Console, output: str
 ) -> int:
-    """Print what every Workload of the file would do, once the other objects and the Workloads before it are there."""
+    """Print what every object of the file that can be planned would do, once the others are there."""
+    sorted_out = _sorted(read_manifests(filename), namespace)
+    stored, accepted = await _tried(client, sorted_out.others, namespace, console)
+    plans: dict[str, AnyPlan] = dict(await _plan_workloads(client, sorted_out.workloads, stored, without, console))
+    for obj in sorted_out.external:
+        beside = [each for each in (*stored, *sorted_out.external) if each is not obj]
+        plans[_name(obj)] = await planned_external(client, obj, console, beside)
+    if output == "json":
+        console.show_json(_document(plans))
+    else:
+        console.say("\n".join(_text(name, each) for name, each in plans.items()))
+    return RUNS if accepted and all(each.runs for each in plans.values()) else REFUSED
+
+
+async def _plan_workloads(
+    client: Client, workloads: Sequence[JsonObject], others: Sequence[JsonObject], without: Sequence[str],
+    console: Console,
+) -> dict[str, Plan]:  # fmt: skip
+    """Each as if those before it were there."""
     plans: dict[str, Plan] = {}
-    workloads, others = _sorted(read_manifests(filename), namespace)
-    stored, accepted = await _tried(client, others, namespace, console)
     before: list[JsonObject] = []
     if len(workloads) > TOGETHER:
         console.warn(
             f"of {len(workloads)} Workloads each is planned as if it were the only one; {TOGETHER} can be together"
         )
     for workload in workloads:
-        metadata, written = workload["metadata"], deepcopy(workload)
-        found = await planned(client, workload, without, console, [*stored, *before])
-        plans[f"{metadata['namespace']}/{metadata['name']}"] = found
+        written = deepcopy(workload)
+        found = plans[_name(workload)] = await planned(client, workload, without, console, [*others, *before])
         if found.accepted and len(workloads) <= TOGETHER:
             before.append(written)  # planning brings the other into its stored form
-    if output == "json":
-        console.show_json(_document(plans))
-    else:
-        console.say("\n".join(plan_text(name, each) for name, each in plans.items()))
-    return RUNS if accepted and all(each.runs for each in plans.values()) else REFUSED
+    return plans
 
 
-def _document(plans: Mapping[str, Plan]) -> Plan | JsonObject:
-    """One plan as it is; several by the names of their Workloads."""
+def _name(obj: JsonObject) -> str:
+    metadata = obj["metadata"]
+    return f"{obj['kind']} {metadata['namespace']}/{metadata['name']}"
+
+
+def _text(name: str, found: AnyPlan) -> str:
+    return plan_text(name.partition(" ")[2], found) if isinstance(found, Plan) else external_plan_text(name, found)
+
+
+def _document(plans: Mapping[str, AnyPlan]) -> AnyPlan | JsonObject:
+    """One plan as it is; several by the names of what is planned."""
     if len(plans) == 1:
         return next(iter(plans.values()))
-    return {"plans": [{"workload": name, **msgspec.to_builtins(each)} for name, each in plans.items()]}
+    found: list[JsonObject] = []
+    for name, each in plans.items():
+        kind, _, key = name.partition(" ")
+        found.append({kind[0].lower() + kind[1:]: key, **msgspec.to_builtins(each)})
+    return {"plans": found}
 
 
 async def planned(
@@ -80,6 +112,31 @@ async def _plan_here(
     return plan_here(await fetch_world(client, console.warn), workload, without, others)
 
 
+async def planned_external(
+    client: Client, obj: JsonObject, console: Console, others: Sequence[JsonObject] = ()
+) -> ExternalPlan:
+    """The plan of one ExternalService or SourceIPClaim, as if the others were there."""
+    metadata, target = obj["metadata"], _EXTERNAL[obj["kind"]]
+    body = {"apiVersion": "v1", "kind": "List", "items": [obj, *others]} if others else obj
+    try:
+        reply = await client.call(
+            "POST", target.path(metadata["namespace"], metadata["name"], "plan"), {}, encode(body)
+        )
+    except (NotFound, MethodNotAllowed):
+        return await _plan_external_here(client, obj, console, others)
+    return _read_external(reply.body)
+
+
+async def _plan_external_here(
+    client: Client, obj: JsonObject, console: Console, others: Sequence[JsonObject]
+) -> ExternalPlan:
+    from tarmac.cli.verbs.fetching import fetch_world
+    from tarmac.cli.verbs.localplan import plan_external_here
+    from tarmac.decide.snapshot.external import EXTERNAL
+
+    return plan_external_here(await fetch_world(client, console.warn, EXTERNAL), obj, others)
+
+
 async def _tried(
     client: Client, others: Sequence[JsonObject], namespace: str, console: Console
 ) -> tuple[list[JsonObject], bool]:
@@ -91,20 +148,31 @@ async def _tried(
     return await try_others(client, others, namespace, console.warn)
 
 
-def _sorted(objects: Sequence[JsonObject], namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
-    """The Workloads among the objects, each with a name and a namespace, and the rest."""
-    found: list[JsonObject] = []
-    others: list[JsonObject] = []
+class _Sorted(NamedTuple):
+    """The objects of a file, by what is done with them; what can be planned has a name and a namespace."""
+
+    workloads: list[JsonObject]
+    external: list[JsonObject]
+    others: list[JsonObject]
+
+
+def _sorted(objects: Sequence[JsonObject], namespace: str) -> _Sorted:
+    found = _Sorted([], [], [])
     for obj in objects:
-        group = str(obj.get("apiVersion", "")).partition("/")[0]
+        group, kind = str(obj.get("apiVersion", "")).partition("/")[0], obj["kind"]
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict) or not metadata.get("name"):
-            raise BadManifest(f"a {obj['kind']} has no name")
-        if (group, obj["kind"]) == (GROUP, "Workload"):
-            metadata.setdefault("namespace", namespace)
-            found.append(obj)
+            raise BadManifest(f"a {kind} has no name")
+        if (group, kind) == (GROUP, "Workload"):
+            found.workloads.append(obj)
+        elif group == SUBMARINER and kind in _EXTERNAL:
+            found.external.append(obj)
         else:
-            others.append(obj)
-    if not found:
-        raise BadManifest("there is no Workload in it")
-    return found, others
+            found.others.append(obj)
+            continue
+        metadata.setdefault("namespace", namespace)
+    if not found.workloads and not found.external:
+        raise BadManifest("there is no Workload, ExternalService or SourceIPClaim in it")
+    # Claims first: a service is then read after the addresses that it would have.
+    found.external.sort(key=lambda obj: obj["kind"] == "ExternalService")
+    return found

@@ -12,12 +12,11 @@ from tarmac.api.status import NotFound
 from tarmac.base.tasks import background
 from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table, wave_line
 from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.painting import Painting
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
 from tarmac.decide import reasons
-
-_CLEAR_BELOW = "\x1b[J"
 
 
 class Screen:
@@ -27,12 +26,12 @@ class Screen:
         self._console = console
         self._shown: dict[str, CityProgress] = {}
         self._wave = ""
-        self._painted = ""
+        self._painting = Painting(console)
 
     def show(self, cities: dict[str, CityProgress], wave: str) -> None:
         """Show what is new since last time."""
         if self._console.live:
-            self._paint(wave + progress_table(cities.values(), self._console.lines))
+            self._painting.paint(wave + progress_table(cities.values(), self._console.lines))
         else:
             if wave != self._wave:
                 self._console.say(wave)
@@ -40,12 +39,6 @@ class Screen:
                 if self._shown.get(name) != each:
                     self._console.say(progress_line(each))
         self._shown, self._wave = cities, wave
-
-    def _paint(self, text: str) -> None:
-        if text != self._painted:
-            height = self._painted.count("\n")
-            self._console.say((f"\x1b[{height}A{_CLEAR_BELOW}" if height else "") + text)
-            self._painted = text
 
 
 async def follow(client: Client, workload: Workload, console: Console, *, watch: bool, timeout: float | None) -> bool:

@@ -28,7 +28,7 @@ async def why(client: Client, target: Json, namespace: str, name: str, console: 
 
 
 async def why_anything(client: Client, namespace: str, name: str, console: Console, output: str) -> int:
-    """Explain the first object that is called so, from a Workload down to a Pod. Raises NotFound when none is."""
+    """Explain the first object that is called so, in the order of `EXPLAINED`. Raises NotFound when none is."""
     for target in EXPLAINED:
         try:
             return await why(client, target, namespace, name, console, output)
@@ -52,11 +52,12 @@ async def _explain_here(client: Client, target: Json, namespace: str, name: str,
     await client.resource(target).get(name, namespace)
     # Only now: explaining takes half a second to load, and our own server does it for us.
     from tarmac.cli.verbs.fetching import fetch_world
-    from tarmac.decide.explain import EXPLAINERS
+    from tarmac.decide.explain import EXPLAINERS, looked_at
 
-    world = await fetch_world(client, console.warn)
+    resource = f"{target.group or 'core'}/{target.plural}"
+    world = await fetch_world(client, console.warn, looked_at(resource))
     key = f"{namespace}/{name}" if target.namespaced else name
-    found = EXPLAINERS[f"{target.group or 'core'}/{target.plural}"](world, key)
+    found = EXPLAINERS[resource](world, key)
     if found is None:
         raise NotFound(f'{target.plural} "{name}" not found')
     return found

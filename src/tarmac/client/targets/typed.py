@@ -22,6 +22,10 @@ from tarmac.api.declare import decode as typed
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
+from tarmac.api.submariner.externalservice import ExternalService
+from tarmac.api.submariner.names import API_VERSION as SUBMARINER
+from tarmac.api.submariner.relays import Forwarder, Gateway
+from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.client.targets.target import Target, declared
 
 
@@ -55,3 +59,10 @@ NETWORK_BINDINGS = declared(NetworkBinding, NETWORKING, "networkbindings")
 NETWORK_CONTEXTS = declared(NetworkContext, NETWORKING, "networkcontexts")
 SUBNET_CLAIMS = declared(SubnetClaim, NETWORKING, "subnetclaims")
 SUBNETS = declared(Subnet, NETWORKING, "subnets")
+
+EXTERNAL_SERVICES = declared(ExternalService, SUBMARINER, "externalservices")
+FORWARDERS = declared(Forwarder, SUBMARINER, "forwarders")
+GATEWAYS = declared(Gateway, SUBMARINER, "gateways")
+SOURCE_IPS = declared(SourceIP, SUBMARINER, "sourceips", namespaced=False)
+SOURCE_IP_CLAIMS = declared(SourceIPClaim, SUBMARINER, "sourceipclaims")
+SOURCE_IP_CLASSES = declared(SourceIPClass, SUBMARINER, "sourceipclasses", namespaced=False)

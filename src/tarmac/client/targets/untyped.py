@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.networking.names import API_VERSION as NETWORKING
-from tarmac.api.submariner.names import API_VERSION as SUBMARINER
 from tarmac.client.targets.target import dynamic
 
 NAMESPACES = dynamic("v1", "namespaces", "Namespace", namespaced=False)
@@ -31,6 +30,7 @@ RUNTIME_CLASSES = dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", na
 STORAGE_CLASSES = dynamic("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
 CLUSTER_ROLES = dynamic("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
 TOKEN_REVIEWS = dynamic("authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
+NODE_METRICS = dynamic("metrics.k8s.io/v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = dynamic("metrics.k8s.io/v1beta1", "pods", "PodMetrics")
 CONTROLLER_REVISIONS = dynamic("apps/v1", "controllerrevisions", "ControllerRevision")
 WORKLOADS = dynamic(COMPUTE, "workloads", "Workload")
@@ -39,4 +39,3 @@ INSTANCES = dynamic(COMPUTE, "instances", "Instance")
 LOCATIONS = dynamic(NETWORKING, "locations", "Location", namespaced=False)
 NETWORKS = dynamic(NETWORKING, "networks", "Network")
 NETWORK_POLICIES = dynamic(NETWORKING, "networkpolicies", "NetworkPolicy")
-GATEWAYS = dynamic(SUBMARINER, "gateways", "Gateway")

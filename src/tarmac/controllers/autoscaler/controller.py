@@ -7,6 +7,7 @@ scales down at once. A deployment that is paused, has no place yet or is being d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -28,6 +29,7 @@ from tarmac.decide import reasons
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import read_instance
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
+from tarmac.decide.scaling.telling import told
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-autoscaler"
@@ -93,7 +95,7 @@ class AutoscalerController:
         past.history = outcome.history
         metadata = await self._act(deployment, outcome, past)
         past.looked = now
-        await self._explain(deployment, metadata, outcome)
+        await self._explain(deployment, metadata, outcome, readings)
         return RetryAfter(self._period)
 
     def _remembered(self, key: str, deployment: WorkloadDeployment) -> _Past:
@@ -129,13 +131,16 @@ class AutoscalerController:
         past.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
         return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
 
-    async def _explain(self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: ScaleDecision) -> None:
-        known = deployment.status or WorkloadDeploymentStatus()
+    async def _explain(
+        self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: ScaleDecision, readings: Sequence[Reading]
+    ) -> None:
+        known, settings = deployment.status or WorkloadDeploymentStatus(), deployment.spec.scale_settings
+        scaling = told(settings, readings, _current(deployment), outcome.replicas, known.scaling, self._clock.now())
         conditions = known.conditions
         for condition in (_ready(outcome.refusals), _limited(outcome.refusals)):
             condition.observed_generation = metadata.generation
             conditions = with_condition(conditions, condition, self._clock.now())
-        status = msgspec.structs.replace(known, conditions=conditions)
+        status = msgspec.structs.replace(known, conditions=conditions, scaling=scaling)
         try:
             await write_status(self._deployments, metadata, deployment.status, status, MANAGER)
         except Conflict:
@@ -146,8 +151,8 @@ class AutoscalerController:
         if deployment is None or deployment.status is None:
             return
         kept = [each for each in deployment.status.conditions if each.type not in (READY, LIMITED)]
-        if len(kept) != len(deployment.status.conditions):
-            status = msgspec.structs.replace(deployment.status, conditions=kept)
+        if len(kept) != len(deployment.status.conditions) or deployment.status.scaling is not None:
+            status = msgspec.structs.replace(deployment.status, conditions=kept, scaling=None)
             await write_status(self._deployments, deployment.metadata, deployment.status, status, MANAGER)
 
 

@@ -9,6 +9,7 @@ hour after they were decided, a day while nobody decides.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 from tarmac.api.conditions import condition_of
@@ -17,6 +18,7 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.client.targets.untyped import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
+from tarmac.controllers.certificates.expiredtokens import ExpiredTokens
 from tarmac.controllers.certificates.nodebootstrap import ApprovalDecision, NewNodes
 from tarmac.controllers.certificates.requests import (
     CLIENT,
@@ -44,6 +46,7 @@ class CertificateController:
         self._informer = context.informers.informer(CERTIFICATE_REQUESTS)
         self._new_nodes = NewNodes(context.client)
         self._holders = Holders(context)
+        self._expired = ExpiredTokens(context)
         self._controller = context.controller("certificates", self.reconcile)
         self._controller.watches(self._informer)
         self._controller.awaits(self._holders.nodes)
@@ -51,7 +54,9 @@ class CertificateController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._controller.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._expired.run())
 
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Take one request as far as it can go now."""

@@ -3,7 +3,9 @@
 On Tarmac's server the Node is made here, under the token's location, before the certificate is approved. That makes the
 name taken in one step, whoever else asks for it, and says where the node is before the node can say anything. Killed
 between the two, the next pass finds the Node of this token, which nobody has reported from yet, and goes on. A Node
-that has reported is alive, and its name is nobody else's; nor is that of a Node which was made in another way.
+that has reported is alive, and its name is nobody else's; nor is that of a Node which was made in another way. A use of
+the token is taken before the Node is made (`tokenuses`), and after it is known that the Node can be made, so that a
+request that comes to nothing costs none.
 
 On other servers nothing is made, and an existing Node is in the way just the same.
 """
@@ -18,6 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Invalid, NotFound
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODES
+from tarmac.controllers.certificates.tokenuses import NodeTokenUses, TokenSpent
 
 
 class ApprovalDecision(NamedTuple):
@@ -39,6 +42,7 @@ class NewNodes:
     def __init__(self, client: Client) -> None:
         self._nodes = client.resource(NODES)
         self._locations = client.resource(LOCATIONS)
+        self._uses = NodeTokenUses(client)
 
     async def decide(self, spec: JsonObject, node: str) -> ApprovalDecision | None:
         """About the spec of a request for the certificate of `node`; None leaves it to a human."""
@@ -58,14 +62,26 @@ class NewNodes:
                 "Denied", "LocationGone", f'the token is for location "{location}", which is not there'
             )
         metadata = {"name": node, "labels": labels, "annotations": {TOKEN_OF_NODE: token}}
+        body: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         try:
-            await self._nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+            if refusal := await self._made(body, token, dry_run=True):
+                return refusal
+            await self._uses.claim(token, node)
+            return await self._made(body, token, dry_run=False) or APPROVED
+        except TokenSpent as spent:
+            return ApprovalDecision("Denied", spent.reason, str(spent))
+
+    async def _made(self, body: JsonObject, token: str, *, dry_run: bool) -> ApprovalDecision | None:
+        """Have the Node, or find the one of this token; why not, if not."""
+        node = body["metadata"]["name"]
+        try:
+            await self._nodes.create(body, dry_run=dry_run)
         except AlreadyExists:
             known = await self._get(node)
-            return APPROVED if known is not None and _awaits(known, token) else _taken(node)
+            return None if known is not None and _awaits(known, token) else _taken(node)
         except Invalid as error:
             return ApprovalDecision("Denied", "InvalidNode", str(error))
-        return APPROVED
+        return None
 
     async def _get(self, node: str) -> JsonObject | None:
         try:

@@ -3,7 +3,8 @@
 A Pod that is lost is made again for the same Instance, and so is a disk that goes while its Pod has no node. An
 Instance that is deleted stays until its Pod is gone, so whoever waits for the Instance has waited for what ran. What
 stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist, an image
-that cannot be had) is said in the Instance's conditions and tried again when it changes.
+that cannot be had) is said in the Instance's conditions and tried again when it changes. The boot disk of a machine
+that is left from an earlier Instance with another image goes before the Pod is made (`decide.bootdisks`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
+from tarmac.api.compute.names import (
+    API_VERSION,
+    INSTANCE_FINALIZER,
+    LABEL_DEPLOYMENT_NAME,
+    LABEL_DEPLOYMENT_UID,
+    claim_name,
+)
 from tarmac.api.conditions import holds
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
@@ -31,6 +38,7 @@ from tarmac.controllers.instance.waiting import Waiting
 from tarmac.controllers.taken import name_taken
 from tarmac.controllers.writing import delete_same, release, write_status
 from tarmac.decide import reasons
+from tarmac.decide.bootdisks import KEPT, REPLACED, boot_volume, described, is_of_another_image, is_retained
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.children.volumes import claims
@@ -164,7 +172,8 @@ class InstanceController:
         images = await self._images.of(key, instance)
         if images.value is None:
             return images.refusals[0]
-        refusal = await self._ensure_claims(key, instance, images.value)
+        refusal = await self._replace_boot_disk(key, instance, images.value)
+        refusal = refusal or await self._ensure_claims(key, instance, images.value)
         if refusal is not None:
             return refusal
         pod = pod_of(instance, amounts, images.value)
@@ -175,6 +184,31 @@ class InstanceController:
         except (Forbidden, Invalid) as error:
             return _refused(error)
         return None
+
+    async def _replace_boot_disk(self, key: str, instance: Instance, images: Images) -> Refusal | None:
+        """Let go of a boot disk of another image. It is only done while there is no Pod, which would still use it."""
+        volume = boot_volume(instance.spec)
+        if not volume:
+            return None
+        name = claim_name(instance.metadata.name, volume)
+        item = self._known_claims.cache.item(f"{instance.metadata.namespace}/{name}")
+        wanted = next(each for each in claims(instance, images) if each["metadata"]["name"] == name)
+        if item is None or not _is_left_from_another(item.metadata, wanted, instance):
+            return None
+        old, new = described(item.metadata.annotations or {}), described(wanted["metadata"]["annotations"])
+        if is_retained(wanted):
+            message = f"Boot disk {name} is retained and was made from {old}: the image {new} has no effect"
+            self._recorder.event(reference(instance), "Warning", KEPT, message)
+            return None
+        if await self._unheard_pod(instance) is not None:
+            return None  # our copy is behind: a Pod has the disk
+        # Noted before it is deleted, or nobody would be woken when it is gone.
+        self._waiting.note(key, _CLAIM, f"{instance.metadata.namespace}/{name}")
+        await delete_same(self._claims, item.metadata)
+        self._recorder.event(
+            reference(instance), "Normal", REPLACED, f"Boot disk {name} of {old} is made again from {new}"
+        )
+        return _taken(_CLAIM, name, going=True)
 
     async def _ensure_claims(self, key: str, instance: Instance, images: Images) -> Refusal | None:
         """See that every disk is there: a Pod holds on to its disks only once it has a node."""
@@ -257,6 +291,20 @@ def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
     """
     own = next((owner.uid for owner in instance.metadata.owner_references if owner.controller), None)
     return any(owner.kind == "WorkloadDeployment" and owner.uid != own for owner in claim.owner_references or ())
+
+
+def _is_left_from_another(claim: Metadata, wanted: JsonObject, instance: Instance) -> bool:
+    """Whether a boot disk was there before this Instance, of the same deployment, and made from another image.
+
+    A disk that this Instance began with stays, whatever the catalogue says by now: a Pod that is lost, and made again,
+    finds its machine's files.
+    """
+    own, notes = instance.metadata, wanted["metadata"]["annotations"]
+    same = (claim.labels or {}).get(LABEL_DEPLOYMENT_NAME) == own.labels.get(LABEL_DEPLOYMENT_NAME)
+    if not same or claim.deletion_timestamp is not None or _is_predecessors(claim, instance):
+        return False
+    earlier = (claim.creation_timestamp or "") < str(own.creation_timestamp or "")
+    return earlier and is_of_another_image(claim.annotations or {}, notes)
 
 
 def _taken(kind: str, key: str, going: bool) -> Refusal:

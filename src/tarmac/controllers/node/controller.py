@@ -18,6 +18,7 @@ from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.node.evictions import Evictions
 from tarmac.controllers.node.heartbeats import Heartbeats
+from tarmac.controllers.node.leaving import Departures
 from tarmac.controllers.node.zones import Zones, zone_of
 from tarmac.controllers.nodefacts import NodeCondition, NodeFacts, NodeTaint, read_node
 from tarmac.decide.nodes import (
@@ -38,7 +39,7 @@ _LOOK_AGAIN = 10.0  # for a node that may not be given up yet
 
 
 class NodeController:
-    """Reconciles by node name; `evictions` acts on the taints that result."""
+    """Reconciles by node name; `evictions` acts on the taints that result, `departures` lets nodes go that leave."""
 
     def __init__(self, context: Context) -> None:
         client = context.client
@@ -49,6 +50,7 @@ class NodeController:
         self._heartbeats = Heartbeats(client, context.informers, context.settings.node_grace)
         self._zones = Zones(self._known)
         self._evictions = Evictions(context, self._heartbeats)
+        self._departures = Departures(context, self._evictions.residents)
         self._controller = context.controller("node", self.reconcile)
         self._controller.watches(self._known, self._concerned)
         self._controller.awaits(self._heartbeats.leases)
@@ -58,6 +60,7 @@ class NodeController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._evictions.run())
+            group.create_task(self._departures.run())
 
     def _concerned(self, item: Item[Any]) -> list[str]:
         """A node that changes may change what is to be thought of the others in its place."""

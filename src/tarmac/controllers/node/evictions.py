@@ -44,7 +44,7 @@ class Evictions:
         self._node_resource = client.resource(NODES)
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
-        self._residents = Residents(self._pods)
+        self.residents = Residents(self._pods)
         self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first seen
         self._missing: dict[str, float] = {}  # nodes that are gone, since when
         self._controller = context.controller("eviction", self.reconcile)
@@ -66,7 +66,7 @@ class Evictions:
         if facts is None or not taints:
             return None
         nearest = LOOK_SECONDS
-        for pod in list(self._residents.of(name)):
+        for pod in list(self.residents.of(name)):
             left = self._left(pod, taints)
             if left is not None and left <= 0:
                 await self._evict(facts, pod)
@@ -82,7 +82,7 @@ class Evictions:
             "reason": "NodeNotReady",
             "message": f"Node {name} is not ready.",
         }
-        for pod in list(self._residents.of(name)):
+        for pod in list(self.residents.of(name)):
             if pod.status.ready and not pod.status.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
@@ -136,7 +136,7 @@ class Evictions:
     async def _sweep(self) -> NoReturn:
         await self._pods.synced()
         await self._nodes.synced()
-        for name in self._residents.nodes():  # nodes that were deleted while nobody here was looking
+        for name in self.residents.nodes():  # nodes that were deleted while nobody here was looking
             if name not in self._nodes.cache:
                 self._missing.setdefault(name, self._clock.monotonic())
         while True:
@@ -151,5 +151,5 @@ class Evictions:
         try:
             await self._node_resource.get(node)
         except NotFound:
-            for pod in list(self._residents.of(node)):
+            for pod in list(self.residents.of(node)):
                 await self._delete(pod, 0)

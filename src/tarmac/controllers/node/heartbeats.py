@@ -17,8 +17,7 @@ from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import LEASES, NODES
 from tarmac.controllers.nodefacts import read_node
-
-LEASE_NAMESPACE = "kube-node-lease"
+from tarmac.controllers.noderemoval import LEASE_NAMESPACE
 
 
 class _Spec(msgspec.Struct, rename="camel"):

@@ -15,11 +15,13 @@ import msgspec
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
+from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.client.cache import Item
 from tarmac.client.envelope import Metadata
 from tarmac.decide.children.classes import instance_places
+from tarmac.decide.children.overhead import charged, runtime_class_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.quota import Claim, charges
 
@@ -71,8 +73,13 @@ class QuotaHolder:
 class Account:
     """The Instances of a namespace that has quotas."""
 
-    def __init__(self, instance_type: Callable[[str], InstanceType | None]) -> None:
+    def __init__(
+        self,
+        instance_type: Callable[[str], InstanceType | None],
+        runtime_class: Callable[[str], JsonObject | None],
+    ) -> None:
         self._instance_type = instance_type
+        self._runtime_class = runtime_class
         self._members: dict[str, QuotaHolder] = {}
         self._held: dict[str, Quantity] = {}
         self._promised: dict[str, str] = {}  # name to uid: let through, but still gated as far as we see
@@ -132,13 +139,14 @@ class Account:
             del self._members[old.metadata.name]
 
     def _claim(self, item: Item[Instance]) -> Claim:
-        metadata, labels = item.metadata, item.metadata.labels or {}
+        metadata, labels, runtime = item.metadata, item.metadata.labels or {}, item.object.spec.runtime
+        name = runtime_class_of(runtime, item.object.metadata.annotations)
         ordinal = labels.get(LABEL_INSTANCE_INDEX, "")
         return Claim(
             name=metadata.name,
-            resources=instance_amounts(item.object.spec.runtime, self._instance_type) or {},
+            resources=charged(instance_amounts(runtime, self._instance_type) or {}, self._runtime_class(name)),
             created=parse_rfc3339(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
             ordinal=int(ordinal) if ordinal.isdecimal() else 0,
             city=labels.get(LABEL_CITY_CODE, ""),
-            classes=instance_places(item.object.metadata.annotations, item.object.spec.runtime),
+            classes=instance_places(item.object.metadata.annotations, runtime),
         )

@@ -15,7 +15,7 @@ from tarmac.api.kubernetes.core.pods.podresources import add
 from tarmac.api.shared import Condition, ResourceList
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
-from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS
+from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS, RUNTIME_CLASSES
 from tarmac.controllers.context import Context
 from tarmac.controllers.quota.account import Account, QuotaHolder, gates_of
 from tarmac.controllers.writing import in_batches, write_status
@@ -40,11 +40,12 @@ class QuotaController:
         self._quotas = informers.informer(RESOURCE_QUOTAS)
         self._quotas.add_index(BY_NAMESPACE, by_namespace)
         self._types = informers.informer(INSTANCE_TYPES)
+        self._runtime_classes = informers.informer(RUNTIME_CLASSES)
         self._pods = informers.informer(PODS)
         self._accounts: dict[str, Account] = {}
         self._classes = context.settings.class_resources
         self._controller = context.controller("quota", self.reconcile, workers=1)
-        for informer in (self._instances, self._types, self._pods):
+        for informer in (self._instances, self._types, self._runtime_classes, self._pods):
             self._controller.awaits(informer)
         self._controller.watches(self._quotas, by_namespace, after=SETTLE_SECONDS)
         self._instances.on_change(self._instance_changed)
@@ -86,7 +87,7 @@ class QuotaController:
     def _account(self, namespace: str) -> Account:
         account = self._accounts.get(namespace)
         if account is None:
-            account = self._accounts[namespace] = Account(self._types.get)
+            account = self._accounts[namespace] = Account(self._types.get, self._runtime_classes.get)
             for item in self._instances.indexed(BY_NAMESPACE, namespace):
                 account.put(item)
         return account

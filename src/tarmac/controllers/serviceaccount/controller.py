@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
+from tarmac.base.tasks import background
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
+from tarmac.controllers.serviceaccount.rootca import changes
 from tarmac.controllers.writing import create_if_absent
 
 ACCOUNT = "default"
@@ -26,6 +28,7 @@ class ServiceAccountController:
         self._accounts = client.resource(SERVICE_ACCOUNTS)
         self._maps = client.resource(CONFIG_MAPS)
         self._root_ca = context.root_ca
+        self._clock = client.clock
         self._namespaces = informers.informer(NAMESPACES)
         self._known_accounts = informers.informer(SERVICE_ACCOUNTS, fields=f"metadata.name={ACCOUNT}")
         self._known_maps = informers.informer(CONFIG_MAPS, fields=f"metadata.name={CA_MAP}")
@@ -36,7 +39,14 @@ class ServiceAccountController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._controller.run()
+        async with background(self._follow(), "the server's authorities"):
+            await self._controller.run()
+
+    async def _follow(self) -> None:
+        """Look at every namespace when other authorities vouch for the server."""
+        async for _ in changes(self._root_ca, self._clock):
+            for item in self._namespaces.cache.items():
+                self._controller.queue.add(item.key)
 
     async def reconcile(self, namespace: str) -> None:
         """Make what is missing in one namespace."""
@@ -45,11 +55,11 @@ class ServiceAccountController:
             return
         if f"{namespace}/{ACCOUNT}" not in self._known_accounts.cache:
             await create_if_absent(self._accounts, _object("ServiceAccount", namespace, ACCOUNT))
-        if self._root_ca:
+        if self._root_ca():
             await self._ensure_map(namespace)
 
     async def _ensure_map(self, namespace: str) -> None:
-        data = {"ca.crt": self._root_ca}
+        data = {"ca.crt": self._root_ca()}
         known = self._known_maps.get(f"{namespace}/{CA_MAP}")
         if known is None:
             wanted = _object("ConfigMap", namespace, CA_MAP)

@@ -16,10 +16,12 @@ from typing import Any
 from tarmac.api.identities import TokenHolder
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, NotFound
+from tarmac.base.tasks import background
 from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
 from tarmac.client.targets.untyped import SECRETS, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
+from tarmac.controllers.serviceaccount.rootca import changes
 from tarmac.controllers.writing import delete_same
 
 TYPE = "kubernetes.io/service-account-token"
@@ -35,6 +37,7 @@ class TokenController:
     def __init__(self, context: Context) -> None:
         self._sign = context.sign_token
         self._root_ca = context.root_ca
+        self._clock = context.client.clock
         if self._sign is None:
             return
         self._secrets = context.client.resource(SECRETS)
@@ -50,7 +53,14 @@ class TokenController:
         """Work until cancelled."""
         if self._sign is None:
             await asyncio.Event().wait()
-        await self._controller.run()
+        async with background(self._follow(), "the server's authorities"):
+            await self._controller.run()
+
+    async def _follow(self) -> None:
+        """Look at every Secret when other authorities vouch for the server."""
+        async for _ in changes(self._root_ca, self._clock):
+            for item in self._known.cache.items():
+                self._controller.queue.add(item.key)
 
     async def reconcile(self, key: str) -> None:
         """Fill one Secret, or delete it."""
@@ -100,8 +110,9 @@ class TokenController:
         """What a Secret lacks, by key; the token is yet to be made."""
         wanted = {"namespace": namespace, "token": ""}
         found = {name: text for name, text in wanted.items() if not data.get(name)}
-        if self._root_ca and _decoded(data.get("ca.crt")) != self._root_ca.encode():
-            found["ca.crt"] = self._root_ca
+        root_ca = self._root_ca()
+        if root_ca and _decoded(data.get("ca.crt")) != root_ca.encode():
+            found["ca.crt"] = root_ca
         return found
 
     def _secrets_of(self, account: Item[Any]) -> list[str]:

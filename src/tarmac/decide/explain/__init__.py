@@ -8,13 +8,18 @@ fetched from any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from tarmac.api.compute.whyandplan import Explanation
+from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.decide.explain.deployments import explain_deployment
+from tarmac.decide.explain.externalservices import explain_external_service
 from tarmac.decide.explain.instances import explain_instance
 from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.pods import explain_pod
+from tarmac.decide.explain.sourceips import explain_source_ip, explain_source_ip_claim, explain_source_ip_class
 from tarmac.decide.explain.workloads import explain_workload
+from tarmac.decide.snapshot.external import EXTERNAL, EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import (
     DEPLOYMENTS,
     EVERYTHING,
@@ -23,6 +28,7 @@ from tarmac.decide.snapshot.snapshot import (
     PODS,
     WORKLOADS,
     Objects,
+    ResourceSource,
     Snapshot,
 )
 
@@ -32,7 +38,17 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     INSTANCES.resource: explain_instance,
     PODS.resource: explain_pod,
     NODES.resource: explain_node,
+    EXTERNAL_SERVICES.resource: explain_external_service,
+    SOURCE_IP_CLAIMS.resource: explain_source_ip_claim,
+    SOURCE_IPS.resource: explain_source_ip,
+    SOURCE_IP_CLASSES.resource: explain_source_ip_class,
 }
 """By resource, for an object's key."""
 
-__all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "Snapshot"]
+
+def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING) -> tuple[ResourceSource[Any], ...]:
+    """What must be there to explain an object of a resource, or to plan one."""
+    return EXTERNAL if resource.startswith(f"{SUBMARINER}/") else usual
+
+
+__all__ = ["EVERYTHING", "EXPLAINERS", "Objects", "Snapshot", "looked_at"]

@@ -15,7 +15,6 @@ from tarmac.decide.verdict import Refusal
 _ANSWERS: Final[dict[Actor, Answer]] = {Actor.NOBODY: "Yes", Actor.TRANSIENT: "Wait"}
 _WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
 _FEW: Final = 5
-_RULES: Final = {reasons.GUEST_PANICKED: "machine"}  # of reasons that say more than the condition that they stand in
 
 
 def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
@@ -27,7 +26,7 @@ def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
 
 def found(finding: Finding, city: str = "", node: str = "") -> Line:
     """A condition as a line."""
-    rule = _RULES.get(finding.reason, finding.type.lower())
+    rule = finding.type.lower()
     if finding.holds:
         return yes(finding.reason, finding.message, rule, city, node)
     return told(Refusal(finding.reason, finding.message, rule=rule), city, node)

@@ -15,6 +15,7 @@ from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.evictiontime import outlook
 from tarmac.decide.explain.given import given_lines
+from tarmac.decide.explain.machines import of_machine
 from tarmac.decide.explain.podsources import missing_sources
 from tarmac.decide.rollup.pods import InstancePod, PodView
 from tarmac.decide.scheduling import Pod, named
@@ -64,6 +65,7 @@ def _on_node(reads: CachedReads, pod: JsonObject, city: str, node: str) -> list[
         lines[-1] = told(missing, city, node)
     elif lines[-1].reason in (reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED):
         lines[-1] = msgspec.structs.replace(lines[-1], rule="classes")
+    lines[-1] = of_machine(pod, lines[-1])
     given = given_lines(reads.snapshot, pod, city) if view.running.holds else []
     return [*lines, *given, *drain_lines(reads.snapshot, pod, city)]
 

@@ -15,6 +15,7 @@ from tarmac.decide.children.classes import template_places
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.quota import Claim
 from tarmac.decide.snapshot.cachedreads import CachedReads
+from tarmac.decide.snapshot.quotas import charged_at
 from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES
 
 
@@ -33,8 +34,9 @@ def _unmade(reads: CachedReads, deployment: WorkloadDeployment) -> Iterator[Clai
     own, spec = deployment.metadata, deployment.spec
     taken = {view.ordinal for view in reads.fleet(own.namespace, own.uid)}
     amounts = instance_amounts(spec.template.spec.runtime, lambda name: INSTANCE_TYPES.get(reads.snapshot, name))
-    classes = template_places(spec.template)
+    classes, template = template_places(spec.template), spec.template
+    counted = charged_at(reads.snapshot, template.spec.runtime, template.metadata, amounts or {})
     for ordinal in range(rollout.desired_replicas(spec.scale_settings, spec.replicas)):
         if ordinal not in taken and own.deletion_timestamp is None:
             name = instance_name(own.name, ordinal)
-            yield Claim(name, amounts or {}, reads.snapshot.now, ordinal, spec.city_code, classes)
+            yield Claim(name, counted, reads.snapshot.now, ordinal, spec.city_code, classes)

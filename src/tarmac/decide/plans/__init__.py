@@ -1,4 +1,4 @@
-"""What a Workload's manifest would do, city by city, without doing it.
+"""What a manifest would do, without doing it: a Workload's city by city, and those of external services.
 
 The functions that controllers decide with are run on a snapshot plus the change: which deployments follow, which
 Instances those would make, replace and delete, whether quotas and nodes have room for them. What a plan shows is where
@@ -8,6 +8,7 @@ beginning is looked at: whether what has to be made first has room beside what m
 
 from __future__ import annotations
 
+from tarmac.decide.plans.external import plan_external
 from tarmac.decide.plans.others import SEEN, laid_over, resource_of
 from tarmac.decide.plans.together import as_known, carried_out, read_workloads
 from tarmac.decide.plans.workload import plan_workload
@@ -17,6 +18,7 @@ __all__ = [
     "as_known",
     "carried_out",
     "laid_over",
+    "plan_external",
     "plan_workload",
     "read_workloads",
     "resource_of",

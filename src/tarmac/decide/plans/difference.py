@@ -30,6 +30,7 @@ class Difference:
     wave: int = 0
     refused: list[Refused] = field(default_factory=list[Refused])
     endings: list[Ending] = field(default_factory=list[Ending])
+    boot_disks: int = 0
     victims: list[str] = field(default_factory=list[str])  # keys of the pods that would end for it
     amounts: ResourceList = field(default_factory=ResourceList)  # what each of its Instances has
     granted: list[int] = field(default_factory=list[int])  # ordinals that quotas leave room for
@@ -85,6 +86,7 @@ class Difference:
             self.refused,
             self.wave if self.replace else 0,
             self.endings,
+            self.boot_disks,
         )
 
 

@@ -17,6 +17,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
+from tarmac.decide.snapshot.external import NAMESPACES, SERVICES, SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import (
     BUDGETS,
     CLAIMS,
@@ -32,7 +33,7 @@ from tarmac.decide.snapshot.snapshot import (
     Objects,
 )
 
-SEEN: Final = frozenset(
+_LAID: Final = frozenset(
     source.resource
     for source in (
         BUDGETS,
@@ -40,13 +41,18 @@ SEEN: Final = frozenset(
         INSTANCE_TYPES,
         LOCATIONS,
         MACHINE_IMAGES,
+        NAMESPACES,
         NETWORKS,
         NODES,
         QUOTAS,
         RUNTIME_CLASSES,
+        SERVICES,
+        SOURCE_IPS,
+        SOURCE_IP_CLASSES,
         VOLUMES,
     )
 )
+SEEN: Final = _LAID | {SOURCE_IP_CLAIMS.resource}  # those are bound rather than laid: `external`
 """What people make and plans look at. Pods, Instances and deployments are made by the platform."""
 
 _encode = msgspec.json.encode
@@ -58,7 +64,7 @@ def laid_over(snapshot: Objects, others: Iterable[JsonObject], catalog: Catalog,
     copied: dict[str, dict[str, Encoded]] = {}
     for each in others:
         resource = resource_of(catalog, each)
-        if resource is None or resource.bucket not in SEEN:
+        if resource is None or resource.bucket not in _LAID:
             continue
         if resource.bucket not in copied:
             changed[resource.bucket] = copied[resource.bucket] = dict(snapshot.objects.get(resource.bucket, {}))

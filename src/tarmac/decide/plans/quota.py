@@ -10,7 +10,7 @@ from tarmac.api.shared import ResourceList
 from tarmac.decide.children.classes import template_places
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.quota import Admission, Claim
-from tarmac.decide.snapshot.quotas import ledger_of
+from tarmac.decide.snapshot.quotas import charged_at, ledger_of
 from tarmac.decide.snapshot.snapshot import Snapshot
 
 Wish = tuple[Difference, ResourceList]
@@ -29,7 +29,7 @@ def grant(
     claims = [
         Claim(
             _name(found, ordinal),
-            amounts,
+            _charged(snapshot, found, amounts),
             snapshot.now,
             ordinal,
             found.city,
@@ -41,6 +41,11 @@ def grant(
     admission = ledger.admit(claims)
     change = ledger.raised_for(admission.refused, claims)
     return [(found, amounts, _granted(found, admission, change)) for found, amounts in wishes]
+
+
+def _charged(snapshot: Snapshot, found: Difference, amounts: ResourceList) -> ResourceList:
+    template = found.deployment.spec.template
+    return charged_at(snapshot, template.spec.runtime, template.metadata, amounts)
 
 
 def _granted(found: Difference, admission: Admission, change: str) -> list[int]:

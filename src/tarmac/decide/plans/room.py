@@ -10,6 +10,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference, ResourceList
 from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
+from tarmac.decide.children.overhead import fixed_overhead
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import InstanceView
@@ -19,7 +20,7 @@ from tarmac.decide.remedies.rightsizing import either, places_to_free, room_to_m
 from tarmac.decide.remedies.usualchanges import usual_change
 from tarmac.decide.scheduling import Demand, Pod
 from tarmac.decide.snapshot.candidates import CandidateNodes
-from tarmac.decide.snapshot.snapshot import CLAIMS, INSTANCE_TYPES, PODS, Snapshot
+from tarmac.decide.snapshot.snapshot import CLAIMS, INSTANCE_TYPES, PODS, RUNTIME_CLASSES, Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
 
 Placed = tuple[Pod, str]
@@ -129,9 +130,18 @@ def _pods(
         yield Verdict(replace(read.value, uid=uid)) if read.value is not None else read
 
 
+def planned_pod(snapshot: Snapshot, instance: Instance, amounts: ResourceList) -> JsonObject:
+    """An Instance's Pod, with the overhead that admission would give it."""
+    pod = pod_of(instance, amounts)
+    overhead = fixed_overhead(RUNTIME_CLASSES.get(snapshot, pod["spec"]["runtimeClassName"]))
+    if overhead:
+        pod["spec"]["overhead"] = dict(overhead)
+    return pod
+
+
 def _pod(snapshot: Snapshot, instance: Instance, amounts: ResourceList, rank: Rank) -> JsonObject:
     """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
-    pod = pod_of(instance, amounts)
+    pod = planned_pod(snapshot, instance, amounts)
     pod["metadata"]["uid"] = ""
     pod["spec"]["priority"] = rank.value
     pod["spec"]["volumes"] = [volume for volume in pod["spec"]["volumes"] if not _is_new(snapshot, instance, volume)]

@@ -18,10 +18,10 @@ from tarmac.api.declare import decode, encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
 from tarmac.decide.children.instances import instance_document
-from tarmac.decide.children.pods import pod_of
 from tarmac.decide.plans.difference import Difference, planned_uid
 from tarmac.decide.plans.others import resource_of, stored_form
 from tarmac.decide.plans.priorities import Rank, rank_of
+from tarmac.decide.plans.room import planned_pod
 from tarmac.decide.plans.workload import differences
 from tarmac.decide.snapshot.lookup import SnapshotLookup
 from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, WORKLOADS, Encoded, Objects
@@ -65,7 +65,7 @@ def _made(snapshot: Objects, found: Sequence[Difference]) -> Objects:
     for each in found:
         _take_away(each, instances, pods)
         rank = rank_of(snapshot, each.deployment.spec.template.spec.priority_class_name)
-        _add(each, rank, instances, pods)
+        _add(snapshot, each, rank, instances, pods)
     changed = {**snapshot.objects, INSTANCES.resource: instances, PODS.resource: pods}
     return Objects(snapshot.now, changed)
 
@@ -78,14 +78,16 @@ def _take_away(found: Difference, instances: dict[str, Encoded], pods: dict[str,
         pods.pop(key, None)
 
 
-def _add(found: Difference, rank: Rank, instances: dict[str, Encoded], pods: dict[str, Encoded]) -> None:
+def _add(
+    snapshot: Objects, found: Difference, rank: Rank, instances: dict[str, Encoded], pods: dict[str, Encoded]
+) -> None:
     location = LocationReference(found.location)
     for ordinal in found.granted:
         instance = instance_document(found.deployment, location, ordinal, found.goal.template_hash, (), {})
         key, uid = f"{instance.metadata.namespace}/{instance.metadata.name}", planned_uid(found.deployment, ordinal)
         instances[key] = _encoded(encode(instance))
         if uid in found.placed:
-            pod = pod_of(instance, found.amounts)
+            pod = planned_pod(snapshot, instance, found.amounts)
             pod["metadata"]["uid"] = uid
             pod["spec"] |= {"nodeName": found.placed[uid], "priority": rank.value}
             pods[key] = _encoded(pod)

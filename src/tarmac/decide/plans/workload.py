@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import msgspec
 
+from tarmac.api.compute.names import claim_name
 from tarmac.api.compute.whyandplan import CityPlan, Refused
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
+from tarmac.decide.bootdisks import boot_volume, is_of_another_image
 from tarmac.decide.children.deployments import Child, document
 from tarmac.decide.children.goal import Goal, goal_of
+from tarmac.decide.children.volumes import populated
 from tarmac.decide.children.waves import rollout_facts
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.machineimages import images_of
+from tarmac.decide.machineimages import Images, images_of
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
 from tarmac.decide.plans.order import begin
@@ -28,7 +31,7 @@ from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.places import in_cities, places_of
-from tarmac.decide.snapshot.snapshot import MACHINE_IMAGES, Snapshot
+from tarmac.decide.snapshot.snapshot import CLAIMS, MACHINE_IMAGES, Snapshot
 from tarmac.decide.verdict import Refusal
 
 _LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
@@ -162,9 +165,24 @@ def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Seque
             if each.changes and not each.refused:
                 each.refuse(block)
     images = images_of(workload.spec.template.spec, lambda name: MACHINE_IMAGES.get(snapshot, name))
-    for each in found if images.value is None else ():
-        if each.wanted and not each.refused:
+    for each in found:
+        if images.value is not None:
+            each.boot_disks = sum(_gets_boot_disk(snapshot, each, view, images.value) for view in each.replace)
+        elif each.wanted and not each.refused:
             each.refuse(images.refusals[0])
+
+
+def _gets_boot_disk(snapshot: Snapshot, found: Difference, view: InstanceView, images: Images) -> bool:
+    """Whether the instance in its place would boot from another disk than it has now."""
+    spec = found.deployment.spec.template.spec
+    volume = boot_volume(spec)
+    present = CLAIMS.get(snapshot, f"{found.deployment.metadata.namespace}/{claim_name(view.name, volume)}")
+    if not volume or present is None:
+        return False
+    disk = next(each.disk for each in spec.volumes if each.name == volume)
+    assert disk is not None, "a machine boots from a disk"
+    notes = present["metadata"].get("annotations") or {}
+    return not disk.template.spec.retain and is_of_another_image(notes, populated(disk, images, block=True))
 
 
 def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found: Sequence[Difference]) -> None:
@@ -214,6 +232,7 @@ def _merged(found: Sequence[Difference]) -> list[CityPlan]:
             _joined([*known.refused, *more.refused]),
             max(known.wave, more.wave),
             [*known.endings, *more.endings],
+            known.boot_disks + more.boot_disks,
         )
     return list(by_city.values())
 

@@ -23,7 +23,8 @@ def either(smaller: str, room: str) -> str:
 
 def room_to_make(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
     """What to take away so that so many more like this fit."""
-    more = f"make room for {count} more of {_listed(_size(demand))} at {location}"
+    own = f", {_listed(dict(demand.overhead))} of it overhead of the runtime," if demand.overhead else ""
+    more = f"make room for {count} more of {_listed(_size(demand))}{own} at {location}"
     return more if count > 1 else _freeing(cluster, location, demand) or more
 
 
@@ -55,11 +56,15 @@ def _freeing(cluster: Cluster, location: str, demand: Demand) -> str:
 
 
 def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
-    """The one amount to ask less of, as close to what is asked for as can be, so that so many fit; empty if none is."""
-    size = _size(demand)
+    """The one amount to ask less of, as close to what is asked for as can be, so that so many fit; empty if none is.
+
+    It is what a manifest says: what the runtime takes for itself comes on top.
+    """
+    size, overhead = _size(demand), dict(demand.overhead)
     fitting = {resource: _largest(cluster, location, demand, resource, count) for resource in size}
     best = max(fitting, key=lambda resource: fitting[resource] / size[resource], default="")
-    return f"{shown(best, fitting[best])} {best}" if best and fitting[best] else ""
+    left = fitting[best] - overhead.get(best, 0) if best else 0
+    return f"{shown(best, left)} {best}" if left > 0 else ""
 
 
 def _largest(cluster: Cluster, location: str, demand: Demand, resource: str, count: int) -> int:

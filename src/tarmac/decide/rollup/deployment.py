@@ -41,12 +41,13 @@ def deployment_status(
 ) -> tuple[WorkloadDeploymentStatus, float | None]:
     """The whole status, equal to the old one when nothing changed, and in how many seconds time alone changes it.
 
-    The location is the scheduler's and stays as it was.
+    The location is the scheduler's, what metrics say the autoscaler's: both stay as they were.
     """
     old = old or WorkloadDeploymentStatus()
     status = WorkloadDeploymentStatus(
         observed_generation=given.generation,
         location=old.location,
+        scaling=old.scaling,
         revision=given.revision,
         selector=given.selector,
         desired_replicas=0 if given.deleting else given.desired,

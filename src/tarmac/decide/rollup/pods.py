@@ -32,6 +32,7 @@ _IMAGE: Final = frozenset(
 _CLASSES: Final = frozenset(
     [reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED]
 )  # nodes use the words of the catalogue
+_STILL: Final = frozenset([reasons.MACHINE_PAUSED, reasons.DISK_FULL])  # of a machine that runs and does nothing
 _SOURCES: Final = "CreateContainerConfigError"  # before a runtime is asked: keys, ConfigMaps, Secrets
 _CONFIGURATION: Final = frozenset([_SOURCES, "CreateContainerError", "RunContainerError", "CreatePodSandboxError"])
 
@@ -191,6 +192,8 @@ def _ready(condition: Condition | None) -> Finding:
     message = condition.message if condition and condition.message else "It is not ready to serve."
     if condition is not None and condition.reason == _NODE_NOT_READY:
         return _not_yet("Ready", reasons.NODE_LOST, message)
+    if condition is not None and condition.reason in _STILL:
+        return _not_yet("Ready", condition.reason, message)
     return _not_yet("Ready", reasons.NOT_READY, message)
 
 
@@ -223,17 +226,23 @@ def _container_trouble(container: ContainerStatus, spec: _Spec) -> Refusal | Non
 
 
 def _bad_end(name: str, ended: Terminated, spec: _Spec) -> Refusal | None:
-    """An end whose cause is known: too much memory, a panic, or a program that could not be begun."""
+    """An end whose cause is known: too much memory, a panic, a machine that broke, a program that could not begin."""
     if ended.reason == "OOMKilled":
         limit = spec.memory_of(name)
         much = f"more than its {limit} of memory" if limit else "more memory than it has"
         return Refusal(reasons.OUT_OF_MEMORY, f"{name} used {much} ({how(ended)}).", name)
     if ended.reason == reasons.GUEST_PANICKED:
-        lines = last_lines(ended.message)
-        return Refusal(reasons.GUEST_PANICKED, f"{name} panicked{f'; last lines: {lines}' if lines else ''}.", name)
+        return Refusal(reasons.GUEST_PANICKED, f"{name} panicked{_last_words(ended)}.", name)
+    if ended.reason == reasons.MACHINE_FAILED:
+        return Refusal(reasons.MACHINE_FAILED, f"{name} broke off ({how(ended)}){_last_words(ended)}.", name)
     if ended.reason in NOT_STARTED:
         return Refusal(reasons.CONFIGURATION_ERROR, f"{name}: {ended.message or ended.reason}", name)
     return None
+
+
+def _last_words(ended: Terminated) -> str:
+    lines = last_lines(ended.message)
+    return f"; last lines: {lines}" if lines else ""
 
 
 def _crash(container: ContainerStatus, last: Terminated) -> Refusal:

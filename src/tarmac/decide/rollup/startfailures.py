@@ -15,8 +15,12 @@ from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 
-_REFUSED: Final = frozenset({reasons.IMAGE_UNAVAILABLE, reasons.CONFIGURATION_ERROR, reasons.SOURCE_NOT_FOUND})
-_CRASHED: Final = frozenset({reasons.GUEST_PANICKED, reasons.INSTANCE_CRASHING, reasons.OUT_OF_MEMORY})
+_REFUSED: Final = frozenset(
+    {reasons.IMAGE_UNAVAILABLE, reasons.IMAGE_REFUSED, reasons.CONFIGURATION_ERROR, reasons.SOURCE_NOT_FOUND}
+)
+_CRASHED: Final = frozenset(
+    {reasons.GUEST_PANICKED, reasons.MACHINE_FAILED, reasons.INSTANCE_CRASHING, reasons.OUT_OF_MEMORY}
+)
 CRASH_LOOP: Final = 3  # restarts after which a crash is no accident
 
 

@@ -1,4 +1,4 @@
-"""What a metric is and what it should be, in one clause for people."""
+"""What a metric is and what it should be, for people."""
 
 from __future__ import annotations
 
@@ -10,26 +10,41 @@ from tarmac.decide.scheduling.amounts import CPU, shown
 
 def measured(metric: MetricSpec, reading: Reading) -> str:
     """`cpu is at 170% of what is requested, 60% is wanted`; empty when it could not be read."""
-    name = metric_name(metric)
+    name, (value, wanted) = metric_name(metric), figures(metric, reading)
+    if not value:
+        return ""
+    if metric.resource is not None:
+        of = "of what is requested" if metric.resource.target.average_utilization is not None else "for each instance"
+        return f"{name} is at {value} {of}, {wanted} is wanted"
+    target = metric.external.target if metric.external is not None else MetricTarget()
+    each = " for each instance" if target.average_value is not None else ""
+    total = _thousandths(sum(reading.values)) if isinstance(reading, ExternalReading) else value
+    return f"{name} is {total} in all, {wanted}{each} is wanted"
+
+
+def figures(metric: MetricSpec, reading: Reading) -> tuple[str, str]:
+    """What it is and what it should be; the first is empty when it could not be read."""
+    target = next((each.target for each in (metric.resource, metric.external) if each is not None), MetricTarget())
+    if target.average_utilization is not None:
+        wanted = f"{target.average_utilization}%"
+    else:
+        wanted = str(target.average_value or target.value or "")
     if isinstance(reading, ResourceReading) and metric.resource is not None:
-        return _resource(name, metric.resource.target, reading)
+        return _resource(metric.resource.name, target, reading), wanted
     if isinstance(reading, ExternalReading) and metric.external is not None:
-        return _external(name, metric.external.target, reading)
-    return ""
+        total, average = sum(reading.values), target.average_value is not None
+        return _thousandths(total // reading.ready if average and reading.ready else total), wanted
+    return "", wanted
+
+
+def _thousandths(value: int) -> str:
+    return str(Quantity(value * (NANO // 1000)))
 
 
 def _resource(name: str, target: MetricTarget, reading: ResourceReading) -> str:
     known = [each for each in reading.instances if each.state is Use.COUNTED and each.usage is not None]
     total, requested = sum(each.usage or 0 for each in known), sum(each.request for each in known)
     if target.average_utilization is not None:
-        now = total * 100 // requested if requested else 0
-        return f"{name} is at {now}% of what is requested, {target.average_utilization}% is wanted"
-    wanted, average = target.average_value or target.value, total // len(known) if known else 0
-    now = shown(name, average if name == CPU else average // 1000)
-    return f"{name} is at {now} for each instance, {wanted} is wanted"
-
-
-def _external(name: str, target: MetricTarget, reading: ExternalReading) -> str:
-    total = Quantity(sum(reading.values) * (NANO // 1000))
-    each = " for each instance" if target.average_value is not None else ""
-    return f"{name} is {total} in all, {target.average_value or target.value}{each} is wanted"
+        return f"{total * 100 // requested if requested else 0}%"
+    average = total // len(known) if known else 0
+    return shown(name, average if name == CPU else average // 1000)

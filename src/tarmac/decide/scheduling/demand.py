@@ -19,7 +19,7 @@ from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE, exclusive_peak
-from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, whole_amounts
+from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole_amounts
 from tarmac.decide.scheduling.classes import ClassDemand, class_demand, class_key
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
@@ -75,6 +75,7 @@ class Demand:
     images: tuple[str, ...]
     handler: str
     disks: tuple[Disk, ...]
+    overhead: tuple[tuple[str, int], ...] = ()  # of `requests`: what the runtime takes for itself
 
     @property
     def compared_cpu(self) -> int:
@@ -162,6 +163,7 @@ def demand_of(
         images=tuple(container["image"] for container in spec["containers"] if container.get("image")),
         handler=handler,
         disks=tuple(disks),
+        overhead=tuple(amounts_of(spec.get("overhead")).items()),
     )
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instance import Instance, Runtime, TemplateMeta
 from tarmac.api.compute.names import GATE_QUOTA, LABEL_CITY_CODE, LABEL_INSTANCE_INDEX
 from tarmac.api.kubernetes.core.pods.podresources import add
-from tarmac.api.shared import ResourceList
+from tarmac.api.shared import ObjectMeta, ResourceList
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.children.classes import instance_places
+from tarmac.decide.children.overhead import charged, runtime_class_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.quota import Admission, Claim, Quota, admit, charges, permissions, quotas_of, used_by
-from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUOTAS, RUNTIME_CLASSES, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,16 @@ def _claim(snapshot: Snapshot, instance: Instance) -> Claim:
     ordinal = own.labels.get(LABEL_INSTANCE_INDEX, "")
     city = own.labels.get(LABEL_CITY_CODE, "")
     classes = instance_places(own.annotations, instance.spec.runtime)
-    return Claim(own.name, amounts or {}, created, int(ordinal) if ordinal.isdecimal() else 0, city, classes)
+    counted = charged_at(snapshot, instance.spec.runtime, own, amounts or {})
+    return Claim(own.name, counted, created, int(ordinal) if ordinal.isdecimal() else 0, city, classes)
+
+
+def charged_at(
+    snapshot: Snapshot, runtime: Runtime, metadata: ObjectMeta | TemplateMeta | None, amounts: ResourceList
+) -> ResourceList:
+    """What an instance with these amounts counts as, by its metadata or that of its template."""
+    name = runtime_class_of(runtime, metadata.annotations if metadata is not None else {})
+    return charged(amounts, RUNTIME_CLASSES.get(snapshot, name))
 
 
 def _used_by_others(snapshot: Snapshot, namespace: str, instances: Collection[str]) -> ResourceList:

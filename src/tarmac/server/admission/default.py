@@ -13,12 +13,15 @@ from tarmac.server.admission.certificates import (
 )
 from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.classresources import ClassResources
+from tarmac.server.admission.consolerecording import ConsoleRecording
 from tarmac.server.admission.creationrights import CreationRights
+from tarmac.server.admission.externalreferences import ExternalReferences
 from tarmac.server.admission.hostkernel import HostKernel
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.localdisks import LocalDiskRemoval
+from tarmac.server.admission.machines import MachineHolding
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.networkoverlaps import NetworkOverlaps
 from tarmac.server.admission.networkranges import NetworkRanges
@@ -26,11 +29,14 @@ from tarmac.server.admission.noclassresources import NoClassResources
 from tarmac.server.admission.nodeaddresses import NodeAddresses
 from tarmac.server.admission.noderestriction import NodeRestriction
 from tarmac.server.admission.nodetaints import TaintNodesByCondition
+from tarmac.server.admission.platformaddresses import PlatformAddresses
 from tarmac.server.admission.podsecurity.plugin import PodSecurity
 from tarmac.server.admission.podtopologylabels import PodTopologyLabels
 from tarmac.server.admission.priority import Priority
 from tarmac.server.admission.quota.plugin import ResourceQuotas
 from tarmac.server.admission.rbacescalation import RbacEscalation
+from tarmac.server.admission.restoredconflicts import RestoredConflicts
+from tarmac.server.admission.revocations import RevocationRestriction
 from tarmac.server.admission.runtimeclasses import RuntimeClasses
 from tarmac.server.admission.serviceaccounts import ServiceAccounts
 from tarmac.server.admission.serviceaddresses import ServiceAddresses
@@ -57,9 +63,11 @@ def default_plugins(
     """Every plugin that is on by default. Quotas come last, so that nothing refuses an object that was charged."""
     quotas = catalog.find("", "v1", "resourcequotas")
     assert quotas is not None, "resourcequotas are always served"
+    addresses = PlatformAddresses(reader)
     return [
         CreationRights(authorizer),
         NamespaceLifecycle(reader),
+        RestoredConflicts(reader),
         LimitRanger(reader, class_resources=class_resources),
         ServiceAccounts(reader, randomness),
         NodeRestriction(reader, authorizer),
@@ -75,16 +83,20 @@ def default_plugins(
         RuntimeClasses(reader),
         HostKernel(reader, authorizer),
         ClassResources(reader) if class_resources else NoClassResources(),
+        ConsoleRecording(authorizer),
         CertificateRequester(clock),
         CertificateApproval(authorizer),
         CertificateSigning(authorizer),
         CertificateSubjectRestriction(),
+        RevocationRestriction(),
         RbacEscalation(authorizer),
         InstanceCreation(),
         InterfaceHolding(reader),
+        MachineHolding(reader),
         WorkloadReferences(authorizer),
-        NetworkRanges(reader),
+        NetworkRanges(addresses),
         NetworkOverlaps(reader),
+        ExternalReferences(reader, authorizer, addresses),
         PodTopologyLabels(reader),
         ServiceAddresses(reader, randomness),
         ResourceQuotas(reader, quotas, class_resources=class_resources),

@@ -10,6 +10,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import not_found
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.noderelays import admit_forwarder, admit_gateway
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_mirror
 from tarmac.server.admission.refusal import refuse
@@ -22,6 +23,7 @@ _NODES = "core/nodes"
 _CLAIMS = "core/persistentvolumeclaims"
 _ACCOUNTS = "core/serviceaccounts"
 _LEASES = "coordination.k8s.io/leases"
+_FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
 _LEASE_NAMESPACE = "kube-node-lease"
 _RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
 _OWN_LABELS = frozenset(
@@ -52,7 +54,7 @@ class NodeRestriction(Plugin):
         self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        return resource.bucket in (PODS, _NODES, _CLAIMS, _ACCOUNTS, _LEASES)
+        return resource.bucket in (PODS, _NODES, _CLAIMS, _ACCOUNTS, _LEASES, _FORWARDERS, _GATEWAYS)
 
     def admit(self, attributes: Attributes) -> None:
         user = attributes.user
@@ -71,6 +73,10 @@ class NodeRestriction(Plugin):
                     raise refuse(attributes, "may only update PVC status")
             case "core/serviceaccounts":
                 self._admit_token(node, attributes)
+            case "submariner.io/forwarders":
+                admit_forwarder(node, attributes)
+            case "submariner.io/gateways":
+                admit_gateway(node, attributes)
             case _:
                 _admit_lease(node, attributes)
 

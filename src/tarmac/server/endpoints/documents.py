@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from tarmac.api.catalog import Catalog
+from tarmac.api.nodetokens import SERVERS_PATH
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound, not_found
 from tarmac.http.messages import Answer, Request, Response
 from tarmac.server.endpoints.discovery import DiscoveryEndpoint
@@ -16,7 +17,7 @@ from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.routes import NO_RESOURCE
 
-_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 # kubectl looks here for a kind that it cannot find, and tells a user who mistyped one about nothing else if it fails.
 _CUSTOM_RESOURCES = ("list", "apiextensions.k8s.io", "v1", "customresourcedefinitions")
 _NO_CUSTOM_RESOURCES = (
@@ -48,7 +49,7 @@ class Documents:
         self._exact: dict[str, Endpoint] = {
             "/": self._paths,
             "/version": lambda request: document(request, version()),
-            "/metrics": lambda _: Response(200, metrics.text(), _EXPOSITION),
+            "/metrics": lambda _: Response(200, metrics.text(), EXPOSITION),
             "/openapi/v2": openapi.v2,
             **{path: endpoint for path, endpoint in more.items() if not path.endswith("/")},
         }
@@ -64,7 +65,7 @@ class Documents:
         response = None if endpoint is None else endpoint(request)
         if response is None:
             return self._missing(_group_in(path))
-        if request.method not in ("GET", "HEAD") and path[1:].partition("/")[0] not in _HEALTH:
+        if request.method not in ("GET", "HEAD") and path[1:].partition("/")[0] not in _HEALTH and path != SERVERS_PATH:
             raise MethodNotAllowed(NO_METHOD, details={})
         return response
 

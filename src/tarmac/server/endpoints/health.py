@@ -18,11 +18,15 @@ _log = log("health")
 
 
 class Health:
-    """The checks behind one of the paths."""
+    """The checks behind one of the paths. `elsewhere` are those of other processes of this server.
 
-    def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
+    Who fails by itself says 500, as Kubernetes does; who is well and has others that are not says 503.
+    """
+
+    def __init__(self, name: str, checks: Mapping[str, Check], elsewhere: Mapping[str, Check] | None = None) -> None:
         self.name = name
-        self._checks = {"ping": lambda: None, **checks}
+        self._elsewhere = elsewhere or {}
+        self._checks = {"ping": lambda: None, **checks, **self._elsewhere}
 
     def names(self) -> Iterable[str]:
         """The paths below."""
@@ -43,16 +47,16 @@ class Health:
 
     def _run(self, checks: Mapping[str, Check], verbose: bool) -> Response:
         lines: list[str] = []
-        failed = False
+        failed = 0
         for name, check in checks.items():
             why = check()
             if why is None:
                 lines.append(f"[+]{name} ok")
             else:
-                failed = True
+                failed = max(failed, 503 if name in self._elsewhere else 500, key=(0, 503, 500).index)
                 lines.append(f"[-]{name} failed: reason withheld")
                 _log.warning("health check failed", check=name, why=why)
         if not failed and not verbose:
             return Response(200, b"ok", _TEXT)
         lines.append(f"{self.name} check {'failed' if failed else 'passed'}\n")
-        return Response(500 if failed else 200, "\n".join(lines).encode(), _TEXT)
+        return Response(failed or 200, "\n".join(lines).encode(), _TEXT)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+import msgspec
 
 from tarmac.api.status import ApiError, BadRequest, InternalError
-from tarmac.http.clientrequest import ConnectionBroken
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply
 from tarmac.http.messages import Answer, Request
 from tarmac.http.streams import pulled
 from tarmac.server.nodes.nodeendpoints import Way, Ways
-from tarmac.server.nodes.proxying import dialled_through, reach, relay
+from tarmac.server.nodes.proxying import answer_of, dialled_through, passed_on, reach, relay
 from tarmac.server.subresources.connections import PodPort
+from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, encode_user
 
 _LARGEST_ERROR = 50_000
+_FETCH_SECONDS = 5.0
+_REASONS = {404: "NotFound", 409: "Conflict", 429: "TooManyRequests", 503: "ServiceUnavailable"}
+
+
+class _Status(msgspec.Struct):
+    message: str
 
 
 class NodeWays:
@@ -21,10 +31,15 @@ class NodeWays:
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
 
-    def forward(self, node: str, request: Request, target: str) -> Awaitable[Answer] | None:
+    def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
         """The node's own API answers."""
         way = self._ways.find(node)
-        return None if way is None else relay(way, request, target)
+        return None if way is None else relay(way, request, target, _for_whom(request, recorded))
+
+    def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
+        """The node's own API answers, or says why not, which becomes a Status."""
+        way = self._ways.find(node)
+        return None if way is None else _ask(way, request, target, _for_whom(request, recorded))
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
         """The node's own API answers, or says why not, which becomes a Status."""
@@ -40,16 +55,62 @@ class NodeWays:
         forwarded = [("X-Forwarded-For", request.peer_address), ("X-Forwarded-Uri", request.path)]
         return relay(dialled_through(way, dial, "tcp", place.host), request, target, forwarded)
 
+    def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
+        """The node's own API answers, and is read to its end."""
+        way = self._ways.find(node)
+        return None if way is None else _fetched(way, target, most)
+
+
+async def _fetched(way: Way, target: str, most: int) -> bytes:
+    try:
+        async with asyncio.timeout(_FETCH_SECONDS):
+            reply = await reach(way, "GET", target, [("Connection", "close")])
+            body = await reply.read(most)
+    except (TimeoutError, ConnectionBroken, OSError) as error:
+        raise InternalError(f"error dialing backend: {error}") from error
+    if reply.status != 200:
+        raise _refusal(reply.status, body[:_LARGEST_ERROR].decode(errors="replace"))
+    return body
+
+
+def _for_whom(request: Request, recorded: bool) -> list[tuple[str, str]]:
+    """What a node believes of its server, and of nobody else."""
+    name: str = request.user.name
+    if request.impersonator is not None:
+        name = f"{name} (impersonated by {request.impersonator.name})"
+    user = (USER_HEADER, encode_user(name))
+    return [user] if recorded else [user, (RECORD_HEADER, NOT_RECORDED)]
+
+
+async def _ask(way: Way, request: Request, target: str, more: Sequence[tuple[str, str]]) -> Answer:
+    reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
+    if reply.status < 400:
+        return answer_of(reply)
+    raise await _told(reply)
+
 
 async def _log(way: Way, target: str) -> Answer:
     reply = await reach(way, "GET", target, [("Connection", "close")])
     if reply.status == 200:
         return pulled(reply.chunks(), content_type="text/plain", abandon=reply.close)
+    raise await _told(reply)
+
+
+async def _told(reply: StreamedReply) -> ApiError:
+    """What a node says instead of an answer."""
     try:
         text = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
     except ConnectionBroken as error:
-        raise InternalError(f"error dialing backend: {error}") from error
-    raise _refusal(reply.status, text)
+        return InternalError(f"error dialing backend: {error}")
+    return _refusal(reply.status, _message(text))
+
+
+def _message(text: str) -> str:
+    """What a node says, in words or in a Status."""
+    try:
+        return msgspec.json.decode(text, type=_Status).message
+    except msgspec.MsgspecError:
+        return text
 
 
 def _refusal(status: int, text: str) -> ApiError:
@@ -58,4 +119,4 @@ def _refusal(status: int, text: str) -> ApiError:
         return BadRequest(text)
     if status == 500:
         return InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
-    return ApiError(text, code=status, reason="NotFound" if status == 404 else "")
+    return ApiError(text, code=status, reason=_REASONS.get(status, ""))

@@ -6,12 +6,12 @@ Over an address the server shows its own client certificate and the node must sh
 from __future__ import annotations
 
 import ssl
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarmac.base.clock import Clock
 from tarmac.http.clientrequest import Dial, tcp
+from tarmac.http.tls import present
 from tarmac.server.nodes.tunnels import Tunnels
 from tarmac.server.reader import Reader
 from tarmac.server.security.certificates import KeyPair
@@ -28,29 +28,31 @@ class Way:
 
 
 class NodeTls:
-    """The server's side of TLS to nodes. Its certificate is made anew every day, long before it ends."""
+    """The server's side of TLS to nodes.
 
-    def __init__(self, ca: str, issue: Callable[[], KeyPair], clock: Clock) -> None:
+    Its certificate is made anew every day, long before it ends, and whenever other authorities are trusted.
+    """
+
+    def __init__(self, ca: Callable[[], str], issue: Callable[[], KeyPair], clock: Clock) -> None:
         self._ca = ca
         self._issue = issue
         self._clock = clock
         self._made = -_DAY
+        self._trusted = ""
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
         """For one connection."""
-        if self._context is None or self._clock.monotonic() > self._made + _DAY:
-            self._context, self._made = self._new(), self._clock.monotonic()
+        trusted = self._ca()
+        if self._context is None or trusted != self._trusted or self._clock.monotonic() > self._made + _DAY:
+            self._context, self._made = self._new(trusted), self._clock.monotonic()
+            self._trusted = trusted
         return self._context
 
-    def _new(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=self._ca)
+    def _new(self, trusted: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=trusted)
         pair = self._issue()
-        # The TLS library takes these from a file only: a private one that is gone again at once.
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(pair.certificate + pair.key)
-            file.flush()
-            context.load_cert_chain(file.name)
+        present(context, pair.certificate, pair.key)
         return context
 
 

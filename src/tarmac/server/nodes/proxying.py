@@ -15,6 +15,7 @@ from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tarmac.http.streams import pulled
 from tarmac.server.nodes.nodeendpoints import Way
+from tarmac.wire.visitors import PREFIX as VISITOR
 
 _LARGEST_ERROR = 4096
 HEAD_SECONDS = 55.0  # a little less than the listener gives a handler
@@ -28,10 +29,20 @@ _NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "content-length", "expect", "ho
 
 async def relay(way: Way, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
     """Let somebody else answer. Raises InternalError when they cannot be reached."""
-    reply = await reach(way, request.method, target, [*_passed_on(request.headers), *more], request.body)
+    reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
+    return answer_of(reply)
+
+
+def answer_of(reply: StreamedReply) -> Answer:
+    """Somebody's answer as ours."""
     if reply.status == 101:
-        headers = _of_upgrade(reply.headers)
-        return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach()), headers, reply.close)
+        made = UpgradeResponse(
+            lambda client, rest: splice((client, rest), reply.detach(), over=made.tell_end),
+            _of_upgrade(reply.headers),
+            reply.close,
+            tells_end=True,
+        )
+        return made
     headers = [
         pair for pair in reply.headers if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")
     ]
@@ -51,12 +62,13 @@ async def reach(
         raise InternalError(f"error dialing backend: {error}") from error
 
 
-def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+def passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """A client's headers that go along. Those in which a server speaks for somebody are never a client's."""
     lines: list[tuple[str, str]] = []
     for name, value in headers.items():
         if name == "x-stream-protocol-version":  # some readers want each in a line of its own
             lines += ((name, each.strip()) for each in value.split(","))
-        elif name not in _NOT_PASSED_ON and not name.startswith(("impersonate-", "x-remote-")):
+        elif name not in _NOT_PASSED_ON and not name.startswith(("impersonate-", "x-remote-", VISITOR)):
             lines.append((name, value))
     if "upgrade" in headers:
         return [*lines, ("Connection", "Upgrade"), ("Upgrade", headers["upgrade"])]

@@ -6,12 +6,17 @@
 A stream is a fresh connection on which the roles are turned round: the server asks, the node answers. There is no
 multiplexer, so each has its own flow control. Only the node itself may open either. A node that knows several
 addresses of this server has as many tunnels; the newest is used. One that is silent for `SILENCE` is given up.
+
+Where the server is several processes, a node's tunnel is with one of them, and what it opens lands with any. The token
+of a stream begins with the number of the process that wants it; whoever gets the stream passes it on there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
 
 import msgspec
 
@@ -34,17 +39,41 @@ OPEN_SECONDS = 10.0
 
 _log = log("tunnels")
 _Opened = tuple[asyncio.Transport, bytes]
+_TOKEN = re.compile(r"(\d{1,3})-[A-Za-z0-9_-]{16,64}", re.ASCII)  # of several processes: whose it is, and the secret
+
+
+class OtherWorkers(Protocol):
+    """The other processes of this server."""
+
+    @property
+    def index(self) -> int:
+        """Our own number."""
+        ...
+
+    def holder(self, node: str) -> int | None:
+        """The process that the node has a tunnel to, if it is another one."""
+        ...
+
+    async def ask(self, worker: int, node: str, token: str) -> None:
+        """Have the node asked for a stream on its tunnel there. Raises OSError."""
+        ...
+
+    async def stream(self, worker: int, node: str, token: str) -> Answer:
+        """Pass a stream on to the process that wants it. Raises NotFound when that does not."""
+        ...
 
 
 class Tunnels:
-    """The tunnels of all nodes to this server."""
+    """The tunnels of all nodes to this process. `on_change` hears of nodes that have one now (True) or none (False)."""
 
-    def __init__(self, randomness: Randomness) -> None:
+    def __init__(self, randomness: Randomness, others: OtherWorkers | None = None) -> None:
+        self.on_change: Callable[[str, bool], None] = lambda _node, _held: None
         self._randomness = randomness
+        self._others = others
         self._nodes: dict[str, list[_Tunnel]] = {}  # the newest last
         self._wanted: dict[tuple[str, str], asyncio.Future[_Opened]] = {}  # by node and token
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Answer | Awaitable[Answer]:
         """A node at the door. Raises ApiError."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
         if not name or node_name(request.user) != name:
@@ -56,27 +85,67 @@ class Tunnels:
         raise NotFound("the server could not find the requested resource", details={})
 
     def dial(self, node: str) -> Dial | None:
-        """A way to the node, if it has a tunnel to here."""
-        if node not in self._nodes:
+        """A way to the node, if it has a tunnel to here or to another process of this server."""
+        others, tunnel = self._others, self._nodes[node][-1] if node in self._nodes else None
+        holder = others.holder(node) if others is not None and tunnel is None else None
+        if tunnel is None and holder is None:
             return None
-        tunnel = self._nodes[node][-1]
+
+        async def ask(token: str) -> None:
+            if tunnel is not None:
+                tunnel.ask(token)
+            elif others is not None and holder is not None:
+                await others.ask(holder, node, token)
 
         async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
-            hand_over(*await self._open(node, tunnel), factory)
+            hand_over(*await self._open(node, ask), factory)
 
         return dial
+
+    def nodes(self) -> list[str]:
+        """Those that have a tunnel to this process."""
+        return list(self._nodes)
+
+    def ask_here(self, node: str, token: str) -> bool:
+        """Ask a node for a stream that another process wants; False when it has no tunnel here."""
+        if node not in self._nodes or not _TOKEN.fullmatch(token):
+            return False
+        try:
+            self._nodes[node][-1].ask(token)
+        except ConnectionError:
+            return False
+        return True
+
+    def arrived(self, node: str, token: str) -> UpgradeResponse | None:
+        """The answer to a stream that this process wants; None when it wants none, or had it, or of another node."""
+        arriving = self._wanted.get((node, token))
+        if arriving is None or arriving.done():
+            return None
+
+        def start(transport: asyncio.Transport, rest: bytes) -> None:
+            if arriving.done():
+                transport.abort()
+            else:
+                arriving.set_result((transport, rest))
+
+        return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", STREAM)])
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
 
     def families(self) -> Iterator[Family]:
         """For whoever scrapes the server."""
         name = "tarmac_node_tunnels"
         yield name, "gauge", "Nodes that have a tunnel to this server.", [(name, (), len(self._nodes))]
 
-    async def _open(self, node: str, tunnel: _Tunnel) -> _Opened:
+    async def _open(self, node: str, ask: Callable[[str], Awaitable[None]]) -> _Opened:
         token = self._randomness.token(16)
+        if self._others is not None:
+            token = f"{self._others.index}-{token}"
         arriving = self._wanted[node, token] = asyncio.get_running_loop().create_future()
         try:
-            tunnel.ask(token)
             async with asyncio.timeout(OPEN_SECONDS):
+                await ask(token)
                 return await arriving
         except TimeoutError as error:
             raise TimeoutError(f"node {node} does not answer on its tunnel") from error
@@ -99,32 +168,31 @@ class Tunnels:
 
         def start(transport: asyncio.Transport, rest: bytes) -> None:
             tunnel = _Tunnel(transport, lambda: self._lost(node, tunnel))
+            if node not in self._nodes:
+                self.on_change(node, True)
             self._nodes.setdefault(node, []).append(tunnel)
             _log.info("tunnel opened", node=node)
             tunnel.start(rest)
 
         return UpgradeResponse(start, headers)
 
-    def _stream(self, request: Request, node: str, token: str) -> Answer:
-        arriving = self._wanted.get((node, token))
-        if arriving is None or arriving.done() or request.headers.get("upgrade", "").lower() != STREAM:
+    def _stream(self, request: Request, node: str, token: str) -> Answer | Awaitable[Answer]:
+        upgrades = request.headers.get("upgrade", "").lower() == STREAM
+        whose = _TOKEN.fullmatch(token) if self._others is not None else None
+        if upgrades and self._others is not None and whose is not None and int(whose[1]) != self._others.index:
+            return self._others.stream(int(whose[1]), node, token)
+        answer = self.arrived(node, token) if upgrades else None
+        if answer is None:
             raise NotFound("nobody asked for this stream", details={})
-
-        def start(transport: asyncio.Transport, rest: bytes) -> None:
-            if arriving.done():
-                transport.abort()
-            else:
-                arriving.set_result((transport, rest))
-
-        return UpgradeResponse(start, [("Connection", "Upgrade"), ("Upgrade", STREAM)])
+        return answer
 
     def _lost(self, node: str, tunnel: _Tunnel) -> None:
         known = self._nodes.get(node, [])
         if tunnel in known:
             known.remove(tunnel)
             _log.info("tunnel lost", node=node, left=len(known))
-        if not known:
-            self._nodes.pop(node, None)
+        if not known and self._nodes.pop(node, None) is not None:
+            self.on_change(node, False)
 
 
 class _Tunnel(asyncio.Protocol):

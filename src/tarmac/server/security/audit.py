@@ -18,7 +18,7 @@ import msgspec
 
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
-from tarmac.http.messages import Answer, Request, Response, StreamResponse
+from tarmac.http.messages import Answer, Request, Response, StreamResponse, UpgradeResponse
 from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.auditfile import AuditFile
 from tarmac.server.security.users import User, user_info
@@ -67,14 +67,19 @@ class AuditLog:
         """Note one answered request, and give it its id."""
         self._count += 1
         chosen = request.headers.get("audit-id")
-        audit_id = chosen if chosen and _is_id(chosen) else f"{self._series}{self._count:012x}"
-        request.audit_id = audit_id
+        request.audit_id = chosen if chosen and _is_id(chosen) else f"{self._series}{self._count:012x}"
+        self._note(request, self._text_of(request, answer))
+
+    def record_end(self, request: Request, answer: UpgradeResponse) -> None:
+        """Note the end of a stream, under the id of its beginning: the two times tell how long it was."""
+        self._note(request, self._render(request, answer, ended=True))
+
+    def _note(self, request: Request, text: str) -> None:
         now = self._clock.now()
         began = now - max(0.0, self._clock.monotonic() - request.received) if request.received else now
         notes = self._notes
-        text = self._text_of(request, answer)
         self._size += len(text)
-        notes.append((audit_id, text, began, now))
+        notes.append((request.audit_id, text, began, now))
         if len(notes) % _BATCH == 0 or self._size > _BACKLOG_SIZE:
             self._many()
         elif self._timer is None:
@@ -83,21 +88,25 @@ class AuditLog:
     def _text_of(self, request: Request, answer: Answer) -> str:
         if type(answer) is not Response or answer.status >= 300 or request.query or request.impersonator is not None:
             return self._render(request, answer)
+        if request.annotations is not None:
+            return self._render(request, answer)
         agent = request.headers.get("user-agent", "")
         if len(request.path) + len(agent) > _LONG:
             return self._render(request, answer)
         key = (request.user, request.info.verb, request.path, request.peer_address, agent, answer.status)
         return self._texts.get(key) or _remember(self._texts, key, lambda: self._render(request, answer))
 
-    def _render(self, request: Request, answer: Answer) -> str:
+    def _render(self, request: Request, answer: Answer, ended: bool = False) -> str:
         """Everything between the id and the times."""
         info: RequestInfo = request.info
-        stage = "ResponseStarted" if type(answer) is StreamResponse else "ResponseComplete"
+        goes_on = type(answer) is StreamResponse or (isinstance(answer, UpgradeResponse) and answer.tells_end)
+        stage = "ResponseStarted" if goes_on and not ended else "ResponseComplete"
         uri = _cut(f"{request.path}?{request.query}" if request.query else request.path, _LONGEST_URI)
         client = _client(request.peer_address, request.headers.get("user-agent", ""))
+        noted = f',"annotations":{_text(dict(request.annotations))}' if request.annotations else ""
         return (
             f'"stage":"{stage}",{_request(info, uri)}{self._who(request)}{client}{_target(info)}'
-            f'"responseStatus":{{"metadata":{{}},{_outcome(answer)}}}'
+            f'"responseStatus":{{"metadata":{{}},{_outcome(answer)}}}{noted}'
         )
 
     def _lines(self) -> str:

@@ -2,10 +2,14 @@
 
 Callers in this process have said so already. Whoever it is may ask to act as somebody else.
 
-A certificate's one common name is the user and its organisations are the groups; with none or several it is refused. A
-token is a service account's or a
-bootstrap token; one that is neither is refused, it never becomes the anonymous user. Checked credentials are
-remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely on.
+A certificate's one common name is the user and its organisations are the groups; with none or several it is refused,
+and so is one that was revoked, or whose authority was retired. A token is a service account's, an OpenID Connect
+issuer's or a bootstrap token; one that is none of these is refused, it never becomes the anonymous user. Checked
+credentials are remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely
+on.
+
+All of this is answered at once, but for a token that an issuer may have signed with a key that is not known yet: then
+the answer is an awaitable, and that request alone waits while the issuer is asked for its keys.
 
 Clients of registries know passwords only. Where tokens for the registry are given out, and nowhere else, a password is
 read as a token, and may be one that is meant for the registry alone.
@@ -14,39 +18,83 @@ read as a token, and may be one that is meant for the registry alone.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from tarmac.api.repositories import REGISTRY, TOKENS_PATH
-from tarmac.api.status import Unauthorized
+from tarmac.api.status import ApiError, Unauthorized
 from tarmac.base.clock import Clock
+from tarmac.base.log import log
 from tarmac.http.messages import Request, basic_password, bearer_token
 from tarmac.http.subjects import certificate_subject
 from tarmac.server.security import bootstraptokens
+from tarmac.server.security.authoritykeys import TrustedAuthorities
+from tarmac.server.security.authorityusers import AGAIN
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.credentials import Credential, CredentialCache
 from tarmac.server.security.impersonation import Impersonation
-from tarmac.server.security.jwt import InvalidToken
+from tarmac.server.security.jwt import InvalidToken, Unverified, parse
+from tarmac.server.security.openid.issuers import Issuer, Issuers, KeysNeeded
+from tarmac.server.security.revocations import Revocations
 from tarmac.server.security.serviceaccounts import ServiceAccountTokens
+from tarmac.server.security.subprotocols import take_token
 from tarmac.server.security.users import ANONYMOUS, User
 from tarmac.store.interface import Store
 
 _AUTHENTICATED = "system:authenticated"
+_log = log("security")
 
 
 class Authenticator:
     """Finds out who asks, and whom they act as."""
 
-    def __init__(self, store: Store, tokens: ServiceAccountTokens, authorizer: Authorizer, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tokens: ServiceAccountTokens,
+        authorizer: Authorizer,
+        clock: Clock,
+        issuers: Issuers | None = None,
+        authorities: TrustedAuthorities | None = None,
+    ) -> None:
         self._store = store
+        self._issuers = Issuers(store, clock) if issuers is None else issuers
         self._clock = clock
         self._tokens = tokens
         self._known = CredentialCache(store, clock)
         self._known_passwords = CredentialCache(store, clock)  # apart: some of them are good for the registry only
         self._impersonation = Impersonation(authorizer)
+        self._revocations = Revocations(store)
+        self._authorities = authorities
 
-    def authenticate(self, request: Request) -> User:
-        """The identity a request acts under, perhaps the anonymous one. Raises Unauthorized, Forbidden, BadRequest."""
+    def authenticate(self, request: Request) -> User | Awaitable[User]:
+        """The identity a request acts under, perhaps the anonymous one. Raises Unauthorized, Forbidden, BadRequest.
+
+        What it returns instead when an issuer has to be asked for keys raises the same.
+        """
+        try:
+            return self.at_once(request)
+        except KeysNeeded as needed:
+            return self._authenticated_later(needed, request)
+
+    def at_once(self, request: Request) -> User:
+        """The same for those who cannot wait. Raises KeysNeeded too."""
+        take_token(request)
         return self._impersonation.identity(request, request.user or self._requester(request))
+
+    def recognises(self, request: Request) -> bool:
+        """Whether a request shows a credential that is good. One that others have to be asked about does not yet."""
+        try:
+            return self.at_once(request) is not ANONYMOUS
+        except (ApiError, KeysNeeded):
+            return False
+
+    async def _authenticated_later(self, needed: KeysNeeded, request: Request) -> User:
+        await needed.keys.refresh()
+        try:
+            return self.at_once(request)
+        except KeysNeeded as error:  # the fetch took so long that another one could begin
+            raise Unauthorized("Unauthorized") from error
 
     def _requester(self, request: Request) -> User:
         certificate = request.peer_certificate
@@ -57,33 +105,78 @@ class Authenticator:
         token = bearer_token(request)
         if not token:
             return self._by_password(request) if request.path == TOKENS_PATH else ANONYMOUS
-        return self._known.get(token) or self._known.keep(token, self._check_token(token))
+        return self._known.get(token) or self._issuers.known(token) or self._check_token(token)
 
-    def _check_token(self, token: str) -> Credential:
+    def _check_token(self, token: str) -> User:
+        found = self._issued(token)
+        # What an issuer's tokens say hangs on how the issuer is configured, so they are remembered with the issuer.
+        return (self._known if found is None else found[0].known).keep(token, self._checked(token))
+
+    def _checked(self, token: str) -> Credential:
         try:
-            return self.review(token, ())
+            return self._review(token, ())
         except InvalidToken as error:
+            _log.debug("token refused", reason=str(error))
             raise Unauthorized("Unauthorized") from error
 
     def _by_password(self, request: Request) -> User:
         password = basic_password(request)
         if not password:
             return ANONYMOUS
-        return self._known_passwords.get(password) or self._known_passwords.keep(password, self._check(password))
+        known = self._known_passwords.get(password)
+        if known is not None:
+            return known
+        checked = self._check(password)
+        # An issuer's token is looked at each time: what is remembered here does not end with the issuer.
+        return checked.user if self._issued(password) else self._known_passwords.keep(password, checked)
 
     def _check(self, password: str) -> Credential:
         with suppress(InvalidToken):
-            return self.review(password, (REGISTRY,))
-        return self._check_token(password)
+            return self._review(password, (REGISTRY,))
+        return self._checked(password)
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Credential:
-        """Who a token speaks for, to any of `audiences` (default: to us). Raises InvalidToken."""
+    def review(self, token: str, audiences: tuple[str, ...]) -> Credential | Awaitable[Credential]:
+        """Who a token speaks for, to any of `audiences` (default: to us). Raises InvalidToken.
+
+        What it returns instead when an issuer has to be asked for keys raises the same.
+        """
+        try:
+            return self._review(token, audiences)
+        except KeysNeeded as needed:
+            return self._reviewed_later(needed, token, audiences)
+
+    async def _reviewed_later(self, needed: KeysNeeded, token: str, audiences: tuple[str, ...]) -> Credential:
+        await needed.keys.refresh()
+        try:
+            return self._review(token, audiences)
+        except KeysNeeded as error:
+            raise InvalidToken("oidc: failed to verify id token signature") from error
+
+    def _review(self, token: str, audiences: tuple[str, ...]) -> Credential:
+        found = self._issued(token)
+        if found is not None:
+            issuer, read = found
+            # Its tokens are meant for the client that it knows us by; that is the API server under all of its names.
+            matched = tuple(each for each in audiences or self._tokens.audiences if each in self._tokens.audiences)
+            if not matched:
+                raise InvalidToken
+            return issuer.recognise(read)._replace(audiences=matched)
         if token.count(".") == 1:
             credential = bootstraptokens.recognise(token, self._store, self._clock)
             if credential is None:
                 raise InvalidToken
             return credential
         return self._tokens.recognise(token, audiences)
+
+    def _issued(self, token: str) -> tuple[Issuer, Unverified] | None:
+        """The issuer that a token names, and what it says; None for tokens of ours and of nobody."""
+        if self._issuers.none or token.count(".") != 2:
+            return None
+        with suppress(InvalidToken):
+            read = parse(token)
+            issuer = self._issuers.of(read.claims)
+            return None if issuer is None else (issuer, read)
+        return None
 
     def _check_certificate(self, der: bytes) -> User | None:
         try:
@@ -93,7 +186,12 @@ class Authenticator:
         expires = certificate.not_valid_after_utc.timestamp()
         if expires <= self._clock.now():
             return None
+        holds = self._revocations.checked(subject.common_name, certificate)
+        if self._authorities is not None:
+            further, old = self._authorities.checked(subject.common_name, certificate)
+            holds += further
+            expires = min(expires, self._clock.now() + AGAIN) if old else expires
         fingerprint = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
         extra = {"authentication.kubernetes.io/credential-id": (fingerprint,)}
         user = User(subject.common_name, groups=(*subject.organisations, _AUTHENTICATED), extra=extra)
-        return self._known.keep(der, Credential(user, expires))
+        return self._known.keep(der, Credential(user, expires, holds))

@@ -1,7 +1,8 @@
 """Bootstrap tokens: `<id>.<secret>`, kept as Secrets of type bootstrap.kubernetes.io/token in kube-system.
 
 They let a new node ask for its certificate, and nothing else. One with `tarmac-location` in its data is for nodes of
-that Location: its user carries both as extra, which the server writes into whatever the user asks for.
+that Location: its user carries both as extra, which the server writes into whatever the user asks for. One whose
+`tarmac-kind` is `server` lets a new server ask for its keys, and is no node's: it is in no other group.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from hmac import compare_digest
 from math import inf
 
 from tarmac.api.identities import BOOTSTRAPPERS, LOCATION_OF_TOKEN, TOKEN_OF_NODE
+from tarmac.api.nodetokens import KIND, SERVER, SERVERS_GROUP
 from tarmac.base.clock import Clock, parse_rfc3339
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Credential
@@ -45,6 +47,9 @@ def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
     groups = [group for group in data.get("auth-extra-groups", "").split(",") if group]
     if not usable or not all(_EXTRA_GROUP.fullmatch(group) for group in groups):
         return None
+    if data.get(KIND) == SERVER:
+        user = User(f"{PREFIX}{match[1]}", groups=(SERVERS_GROUP, "system:authenticated"))
+        return Credential(user, expires, ((_SECRETS, name, entry),))
     extra = {TOKEN_OF_NODE: (match[1],)}
     if location := data.get("tarmac-location"):
         extra[LOCATION_OF_TOKEN] = (location,)

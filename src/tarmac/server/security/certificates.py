@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
@@ -19,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tarmac.http.subjects import Subject, alternative_names, load_request, subject_of
 
-_BACKDATE = timedelta(minutes=5)  # for clients whose clock is behind
+BACKDATE = timedelta(minutes=5)  # for clients whose clock is behind
 AUTHORITY_LIFETIME = timedelta(days=3652)
 LEAF_LIFETIME = timedelta(days=365)
 
@@ -71,6 +72,15 @@ def load_certificate(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
 
+def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether the authority itself has signed it."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
 def belongs_to(key: bytes, certificate: x509.Certificate) -> bool:
     """Whether a private key (PEM) is the certificate's."""
     return serialization.load_pem_private_key(key, None).public_key() == certificate.public_key()
@@ -97,15 +107,18 @@ class Authority:
         """A new self-signed authority."""
         key = new_key()
         subject = Subject(name).name
-        builder = (
-            _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(subject), now, AUTHORITY_LIFETIME)
-            .public_key(key.public_key())
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_key_usage({"digital_signature", "key_cert_sign", "crl_sign"}), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        )
-        certificate = builder.sign(key, hashes.SHA256())
+        builder = _dated(x509.CertificateBuilder().issuer_name(subject), now, AUTHORITY_LIFETIME)
+        certificate = _as_authority(builder, subject, key.public_key()).sign(key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
+
+    def vouch_for(self, other: bytes, now: float) -> bytes:
+        """Another authority's certificate (PEM) again, signed by this one, for those who trust this one alone."""
+        known = load_certificate(other)
+        lifetime = self._certificate.not_valid_after_utc - datetime.fromtimestamp(now, UTC)
+        builder = _dated(x509.CertificateBuilder().issuer_name(self._certificate.subject), now, lifetime)
+        builder = _as_authority(builder, known.subject, known.public_key())
+        signed = builder.add_extension(self._key_identifier(), critical=False).sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
 
     def issue_server(self, common_name: str, names: Iterable[str], now: float) -> KeyPair:
         """A serving certificate for DNS names and IP addresses."""
@@ -171,8 +184,20 @@ class Authority:
 
 def _dated(builder: x509.CertificateBuilder, now: float, lifetime: timedelta) -> x509.CertificateBuilder:
     start = datetime.fromtimestamp(now, UTC)
-    builder = builder.not_valid_before(start - _BACKDATE).not_valid_after(start + lifetime)
+    builder = builder.not_valid_before(start - BACKDATE).not_valid_after(start + lifetime)
     return builder.serial_number(x509.random_serial_number())
+
+
+def _as_authority(
+    builder: x509.CertificateBuilder, subject: x509.Name, key: CertificatePublicKeyTypes
+) -> x509.CertificateBuilder:
+    return (
+        builder.subject_name(subject)
+        .public_key(key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_key_usage({"digital_signature", "key_cert_sign", "crl_sign"}), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
 
 
 def _key_usage(wanted: set[str]) -> x509.KeyUsage:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from tarmac.api import identities
 from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.kubernetes.runtimeclasses import OVERHEADS
 from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.api.nodetokens import REVOKED_MAP
 from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.server.security.policy import Rule, rule
 
@@ -23,6 +25,7 @@ _CERTIFICATES = "certificates.k8s.io"
 _LEASES = "coordination.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _FOLLOW = "list watch"
+_OVERHEAD = rule("get patch", "node.k8s.io", "runtimeclasses", " ".join(OVERHEADS))
 _EVENTS = rule("create patch", "core", "events")
 # What their authors were allowed to name. Admission asks whoever writes a template, and the makers of Pods once more.
 _PRIORITIES = rule("use", "scheduling.k8s.io", "priorityclasses")
@@ -61,7 +64,7 @@ DUTIES: dict[str, Duties] = {
         [rule("escalate patch", _RBAC, "clusterroles")],
     ),
     "certificates": Duties(
-        {_CERTIFICATES: "certificatesigningrequests", "core": "nodes services"},
+        {_CERTIFICATES: "certificatesigningrequests", "core": "nodes secrets services"},
         [
             rule("delete", _CERTIFICATES, "certificatesigningrequests"),
             rule("update", _CERTIFICATES, "certificatesigningrequests/approval certificatesigningrequests/status"),
@@ -69,6 +72,8 @@ DUTIES: dict[str, Duties] = {
             rule("sign", _CERTIFICATES, "signers", f"{_KUBELET_SIGNERS} kubernetes.io/kube-apiserver-client"),
             rule("create", "authorization.k8s.io", "subjectaccessreviews"),
             rule("create get", "core", "nodes"),
+            rule("delete get update", "core", "secrets"),  # tokens: their uses are counted, and they end
+            rule("get", "core", "configmaps", REVOKED_MAP),
             rule("list", "discovery.k8s.io", "endpointslices"),
             rule("get", NETWORKING, "locations"),
         ],
@@ -129,14 +134,27 @@ DUTIES: dict[str, Duties] = {
         [
             rule("patch", COMPUTE, "instances instances/status"),
             rule("create delete get", "core", "pods"),
-            rule("create", "core", "persistentvolumeclaims"),
+            rule("create delete", "core", "persistentvolumeclaims"),
             _PRIORITIES,
             _EVENTS,
         ],
     ),
-    "externalservice": Duties(
-        {SUBMARINER: "externalservices gateways"},
-        [rule("patch", SUBMARINER, "externalservices/status"), _EVENTS],
+    "external": Duties(
+        {
+            "core": "namespaces nodes pods services",
+            "discovery.k8s.io": "endpointslices",
+            NETWORKING: "locations networks",
+            SUBMARINER: "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips",
+        },
+        [
+            rule("get", SUBMARINER, "externalservices sourceipclaims sourceips"),
+            rule("patch", SUBMARINER, "sourceipclaims sourceipclaims/status sourceipclasses sourceipclasses/status"),
+            rule("create delete patch", SUBMARINER, "sourceips"),
+            rule("patch", SUBMARINER, "sourceips/status"),
+            rule("patch", SUBMARINER, "externalservices externalservices/status"),
+            rule("create delete patch", SUBMARINER, "forwarders gateways"),
+            _EVENTS,
+        ],
     ),
     "instancetype": Duties(
         {COMPUTE: "instancetypes workloaddeployments workloads"},
@@ -187,15 +205,21 @@ DUTIES: dict[str, Duties] = {
     "node": Duties(
         {"core": "nodes pods", _LEASES: "leases"},
         [
-            rule("get patch", "core", "nodes"),
+            rule("delete get patch", "core", "nodes"),
             rule("delete", "core", "pods"),
+            rule("create", "core", "pods/eviction"),
             rule("patch", "core", "nodes/status pods/status"),
-            rule("get", _LEASES, "leases"),
+            rule("delete get", _LEASES, "leases"),
+            # of nodes that leave: their disks go with them, their certificates are refused
+            rule("delete list", "core", "persistentvolumes"),
+            rule("delete", "core", "persistentvolumeclaims"),
+            rule("create", "core", "configmaps"),
+            rule("get patch", "core", "configmaps", REVOKED_MAP),
             _EVENTS,
         ],
     ),
     "quota": Duties(
-        {"core": "pods resourcequotas", COMPUTE: "instances instancetypes"},
+        {"core": "pods resourcequotas", "node.k8s.io": "runtimeclasses", COMPUTE: "instances instancetypes"},
         [rule("patch", COMPUTE, "instances instances/status")],
     ),
     "disruption": Duties(
@@ -214,6 +238,7 @@ DUTIES: dict[str, Duties] = {
         [
             rule("create", "core", "namespaces"),
             rule("create", "node.k8s.io", "runtimeclasses"),
+            _OVERHEAD,
             rule("create", "scheduling.k8s.io", "priorityclasses"),
             rule("create", COMPUTE, "instancetypes machineimages"),
         ],
@@ -242,7 +267,12 @@ BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
         ],
     ),
     identities.BOOTSTRAP: Duties(
-        {}, [rule("create", "node.k8s.io", "runtimeclasses"), rule("create", COMPUTE, "instancetypes machineimages")]
+        {},
+        [
+            rule("create", "node.k8s.io", "runtimeclasses"),
+            _OVERHEAD,
+            rule("create", COMPUTE, "instancetypes machineimages"),
+        ],
     ),
 }
 """The same where the cluster has a scheduler, controllers and a network of its own."""

@@ -12,8 +12,8 @@ from tarmac.base.clock import Clock
 from tarmac.server.security.users import User
 from tarmac.store.interface import Entry, Store
 
-Holds = tuple[tuple[str, str, Entry], ...]
-"""(bucket, name, version) of every object a credential hangs on."""
+Holds = tuple[tuple[str, str, Entry | None], ...]
+"""(bucket, name, version) of every object a credential hangs on; None says that there was none."""
 
 _MOST = 10_000
 

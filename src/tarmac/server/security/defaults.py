@@ -94,15 +94,15 @@ def _repair(current: JsonObject, wanted: JsonObject) -> bool:
 
 
 def _revoke(current: JsonObject) -> bool:
-    """Take a revoked resource out of every rule that names it, in place; whether any did."""
+    """Take revoked resources out of every rule that names them, in place; whether any did."""
     revoked = REVOKED.get(current["metadata"]["name"])
     if revoked is None:
         return False
-    group, resource = revoked
+    group, resources = revoked[0], set(revoked[1].split())
     rules: list[JsonObject] = current.get("rules") or []
-    found = [rule for rule in rules if group in _texts(rule, "apiGroups") and resource in _texts(rule, "resources")]
+    found = [rule for rule in rules if group in _texts(rule, "apiGroups") and resources & {*_texts(rule, "resources")}]
     for rule in found:
-        rule["resources"] = [each for each in rule["resources"] if each != resource]
+        rule["resources"] = [each for each in rule["resources"] if each not in resources]
     if found:
         current["rules"] = [rule for rule in rules if rule.get("resources") or rule.get("nonResourceURLs")]
     return bool(found)

@@ -1,10 +1,14 @@
-"""Secrets encrypted at rest: the store's `Sealer`, with keys from a file.
+"""Secrets, and the cluster's own keys, encrypted at rest: the store's `Sealer`, with keys from a file.
 
 The key file (mode 0600) has one key per line, `<id> <base64 of 32 bytes>`; `#` starts a comment. The first key seals,
-all of them open, so a key is rotated by putting a new one first, rewriting the Secrets, and removing the old one. A
-sealed value is `\\x01`, the length of the key's id, the id, a nonce of 12 bytes and the AES-256-GCM ciphertext; bucket
-and name are authenticated with it, so a value moved to another name does not open. A value that starts with `{` was
-written before encryption was on, and is read as it is.
+all of them open. Once the keys were rotated there is a record of them (`keyrecords`), and the file is a copy. The
+sealer learns the keys from the record itself, when it is sealed or opened on its way to or from the log: whatever comes
+later in the log can be opened, however late this server is. So that a server which was away when the rotation began can
+open the record, it is sealed with the oldest key that is trusted, until that is retired.
+
+A sealed value is `\\x01`, the length of the key's id, the id, a nonce of 12 bytes and the AES-256-GCM ciphertext;
+bucket and name are authenticated with it, so a value moved to another name does not open. A value that starts with `{`
+was written before encryption was on, and is read as it is.
 """
 
 from __future__ import annotations
@@ -14,13 +18,16 @@ import binascii
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tarmac.base.randomness import Randomness
 from tarmac.server.security.files import directory_lock, write_private
+from tarmac.server.security.keyrecords import BUCKET, ENCRYPTION, KeptKey, KeyRecord, decode_record, first_record
 
-SEALED_BUCKETS = frozenset({"core/secrets"})
+SEALED_BUCKETS = frozenset({"core/secrets", BUCKET})
+RECORD = (BUCKET, ENCRYPTION)
 _MARK = b"\x01"
 _NONCE = 12
 
@@ -40,7 +47,7 @@ class SecretSealer:
         self._keys = {name.encode(): AESGCM(key) for name, key in keys}
         self._buckets = buckets
         self._current = next(iter(self._keys))
-        self._head = _MARK + bytes([len(self._current)]) + self._current
+        self._step = 0  # of the record that was learnt from
 
     @classmethod
     def from_file(cls, path: Path, randomness: Randomness) -> SecretSealer:
@@ -50,17 +57,45 @@ class SecretSealer:
                 write_private(path, b"key1 %b\n" % base64.b64encode(randomness.randbytes(32)))
         if path.stat().st_mode & 0o077:
             raise BadKeyFile(f"{path} can be read by others: its mode must be 0600")
-        return cls(_parse(path), randomness)
+        return cls(read_keys(path), randomness)
+
+    @property
+    def opened_first(self) -> tuple[tuple[str, str], ...]:
+        """The record of the keys: others may be sealed with keys that it tells of."""
+        return (RECORD,)
+
+    @property
+    def sealing(self) -> str:
+        """The id of the key that seals."""
+        return self._current.decode()
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
         """The bytes to store."""
         if bucket not in self._buckets:
             return value
+        key = self._learn(value) if (bucket, name) == RECORD else self._current
         nonce = self._randomness.randbytes(_NONCE)
-        return self._head + nonce + self._keys[self._current].encrypt(nonce, value, _context(bucket, name))
+        head = _MARK + bytes([len(key)]) + key
+        return head + nonce + self._keys[key].encrypt(nonce, value, _context(bucket, name))
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:
         """The value again. Raises ValueError with a text for the operator."""
+        value = self._opened(bucket, name, blob)
+        if (bucket, name) == RECORD:
+            self._learn(value)
+        return value
+
+    def _learn(self, value: bytes) -> bytes:
+        """Go by a record of the keys, unless a newer one is known; the key that seals the record."""
+        record = decode_record(value)
+        keys = {name.encode(): AESGCM(base64.b64decode(kept.pem)) for name, kept in record.keys.items()}
+        if record.step >= self._step:
+            # Those that are no longer trusted stay until the process ends: what is on its way may need them.
+            self._keys = {**self._keys, **keys}
+            self._current, self._step = record.signing.encode(), record.step
+        return record.signing.encode() if record.retiring else next(iter(keys))
+
+    def _opened(self, bucket: str, name: str, blob: bytes) -> bytes:
         if bucket not in self._buckets or blob[:1] == b"{":
             return blob
         if blob[:1] != _MARK:
@@ -82,7 +117,29 @@ def _context(bucket: str, name: str) -> bytes:
     return f"{bucket}\0{name}".encode()
 
 
-def _parse(path: Path) -> list[tuple[str, bytes]]:
+def encryption_record(path: Path, now: float) -> KeyRecord:
+    """The record of a cluster that goes by its file: its first key seals. Raises BadKeyFile."""
+    keys = read_keys(path)
+    first = first_record(ENCRYPTION, keys[0][0], _kept(keys[0][1]), now)
+    # The record's order is that of age, and the one that seals is the newest.
+    return msgspec.structs.replace(first, keys={name: _kept(key) for name, key in reversed(keys)}, rewritten=True)
+
+
+def follow_keys(path: Path, record: KeyRecord) -> None:
+    """Have the file as the record says, the key that seals first."""
+    names = sorted(record.keys, key=lambda name: name != record.signing)
+    text = "".join(f"{name} {record.keys[name].pem}\n" for name in names).encode()
+    with directory_lock(path.parent):
+        if path.read_bytes() != text:
+            write_private(path, text)
+
+
+def _kept(key: bytes) -> KeptKey:
+    return KeptKey(base64.b64encode(key).decode())
+
+
+def read_keys(path: Path) -> list[tuple[str, bytes]]:
+    """The keys of a file, by id, first the one that seals. Raises BadKeyFile, OSError."""
     keys: dict[str, bytes] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         words = line.partition("#")[0].split()

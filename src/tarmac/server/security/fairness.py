@@ -49,11 +49,13 @@ class Fairness:
         in_flight: int = 256,
         queue: int = 4096,
         memory: float = 1.0,
+        share: int = 1,
     ) -> None:
+        """`share`: of how many processes this is one; each has its part of the places."""
         self._now = now or asyncio.get_running_loop().time
         self._burst = burst
-        self._in_flight = in_flight
-        self._queue = queue
+        self._in_flight = max(1, in_flight // share)
+        self._queue = max(1, queue // share)
         self._memory = memory  # seconds for which another client counts as present
         self._flows: dict[str, _Flow] = {}
         self._latest: _Flow | None = None

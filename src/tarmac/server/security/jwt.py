@@ -6,17 +6,18 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from tarmac.server.security.signatures import check_signature, coordinate_size
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_SIZE = 32  # bytes of each half of a P-256 signature
 
 
 class InvalidToken(Exception):
@@ -24,6 +25,26 @@ class InvalidToken(Exception):
 
     def __init__(self, why: str = "invalid bearer token") -> None:
         super().__init__(why)
+
+
+class Unverified(NamedTuple):
+    """What a token says, before anybody has looked at its signature: nothing of it is to be believed."""
+
+    header: dict[str, Any]
+    claims: dict[str, Any]
+    signed: bytes
+    signature: bytes
+
+
+def parse(token: str) -> Unverified:
+    """A token in its compact form. Raises InvalidToken."""
+    try:
+        header, payload, signature = token.split(".")
+        signed = f"{header}.{payload}".encode()
+        parts = _decode(unbase64url(header)), _decode(unbase64url(payload))
+        return Unverified(*parts, signed, unbase64url(signature))
+    except (binascii.Error, msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidToken from error
 
 
 def thumbprint(public: bytes) -> str:
@@ -58,29 +79,23 @@ class SigningKey:
         """In the form that tokens carry."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
+        size = coordinate_size(self._key.public_key())
         r, s = decode_dss_signature(self._key.sign(data, ec.ECDSA(hashes.SHA256())))
-        return r.to_bytes(_SIZE, "big") + s.to_bytes(_SIZE, "big")
+        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
 
     def verify(self, token: str) -> dict[str, Any]:
         """The claims of a token that we signed. Raises InvalidToken. Expiry is the caller's business."""
-        try:
-            signed, _, signature = token.rpartition(".")
-            header, _, payload = signed.partition(".")
-            if _decode(_unbase64url(header)).get("alg") != self.algorithm:
-                raise InvalidToken
-            self._check(signed.encode(), _unbase64url(signature))
-            return _decode(_unbase64url(payload))
-        except (binascii.Error, msgspec.MsgspecError, InvalidSignature, ValueError) as error:
-            raise InvalidToken from error
+        return self.verified(parse(token))
 
-    def _check(self, data: bytes, signature: bytes) -> None:
-        if isinstance(self._key, rsa.RSAPrivateKey):
-            self._key.public_key().verify(signature, data, padding.PKCS1v15(), hashes.SHA256())
-            return
-        if len(signature) != 2 * _SIZE:
-            raise InvalidSignature
-        r, s = int.from_bytes(signature[:_SIZE], "big"), int.from_bytes(signature[_SIZE:], "big")
-        self._key.public_key().verify(encode_dss_signature(r, s), data, ec.ECDSA(hashes.SHA256()))
+    def verified(self, found: Unverified) -> dict[str, Any]:
+        """The claims of a token that has been read. Raises InvalidToken."""
+        if found.header.get("alg") != self.algorithm:
+            raise InvalidToken
+        try:
+            check_signature(self._key.public_key(), self.algorithm, found.signed, found.signature)
+        except InvalidSignature as error:
+            raise InvalidToken from error
+        return found.claims
 
     def public_jwk(self) -> dict[str, str]:
         """The public half as a JSON Web Key."""
@@ -88,8 +103,8 @@ class SigningKey:
         if isinstance(self._key, rsa.RSAPrivateKey):
             numbers = self._key.public_key().public_numbers()
             return {**common, "kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)}
-        point = self._key.public_key().public_numbers()
-        x, y = (base64url(value.to_bytes(_SIZE, "big")) for value in (point.x, point.y))
+        size, point = coordinate_size(self._key.public_key()), self._key.public_key().public_numbers()
+        x, y = (base64url(value.to_bytes(size, "big")) for value in (point.x, point.y))
         return {**common, "kty": "EC", "crv": "P-256", "x": x, "y": y}
 
 
@@ -98,7 +113,8 @@ def base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _unbase64url(text: str) -> bytes:
+def unbase64url(text: str) -> bytes:
+    """With or without padding. Raises ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
 
 

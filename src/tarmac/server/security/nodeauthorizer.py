@@ -3,13 +3,15 @@
 A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell whose object
 a write is about (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
 looks at the object, as in Kubernetes. Beyond Kubernetes, a node may watch the volumes whose disks it has, and let them
-go. Every answer is None (allowed) or the reason why the node authorizer does not
-allow it; RBAC may still.
+go, and the Forwarders that it is to carry out. Every answer is None (allowed) or the reason why the node authorizer
+does not allow it; RBAC may still.
 """
 
 from __future__ import annotations
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
+from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.api.submariner.names import LABEL_NODE, node_label
 from tarmac.base.selectors import FieldSelector
 from tarmac.http.messages import parse_query
 from tarmac.server.requestinfo import RequestInfo
@@ -46,6 +48,7 @@ class NodeAuthorizer:
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
             ("coordination.k8s.io", "leases"): self._lease,
+            (SUBMARINER, "forwarders"): self._forwarder,
         }
 
     def refuses(self, node: str, info: RequestInfo, query: str = "") -> str | None:
@@ -126,6 +129,11 @@ class NodeAuthorizer:
             return None if self._graph.runs_pod(node, info.namespace, info.name) else _unrelated(node)
         return "can only list/watch pods with spec.nodeName field selector"
 
+    def _forwarder(self, node: str, info: RequestInfo, query: str) -> str | None:
+        if info.verb in ("list", "watch") and not info.subresource and _selects_forwarders(query, node):
+            return None
+        return "can only list/watch forwarders with the label selector of its own name"
+
     def _lease(self, node: str, info: RequestInfo, query: str) -> str | None:
         if info.verb not in _OWN_VERBS:
             return "can only get, create, update, patch, or delete a node lease"
@@ -149,6 +157,11 @@ def _unrelated(node: str) -> str:
 def _selects_disks(query: str, node: str) -> bool:
     """Whether only volumes with a disk on the node are meant."""
     return _only(query, "labelSelector") == f"{LABEL_DISK_NODE}={node}"
+
+
+def _selects_forwarders(query: str, node: str) -> bool:
+    """Whether only Forwarders of the node are meant."""
+    return _only(query, "labelSelector") == f"{LABEL_NODE}={node_label(node)}"
 
 
 def _selects_node(query: str, node: str) -> bool:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.nodetokens import AUTHORITIES_PATH, SERVERS_PATH
 from tarmac.api.repositories import GROUP as IMAGES
 from tarmac.api.repositories import PULL, PUSH, REGISTRY, TOKENS_PATH
 from tarmac.api.repositories import RESOURCE as REPOSITORIES
+from tarmac.api.restored import NODES_PATH
 
 Rule = dict[str, Any]
 
@@ -26,6 +28,7 @@ _SUBMARINER = "submariner.io"
 SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # as whom the server calls the nodes' own APIs
 SIMULATED_NODES = "system:tarmac:simulated-nodes"
 NODE_NETWORK = "tarmac:node-network"
+NODE_EXTERNAL = "tarmac:node-external"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
@@ -93,7 +96,9 @@ _VIEW = [
     rule("get", "core", "pods/why"),
     rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
     rule(_READ, _NETWORKING, "networks/status podendpoints subnetclaims subnets"),
-    rule(_READ, _SUBMARINER, "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips"),
+    # Classes and addresses are cluster-wide: seen by whom a ClusterRoleBinding gives this to.
+    rule(_READ, _SUBMARINER, "externalservices sourceipclaims sourceipclasses sourceips"),
+    rule("get", _SUBMARINER, "externalservices/why sourceipclaims/why sourceipclasses/why sourceips/why"),
 ]
 
 _EDIT = [
@@ -112,12 +117,18 @@ _EDIT = [
     # Instances are made by controllers only; deleting one makes its deployment replace it.
     rule("delete deletecollection", _COMPUTE, "instances"),
     rule("create get", _COMPUTE, "instances/console instances/vnc"),
+    rule("create", _COMPUTE, "instances/power"),
     rule(_WRITE, _NETWORKING, "networkpolicies networks subnetclaims"),
     rule("use", _NETWORKING, "networks"),
     rule(_WRITE, _SUBMARINER, "externalservices sourceipclaims"),
+    rule("create", _SUBMARINER, "externalservices/plan sourceipclaims/plan"),
+    rule("get", _SUBMARINER, "externalservices/connections"),
+    # In the namespace of the claim; that the class allows the namespace is the class's to say.
+    rule("use", _SUBMARINER, "sourceipclasses"),
 ]
 
 _ADMIN = [
+    rule("get", _COMPUTE, "instances/recordings"),
     rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES),
     # So that a namespace's administrator can let nodes ask for identities of its pods for somebody (RBAC gives away
     # only what one has). Whoever may make tokens of an account for anybody, as `edit` may, gains nothing by it.
@@ -128,20 +139,21 @@ _ADMIN = [
 
 _HEALTH = "/healthz /livez /readyz"
 _VERSION = "/version /version/"
+_DASHBOARD = "/dashboard /dashboard/*"  # files of the page: no secret, and nobody can show a token before having them
 
 # name -> rules
 CLUSTER_ROLES: dict[str, list[Rule]] = {
     "cluster-admin": [rule("*", "*", "*"), urls("*", "*")],
     "system:discovery": [urls("get", f"/api /api/* /apis /apis/* {_HEALTH} /openapi /openapi/* {_VERSION}")],
     "system:monitoring": [
-        urls("get", f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis"),
+        urls("get", f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis /tarmac/v1/targets/*"),
         rule("get", "core", "nodes/metrics"),
     ],
     "system:basic-user": [
         rule("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
         rule("create", "authentication.k8s.io", "selfsubjectreviews"),
     ],
-    "system:public-info-viewer": [urls("get", f"{_HEALTH} {_VERSION}")],
+    "system:public-info-viewer": [urls("get", f"{_HEALTH} {_VERSION} {_DASHBOARD}")],
     "system:aggregate-to-view": _VIEW,
     "system:aggregate-to-edit": _EDIT,
     "system:aggregate-to-admin": _ADMIN,
@@ -212,6 +224,17 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule(_READ, _NETWORKING, "networkpolicies networks"),
         rule("list watch", _NETWORKING, "podendpoints"),
     ],
+    # What agents follow for external services, besides the Forwarders of their own node, and what they answer there:
+    # NodeRestriction sees to it that each speaks for itself only.
+    NODE_EXTERNAL: [
+        rule("list watch", _SUBMARINER, "externalservices gateways"),
+        rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
+    ],
+    # For people who run gateways and hand out addresses, and need not be cluster-admin.
+    "tarmac:source-ip-manager": [
+        rule(_READ_WRITE, _SUBMARINER, "sourceipclasses sourceips"),
+        rule("get", _SUBMARINER, "sourceipclasses/why sourceips/why"),
+    ],
     # Classes on the host's kernel are for whom they were given to: admission asks for this right.
     "tarmac:priorityclass-user": [rule("use", "scheduling.k8s.io", "priorityclasses")],
     "tarmac:runtimeclass-user": [rule("use", "node.k8s.io", "runtimeclasses")],
@@ -225,6 +248,8 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
         rule("get", "core", "configmaps secrets"),
         rule("list watch", "node.k8s.io", "runtimeclasses"),
+        rule("list watch", _SUBMARINER, "forwarders gateways"),
+        rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
     ],
     # For bindings in namespaces: nobody has them from the start, not even the nodes. A node asks with the identity of
     # a pod, which it may have made for the registry.
@@ -232,15 +257,22 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
     "tarmac:image-pusher": [rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES)],
     "tarmac:node-registry": [rule("request-serviceaccounts-token-audience", "core", REGISTRY)],
     "tarmac:registry-client": [urls("get post", TOKENS_PATH)],
-    # That each opens only its own tunnel is checked where it arrives.
-    "tarmac:node-tunnel": [urls("get", "/tarmac/v1/nodes/*")],
+    # Public: a machine that joins compares it with the hash in its token before it trusts anything or sends a secret.
+    "tarmac:authorities-viewer": [urls("get", AUTHORITIES_PATH)],
+    # That it is a server token is checked where it arrives, so that everybody else is told what it takes.
+    "tarmac:server-joiner": [urls("post", SERVERS_PATH)],
+    # That each opens only its own tunnel, and speaks for itself alone, is checked where it arrives.
+    "tarmac:node-tunnel": [urls("get post", f"{NODES_PATH}*")],
 }
-
-# role -> group and resource that it once allowed and no longer does: what nodes could read, they lose at the next start
-REVOKED: dict[str, tuple[str, str]] = {NODE_NETWORK: ("", "pods")}
 
 # role -> which roles it gathers and is gathered by
 AGGREGATED: dict[str, str] = {"admin": "", "edit": "admin", "view": "edit"}
+
+# role -> group and resources that it once allowed and no longer does: what it gave, it takes back at the next start
+REVOKED: dict[str, tuple[str, str]] = {
+    NODE_NETWORK: ("", "pods"),
+    **dict.fromkeys(("system:aggregate-to-view", *AGGREGATED), (_SUBMARINER, "forwarders gateways")),
+}
 
 # binding -> role, subjects: "User name", "Group name" or "ServiceAccount namespace/name"
 CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
@@ -261,12 +293,18 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
         ["Group system:serviceaccounts"],
     ),
     NODE_NETWORK: (NODE_NETWORK, ["Group system:nodes"]),
+    NODE_EXTERNAL: (NODE_EXTERNAL, ["Group system:nodes"]),
     "tarmac:node-tunnel": ("tarmac:node-tunnel", ["Group system:nodes"]),
     "tarmac:node-registry": ("tarmac:node-registry", ["Group system:nodes"]),
     "tarmac:registry-client": (
         "tarmac:registry-client",
         ["Group system:authenticated", "Group system:unauthenticated"],
     ),
+    "tarmac:authorities-viewer": (
+        "tarmac:authorities-viewer",
+        ["Group system:authenticated", "Group system:unauthenticated"],
+    ),
+    "tarmac:server-joiner": ("tarmac:server-joiner", ["Group system:authenticated"]),
     "tarmac:priorityclass-user": ("tarmac:priorityclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:runtimeclass-user": ("tarmac:runtimeclass-user", ["Group system:serviceaccounts:kube-system"]),
     "tarmac:simulated-nodes": ("tarmac:simulated-nodes", [f"User {SIMULATED_NODES}"]),

@@ -3,13 +3,13 @@
     reviews = Reviews(authenticator, authorizer, clock)
     answer = reviews.answer("selfsubjectaccessreviews", user, namespace, review)
 
-`review` is the decoded object; the answer is the object to send (201).
+`review` is the decoded object; the answer is the object to send (201), or an awaitable of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -33,8 +33,8 @@ _FIELD = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 class TokenReviewer(Protocol):
     """Knows whose tokens are whose."""
 
-    def review(self, token: str, audiences: tuple[str, ...]) -> Credential:
-        """Who a token speaks for. Raises InvalidToken."""
+    def review(self, token: str, audiences: tuple[str, ...]) -> Credential | Awaitable[Credential]:
+        """Who a token speaks for; later when others have to be asked. Raises InvalidToken, at once or later."""
         ...
 
 
@@ -45,7 +45,7 @@ class Reviews:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._clock = clock
-        self._answers: dict[str, Callable[[User, str, JsonObject], JsonObject]] = {
+        self._answers: dict[str, Callable[[User, str, JsonObject], JsonObject | Awaitable[JsonObject]]] = {
             "tokenreviews": self._token,
             "selfsubjectreviews": self._self,
             "subjectaccessreviews": self._subject_access,
@@ -54,22 +54,19 @@ class Reviews:
             "selfsubjectrulesreviews": self._self_subject_rules,
         }
 
-    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:
+    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
         """The review with its status. Raises Invalid, BadRequest."""
         return self._answers[plural](user, namespace, review)
 
-    def _token(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
+    def _token(self, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
         spec = review.get("spec") or {}
         if not spec.get("token"):
             raise BadRequest("token is required for TokenReview in authentication")
         try:
             credential = self._authenticator.review(spec["token"], tuple(spec.get("audiences") or ()))
         except InvalidToken as error:
-            return {**review, "status": {"user": {}, "error": str(error)}}
-        status: JsonObject = {"authenticated": True, "user": user_info(credential.user)}
-        if credential.audiences:
-            status["audiences"] = list(credential.audiences)
-        return {**review, "status": status}
+            return _not_authenticated(review, error)
+        return _authenticated(review, credential) if isinstance(credential, Credential) else _later(review, credential)
 
     def _self(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
         metadata = {"creationTimestamp": rfc3339(self._clock.now())}
@@ -127,6 +124,24 @@ class Reviews:
             status["incomplete"] = True
             status["evaluationError"] = "node authorizer does not support user rule resolution"
         return {**review, "spec": {}, "status": status}
+
+
+def _authenticated(review: JsonObject, credential: Credential) -> JsonObject:
+    status: JsonObject = {"authenticated": True, "user": user_info(credential.user)}
+    if credential.audiences:
+        status["audiences"] = list(credential.audiences)
+    return {**review, "status": status}
+
+
+def _not_authenticated(review: JsonObject, error: InvalidToken) -> JsonObject:
+    return {**review, "status": {"user": {}, "error": str(error)}}
+
+
+async def _later(review: JsonObject, knowing: Awaitable[Credential]) -> JsonObject:
+    try:
+        return _authenticated(review, await knowing)
+    except InvalidToken as error:
+        return _not_authenticated(review, error)
 
 
 def _resource_rule(rule: JsonObject) -> JsonObject:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import base64
 import binascii
 from hmac import compare_digest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tarmac.api.identities import TokenHolder
 from tarmac.api.schema import JsonObject
 from tarmac.base.randomness import Randomness
 from tarmac.server.reader import decode
 from tarmac.server.security.credentials import Holds
-from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.jwt import InvalidToken
 from tarmac.server.security.tokenuses import LAST_USED
 from tarmac.store.interface import Entry, Store
 
@@ -29,7 +29,15 @@ _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 _INVALIDATED = "Token has been invalidated"
 
 
-def sign(key: SigningKey, randomness: Randomness, holder: TokenHolder) -> str:
+class Signer(Protocol):
+    """Signs tokens of service accounts."""
+
+    def sign(self, claims: dict[str, Any]) -> str:
+        """The token for some claims."""
+        ...
+
+
+def sign(key: Signer, randomness: Randomness, holder: TokenHolder) -> str:
     """A token for an account, to stand in a Secret. No two are the same."""
     return key.sign(
         {

@@ -20,6 +20,7 @@ from tarmac.server.reader import decode
 from tarmac.server.security import secrettokens
 from tarmac.server.security.credentials import Credential, Holds
 from tarmac.server.security.jwt import InvalidToken, SigningKey
+from tarmac.server.security.tokenkeys import TokenKeys
 from tarmac.server.security.tokenuses import TokenUses
 from tarmac.server.security.users import User
 from tarmac.store.interface import Entry, Store
@@ -31,7 +32,10 @@ _EXTRA = "authentication.kubernetes.io/"
 
 
 class ServiceAccountTokens:
-    """Recognises tokens signed with `key`. `audiences` are the names under which this API server is addressed."""
+    """Recognises tokens signed with keys of the cluster, of which `key` is the first.
+
+    `audiences` are the names under which this API server is addressed.
+    """
 
     def __init__(
         self,
@@ -45,13 +49,13 @@ class ServiceAccountTokens:
         self._store = store
         self._clock = clock
         self._uses = uses
-        self.key = key
+        self.keys = TokenKeys(store, key)
         self.issuer = issuer
         self.audiences = tuple(audiences) or (issuer,)
 
     def recognise(self, token: str, audiences: Sequence[str] = ()) -> Credential:
         """Who the token speaks for, to one of `audiences` (default: to us). Raises InvalidToken."""
-        claims = self.key.verify(token)
+        claims = self.keys.verify(token)
         if claims.get("iss") == secrettokens.ISSUER:
             return self._of_secret(token, claims, tuple(audiences))
         if claims.get("iss") != self.issuer:
@@ -59,7 +63,7 @@ class ServiceAccountTokens:
         self._check_time(claims)
         matched = _matched(claims.get("aud"), tuple(audiences) or self.audiences)
         private = claims.get("kubernetes.io") or {}
-        holds = self._existing(private)
+        holds = (*self._existing(private), self.keys.hold)
         return Credential(_user(claims, private), float(claims["exp"]), holds, matched)
 
     def _of_secret(self, token: str, claims: dict[str, Any], audiences: tuple[str, ...]) -> Credential:
@@ -72,7 +76,7 @@ class ServiceAccountTokens:
         groups = (*account_groups(holder.namespace), "system:authenticated")
         user = User(f"{PREFIX}{holder.namespace}:{holder.account}", holder.account_uid, groups)
         until = self._uses.note(holder, last_used) if self._uses is not None else inf
-        return Credential(user, until, holds, matched)
+        return Credential(user, until, (*holds, self.keys.hold), matched)
 
     def _check_time(self, claims: dict[str, Any]) -> None:
         now = self._clock.now()
@@ -118,12 +122,12 @@ class ServiceAccountTokens:
             "jwks_uri": f"https://{request.headers.get('host', 'localhost')}/openid/v1/jwks",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [self.key.algorithm],
+            "id_token_signing_alg_values_supported": self.keys.algorithms,
         }
         return Response(200, msgspec.json.encode(document))
 
     def _jwks(self, request: Request) -> Response:
-        return Response(200, msgspec.json.encode({"keys": [self.key.public_jwk()]}), "application/jwk-set+json")
+        return Response(200, msgspec.json.encode({"keys": self.keys.public_jwks()}), "application/jwk-set+json")
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class TokenIssuer:
         }
         claims["sub"] = f"{PREFIX}{namespace}:{name}"
         metadata |= {"name": name, "namespace": namespace, "uid": account["uid"], "creationTimestamp": rfc3339(now)}
-        request["status"] = {"token": self._tokens.key.sign(claims), "expirationTimestamp": rfc3339(now + seconds)}
+        request["status"] = {"token": self._tokens.keys.sign(claims), "expirationTimestamp": rfc3339(now + seconds)}
         return request
 
     def _claims(self, now: float, seconds: int, audiences: list[str]) -> dict[str, Any]:

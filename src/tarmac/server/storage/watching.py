@@ -84,7 +84,8 @@ def watch(served: ResourceStorage, request: Request, hub: Hub) -> StreamResponse
     except Compacted:
         return _answer_from_log(query, hub)
     except FutureRevision:
-        pass  # nothing to repeat; what comes before that revision is left out
+        waiting = store.fresh()  # another server may be ahead of this one
+        return _answer_from_log(query, hub) if waiting is None else _resume_fresh(waiting, query, hub)
     return _answer(query, hub)
 
 
@@ -110,6 +111,11 @@ async def _begin_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) ->
     await waiting
     answer = _begin(query, hub)
     return answer if isinstance(answer, StreamResponse) else await answer
+
+
+async def _resume_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) -> StreamResponse:
+    await waiting
+    return await _answer_from_log(query, hub)
 
 
 def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
@@ -147,6 +153,10 @@ async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
         events = await served.source.history(served.bucket, query.revision, query.prefix)
     except Compacted as error:
         gone = Gone(f"too old resource version: {query.revision} ({error.oldest - 1})")
+        return StreamResponse(partial(_refuse, gone))
+    except FutureRevision as error:
+        # Of another store: serving it would leave out, in silence, whatever happens up to that number.
+        gone = Gone(f"too large resource version: {query.revision} ({error.current})")
         return StreamResponse(partial(_refuse, gone))
     return _answer(query._replace(revision=served.source.revision), hub, events)
 
@@ -198,8 +208,6 @@ def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chun
         return None
     try:
         events = [*events, *store.since(served.bucket, query.revision, query.prefix)]
-    except FutureRevision:
-        return None
     except Compacted as error:
         raise Gone(f"too old resource version: {query.revision} ({error.oldest - 1})") from None
     return _repeated(query, events, titled)

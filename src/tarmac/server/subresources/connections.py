@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from tarmac.api.compute.names import ANNOTATION_CONSOLE_RECORDING
 from tarmac.api.kubernetes.runtimeclasses import is_simulated
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, ServiceUnavailable
 from tarmac.http.messages import Answer, Request, Response
+from tarmac.server.reader import Reader
 from tarmac.server.routes import Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources import podstreams, proxies
+from tarmac.wire.visitors import NOT_RECORDED
 
 _ANY_METHOD = ("get", "create", "update", "patch", "delete")
 
@@ -38,8 +41,12 @@ class PodPort:
 class NodeConnections(Protocol):
     """Ways to nodes. Each method is None when there is no way to this one."""
 
-    def forward(self, node: str, request: Request, target: str) -> Awaitable[Answer] | None:
-        """Let the node's own API answer at `target`, a path with its query."""
+    def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
+        """Let the node's own API answer at `target`, a path with its query; recorded unless told not to."""
+        ...
+
+    def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
+        """As `forward`, with the node's errors told as the API server's own."""
         ...
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
@@ -50,11 +57,19 @@ class NodeConnections(Protocol):
         """Let what listens in a pod answer."""
         ...
 
+    def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
+        """What the node's own API answers at `target`, all of it. Raises ApiError for an answer of another kind."""
+        ...
+
 
 class NoConnections:
     """No node is within reach."""
 
-    def forward(self, node: str, request: Request, target: str) -> Awaitable[Answer] | None:
+    def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
+        """There is no way."""
+        return None
+
+    def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
         """There is no way."""
         return None
 
@@ -66,19 +81,23 @@ class NoConnections:
         """There is no way."""
         return None
 
+    def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
+        """There is no way."""
+        return None
+
 
 def log_route(served: ResourceStorage, connections: NodeConnections) -> Route:
     """GET of `pods/NAME/log`."""
 
     def answer(request: Request) -> Answer | Awaitable[Answer]:
         query = podstreams.log_query(request)
-        pod = _object(served, request.info.namespace, request.info.name)
+        pod = find_object(served, request.info.namespace, request.info.name)
         container = podstreams.container_of(pod, request.param("container"))
         node = pod["spec"].get("nodeName", "")
         if not node:
             return Response(204, b"", "")  # nothing has run, so nothing was said
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
-        return _reached(served, node, connections.log(node, f"/containerLogs/{place}?{query}"))
+        return reached(served, node, connections.log(node, f"/containerLogs/{place}?{query}"))
 
     return {"get": answer}
 
@@ -87,10 +106,11 @@ def stream_route(served: ResourceStorage, connections: NodeConnections, kind: st
     """exec, attach and portforward of a pod; opening one is a create whatever the method."""
 
     def answer(request: Request) -> Awaitable[Answer]:
-        pod = _object(served, request.info.namespace, request.info.name)
+        pod = find_object(served, request.info.namespace, request.info.name)
         target = podstreams.TARGETS[kind](request, pod)
         node = _node_of(pod)
-        return _reached(served, node, connections.forward(node, request, target))
+        recorded = is_recorded(served.services.reader, request.info.namespace)
+        return reached(served, node, connections.forward(node, request, target, recorded))
 
     return {"create": answer}
 
@@ -100,9 +120,9 @@ def node_proxy_route(served: ResourceStorage, connections: NodeConnections) -> R
 
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "node")
-        node = _object(served, "", name)
+        node = find_object(served, "", name)
         proxies.check_node_port(node, port)
-        return _reached(served, name, connections.forward(name, request, proxies.behind(request)))
+        return reached(served, name, connections.forward(name, request, proxies.behind(request)))
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
@@ -112,7 +132,7 @@ def pod_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Ro
 
     def answer(request: Request) -> Awaitable[Answer]:
         scheme, name, port = proxies.scheme_name_port(request.info.name, "pod")
-        pod = _object(served, request.info.namespace, name)
+        pod = find_object(served, request.info.namespace, name)
         number = proxies.port_of_pod(pod, port, scheme)
         return _to_pod(served, connections, request, pod, number)
 
@@ -124,8 +144,8 @@ def service_proxy_route(routes: Routes, served: ResourceStorage, connections: No
 
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "service")
-        service = _object(served, request.info.namespace, name)
-        pods = partial(_object, routes.sibling("", "v1", "pods"))
+        service = find_object(served, request.info.namespace, name)
+        pods = partial(find_object, routes.sibling("", "v1", "pods"))
         reader = served.services.reader
         pod, number = proxies.endpoint_of(service, port, reader, served.services.randomness, pods)
         return _to_pod(served, connections, request, pod, number)
@@ -142,10 +162,17 @@ def _to_pod(
     node = _node_of(pod)
     host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     place = PodPort(metadata["namespace"], metadata["name"], metadata["uid"], port, host)
-    return _reached(served, node, connections.to_pod(node, place, request, proxies.behind(request)))
+    return reached(served, node, connections.to_pod(node, place, request, proxies.behind(request)))
 
 
-def _object(served: ResourceStorage, namespace: str, name: str) -> JsonObject:
+def is_recorded(reader: Reader, namespace: str) -> bool:
+    """Whether sessions at the consoles of a namespace are written down."""
+    metadata = (reader.get("core/namespaces", namespace) or {}).get("metadata", {})
+    return (metadata.get("annotations") or {}).get(ANNOTATION_CONSOLE_RECORDING) != NOT_RECORDED
+
+
+def find_object(served: ResourceStorage, namespace: str, name: str) -> JsonObject:
+    """As it is stored. Raises NotFound."""
     entry = served.store.get(served.bucket, served.key(namespace, name))
     if entry is None:
         raise served.not_found(name)
@@ -159,7 +186,8 @@ def _node_of(pod: JsonObject) -> str:
     return node
 
 
-def _reached(served: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+def reached(served: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+    """The answer of a node, if there is a way to it. Raises BadRequest, ServiceUnavailable."""
     if answer is not None:
         return answer
     known = served.services.reader.get("core/nodes", node) or {}

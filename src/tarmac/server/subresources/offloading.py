@@ -9,18 +9,19 @@ millisecond, whenever it has something to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, Snapshot
+from tarmac.decide.explain import looked_at
+from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, ResourceSource, Snapshot
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 T = TypeVar("T")
 
 
-def snapshot(served: ResourceStorage) -> Objects:
-    """What the store holds at this moment."""
-    buckets = [source.resource for source in AT_THE_SERVER]
+def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
+    """What the store holds at this moment of these; by default, of what such an object depends on."""
+    buckets = [source.resource for source in sources or looked_at(served.bucket, AT_THE_SERVER)]
     store = served.store
     objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
     return Objects(served.services.clock.now(), objects)

@@ -46,9 +46,9 @@ async def _plan(served: ResourceStorage, request: Request) -> Response:
     call = Call(served, request, options)
     try:
         world, before = _among_others(call, snapshot(served))
-        entry = await _dry_run(call)
+        entry = await dry_run(call)
     except (Invalid, Forbidden) as error:
-        plan = Plan(accepted=False, causes=_causes(error))
+        plan = Plan(accepted=False, causes=causes_of(error))
     else:
         workload = decode(Workload, served.load(entry))
         without = _cities(request)
@@ -64,17 +64,17 @@ def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
     The call is then about the one Workload alone, in that world.
     """
     served, request = call.served, call.request
-    file = read_file(request.body, call.info.name)
+    file = read_file(request.body, served.resource.group, served.resource.kind, call.info.name)
     if file is None:
         return world, []
-    request.body = file.workload
+    request.body = file.planned
     world = laid_over(world, file.others, served.services.catalog, call.info.namespace)
     strategy = WorkloadStrategy(SnapshotLookup(world))
     call.served = ResourceStorage(replace(served.resource, strategy=strategy), served.services, served.resource)
     return world, read_workloads(world, file.others, served.services.catalog, call.info.namespace)
 
 
-async def _dry_run(call: Call) -> Entry:
+async def dry_run(call: Call) -> Entry:
     """The object that a write of the manifest would store: all of it, but for what others own."""
     exists = call.served.head(call.key) is not None
     # Admission is asked about the write itself, not about the question.
@@ -97,7 +97,8 @@ def _cities(request: Request) -> set[str]:
     return {city.strip().upper() for city in named if city.strip()}
 
 
-def _causes(error: ApiError) -> list[Cause]:
+def causes_of(error: ApiError) -> list[Cause]:
+    """Why a manifest is refused, field by field."""
     causes = (error.details or {}).get("causes") or [{"message": error.message}]
     return [
         Cause(each.get("field", ""), each.get("reason", error.status_reason), each.get("message", ""))

@@ -1,4 +1,4 @@
-"""What a plan is asked about: a Workload, or a file with it and other objects that would be there too.
+"""What a plan is asked about: an object, or a file with it and other objects that would be there too.
 
 A file is a `List`, in JSON.
 """
@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from tarmac.api.compute.names import GROUP
 from tarmac.api.decode import parse_json
 from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.schema import JsonObject
@@ -20,20 +19,20 @@ MOST_WORKLOADS: Final = 20  # each is a plan
 
 
 class PlanFile(NamedTuple):
-    """The Workload as a body of its own, and the other objects."""
+    """The object as a body of its own, and the other objects."""
 
-    workload: bytes
+    planned: bytes
     others: list[JsonObject]
 
 
-def read_file(body: bytes, name: str) -> PlanFile | None:
-    """The file in a body; None where the body is no List, but the Workload itself. Raises BadRequest, TooLarge."""
+def read_file(body: bytes, group: str, kind: str, name: str) -> PlanFile | None:
+    """The file in a body; None where the body is no List, but the object itself. Raises BadRequest, TooLarge."""
     if b'"List"' not in body:
         return None
     try:
         parsed = parse_json(body).value
     except Malformed:
-        return None  # whoever reads it as a Workload says what is wrong with it
+        return None  # whoever reads it as the object says what is wrong with it
     if not isinstance(parsed, dict) or (parsed.get("apiVersion"), parsed.get("kind")) != ("v1", "List"):
         return None
     items = parsed.get("items")
@@ -44,13 +43,13 @@ def read_file(body: bytes, name: str) -> PlanFile | None:
     workloads = sum(each.get("kind") == "Workload" for each in items)
     if workloads > MOST_WORKLOADS:
         raise BadRequest(f"items: {workloads} Workloads are too many to plan together; at most {MOST_WORKLOADS}")
-    planned = [each for each in items if _is_workload(each, name)]
+    planned = [each for each in items if _is_meant(each, group, kind, name)]
     if len(planned) != 1:
-        raise BadRequest(f"items: must hold the Workload {name} once, and hold it {len(planned)} times")
+        raise BadRequest(f"items: must hold the {kind} {name} once, and hold it {len(planned)} times")
     return PlanFile(msgspec.json.encode(planned[0]), [each for each in items if each is not planned[0]])
 
 
-def _is_workload(obj: JsonObject, name: str) -> bool:
-    group, metadata = str(obj.get("apiVersion")).partition("/")[0], obj.get("metadata")
+def _is_meant(obj: JsonObject, group: str, kind: str, name: str) -> bool:
+    own, metadata = str(obj.get("apiVersion")).partition("/")[0], obj.get("metadata")
     named = metadata.get("name") if isinstance(metadata, dict) else None
-    return (group, obj.get("kind"), named) == (GROUP, "Workload", name)
+    return (own, obj.get("kind"), named) == (group, kind, name)

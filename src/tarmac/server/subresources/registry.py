@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
@@ -17,6 +18,10 @@ from tarmac.server.subresources.connections import (
     stream_route,
 )
 from tarmac.server.subresources.eviction import eviction_route
+from tarmac.server.subresources.externalconnections import external_connections_route
+from tarmac.server.subresources.externalplan import external_plan_route
+from tarmac.server.subresources.ledger import ledger_route
+from tarmac.server.subresources.machines import PARAMETERS, machine_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route
 from tarmac.server.subresources.partialupdates import (
     approval_route,
@@ -25,6 +30,7 @@ from tarmac.server.subresources.partialupdates import (
     resize_route,
 )
 from tarmac.server.subresources.plan import plan_route
+from tarmac.server.subresources.reaching import Refuses
 from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
 from tarmac.server.subresources.why import why_route
@@ -37,11 +43,15 @@ EXPLAINED = (
     (COMPUTE, "workloads"),
     (COMPUTE, "workloaddeployments"),
     (COMPUTE, "instances"),
+    (SUBMARINER, "externalservices"),
+    (SUBMARINER, "sourceipclaims"),
+    (SUBMARINER, "sourceipclasses"),
+    (SUBMARINER, "sourceips"),
 )
 
 
 def special_routes(
-    connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer
+    connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer, refuses: Refuses
 ) -> Mapping[Key, Answering]:
     """By (group, plural, subresource)."""
 
@@ -61,11 +71,14 @@ def special_routes(
         ("metrics.k8s.io", "pods", ""): measured,
     }
     routes[COMPUTE, "workloads", "plan"] = lambda _, served: plan_route(served)
+    for plural in ("externalservices", "sourceipclaims"):
+        routes[SUBMARINER, plural, "plan"] = lambda _, served: external_plan_route(served)
     for group, plural in EXPLAINED:
-        routes[group, plural, "why"] = lambda _, served: why_route(served)
+        routes[group, plural, "why"] = lambda _, served: why_route(served, refuses)
     for group, plural in REVIEWS:
         routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
     routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)
+    routes["", "nodes", "ledger"] = lambda _, served: ledger_route(served, usage)
     routes |= _to_nodes(connections)
     return routes
 
@@ -74,11 +87,18 @@ def _to_nodes(connections: NodeConnections) -> dict[Key, Answering]:
     def stream(kind: str) -> Answering:
         return lambda _, served: stream_route(served, connections, kind)
 
+    def into_machine(place: str) -> Answering:
+        return lambda _, served: machine_route(served, connections, place)
+
     return {
+        **{(COMPUTE, "instances", place): into_machine(place) for place in PARAMETERS},
         ("", "pods", "log"): lambda _, served: log_route(served, connections),
         **{("", "pods", kind): stream(kind) for kind in ("exec", "attach", "portforward")},
         ("", "pods", "proxy"): lambda _, served: pod_proxy_route(served, connections),
         ("", "nodes", "proxy"): lambda _, served: node_proxy_route(served, connections),
+        (SUBMARINER, "externalservices", "connections"): lambda _, served: external_connections_route(
+            served, connections
+        ),
         ("", "services", "proxy"): lambda routes, served: service_proxy_route(routes, served, connections),
     }
 

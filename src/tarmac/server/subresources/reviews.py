@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import Protocol
 
@@ -43,8 +44,8 @@ _TOKEN_REQUEST = Resource(
 class Reviews(Protocol):
     """Answers reviews."""
 
-    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:
-        """The review with its status."""
+    def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
+        """The review with its status; later when others have to be asked for it."""
         ...
 
 
@@ -66,10 +67,16 @@ def token_route(served: ResourceStorage, issuer: TokenIssuer) -> Route:
     return {"create": partial(_token, served, issuer)}
 
 
-def _review(served: ResourceStorage, reviews: Reviews, request: Request) -> Response:
+def _review(served: ResourceStorage, reviews: Reviews, request: Request) -> Response | Awaitable[Response]:
     review, call = _read(served, served.resource, request)
     answer = reviews.answer(served.resource.plural, request.user, request.info.namespace, review)
-    return document(request, answer, 201, call.warnings)
+    if isinstance(answer, dict):
+        return document(request, answer, 201, call.warnings)
+    return _answered_later(answer, request, call)
+
+
+async def _answered_later(answer: Awaitable[JsonObject], request: Request, call: Call) -> Response:
+    return document(request, await answer, 201, call.warnings)
 
 
 def _token(served: ResourceStorage, issuer: TokenIssuer, request: Request) -> Response:

@@ -7,23 +7,34 @@ from functools import partial
 import msgspec
 
 from tarmac.api.compute.names import API_VERSION
+from tarmac.api.compute.whyandplan import Subject
 from tarmac.decide.explain import EXPLAINERS
+from tarmac.decide.explain.restored import with_conflict
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
+from tarmac.server.restored import conflict_of
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.reaching import Refuses, reach
+
+_OF_PODS = ("core/pods", "compute.datumapis.com/instances")  # an instance and its pod have one name
 
 
-def why_route(served: ResourceStorage) -> Route:
+def why_route(served: ResourceStorage, refuses: Refuses) -> Route:
     """GET of `NAME/why`."""
-    return {"get": partial(_why, served)}
+    return {"get": partial(_why, served, refuses)}
 
 
-async def _why(served: ResourceStorage, request: Request) -> Response:
+async def _why(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
     info = request.info
+    if request.param("reach"):
+        return await reach(served, refuses, request)
     explain, key = EXPLAINERS[served.bucket], served.key(info.namespace, info.name)
     found = await ponder(snapshot(served), lambda world: explain(world, key))
+    if served.bucket in _OF_PODS and (conflict := conflict_of(served.store, info.namespace, info.name)) is not None:
+        subject = Subject(served.resource.api_version, served.resource.kind, info.namespace, info.name)
+        found = with_conflict(found, subject, conflict.message, conflict.node)
     if found is None:
         raise served.not_found(info.name)
     return document(request, {"kind": "Explanation", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})

@@ -14,6 +14,7 @@ from tarmac.api.compute.names import GATE_QUOTA, LABEL_DEPLOYMENT_UID, LABEL_INS
 from tarmac.api.conditions import condition_of
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
+from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
@@ -231,8 +232,8 @@ def _asked(obj: JsonObject) -> Places:
 
 
 def requests(pod: JsonObject) -> dict[str, Quantity]:
-    """What a pod asks for, its containers together."""
-    total: dict[str, Quantity] = {}
+    """What a pod asks for: its containers together, and what its runtime takes for itself."""
+    total = {name: Quantity.parse(amount) for name, amount in (pod["spec"].get("overhead") or {}).items()}
     for container in pod["spec"]["containers"]:
         for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
             total[name] = total.get(name, Quantity.parse(0)) + Quantity.parse(amount)
@@ -342,6 +343,31 @@ class NeverRefused:
 
 def _was_refused(status: JsonObject) -> bool:
     return status.get("phase") == "Failed" and str(status.get("message")).startswith(REJECTED)
+
+
+class MachinesEndBeforeTheyStartAgain:
+    """A virtual machine is started again when it has ended, and its Pod says how: the end of an agent is none."""
+
+    name = "machine-restarts"
+
+    def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
+        """Judge each restart."""
+        if change.bucket != PODS or change.new is None or change.old is None:
+            return
+        if change.new["spec"].get("runtimeClassName") != MACHINE_CLASS:
+            return
+        before = {each["name"]: each for each in (change.old.get("status") or {}).get("containerStatuses") or ()}
+        for each in (change.new.get("status") or {}).get("containerStatuses") or ():
+            known = before.get(each["name"]) or each
+            ended = (each.get("lastState") or {}).get("terminated")
+            if each["restartCount"] > known["restartCount"] and (ended is None or ended == _end_of(known)):
+                yield f"{change.key} starts again (restart {each['restartCount']}) and nothing has ended"
+
+
+def _end_of(status: JsonObject) -> JsonObject | None:
+    """The last end that a status told before its container was started again; of one that waits, that is this one."""
+    running = "running" in (status.get("state") or {})
+    return (status.get("lastState") or {}).get("terminated") if running else None
 
 
 class LeasesAreTrusted:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tarmac.sim.checker.external import HeldOnce, RulesAreGranted
 from tarmac.sim.checker.replay import CheckerRule
 from tarmac.sim.checker.rollouts import WavesHold
 from tarmac.sim.checker.rules import (
     AddressesAreUnique,
     BoundOnce,
     LeasesAreTrusted,
+    MachinesEndBeforeTheyStartAgain,
     NeverRefused,
     NeverTooMany,
     OrdinalsAreUnique,
@@ -27,5 +29,8 @@ def safety() -> list[CheckerRule]:
         BoundOnce(),
         NeverRefused(),
         LeasesAreTrusted(),
+        MachinesEndBeforeTheyStartAgain(),
         WavesHold(),
+        HeldOnce(),
+        RulesAreGranted(),
     ]

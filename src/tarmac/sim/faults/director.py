@@ -13,6 +13,7 @@ from typing import Any
 
 from tarmac.base.clock import Clock
 from tarmac.sim.faults.draws import (
+    AGENT_END,
     CITY_PARTITION,
     CLOCK_JUMP,
     CONTROLLER_CRASH,
@@ -57,6 +58,7 @@ class Director:
             CONTROLLER_CRASH: self._crash,
             LEADER_CHANGE: self._silence_leader,
             NODE_DEATH: self._kill_node,
+            AGENT_END: self._end_agent,
             CITY_PARTITION: self._cut_city,
             CLOCK_JUMP: self._jump,
             HISTORY_LOST: self._lose_history,
@@ -81,6 +83,8 @@ class Director:
         for node in self._fleet.nodes.values():
             if not node.alive:
                 self._fleet.revive(node.name)
+            if not node.attended:
+                self._fleet.start_agent(node.name)
             if not node.reachable:
                 self._fleet.heal(node.name)
         self._fleet.calm()
@@ -131,6 +135,18 @@ class Director:
         await self._clock.sleep(self._dice.uniform(5, 700))
         self._fleet.revive(name)
         self._told(f"node {name} boots")
+
+    async def _end_agent(self) -> None:
+        running = [node.name for node in self._fleet.nodes.values() if node.alive and node.attended]
+        if not running:
+            return
+        name = self._dice.choice(running)
+        self._fleet.end_agent(name)
+        self._hit(AGENT_END, f"the agent of {name} ends")
+        await self._clock.sleep(self._dice.uniform(0.1, 90))
+        if not self._fleet.nodes[name].attended and self._fleet.nodes[name].alive:
+            self._fleet.start_agent(name)
+            self._told(f"the agent of {name} starts again")
 
     async def _cut_city(self) -> None:
         place = self._dice.choice(self._fleet.places)

@@ -4,8 +4,9 @@ One watch over pods serves every node, and the loop's own timers move pods along
 happens on it. What a pod really does is in `SimulatedPod`; a queue of pods whose status has to be told works through
 the API, each pod by one worker at a time and with back-off.
 
-A node may be *dead* (its pods are gone with it) or *cut off* (its pods run on, it hears and tells nothing). Either way
-it misses changes, so a node that comes back lists its pods anew, as after a restart.
+A node may be *dead* (its pods are gone with it), *cut off* (its pods run on, it hears and tells nothing) or *without an
+agent* (its pods run on, and nobody starts or ends any). Each way it misses changes, so a node that comes back lists its
+pods anew, as after a restart.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.needs import Needs, Unready, refers
 from tarmac.sim.nodes.pod import PodStage, SimPod, SimulatedPod, view_of
+from tarmac.sim.nodes.relaying import SimRelays
 from tarmac.sim.nodes.settings import (
     BOOT,
     CRASH_AFTER,
@@ -71,13 +73,14 @@ class Fleet:
         models: Mapping[str, NodeModel] | None = None,
         behaviour: Behaviour | None = None,
         heartbeat: HeartbeatSettings | None = None,
+        external: bool = True,
     ) -> None:
         self.places = tuple(places)
         self.behaviour = behaviour or Behaviour()
         self.happened: Counter[str] = Counter()  # started, crashed, killed, stopped, unpullable
         plain = NodeModel.plain(shape or NodeShape())
         self.nodes = {
-            name: SimulatedNode(name, place, number, (models or {}).get(place.name, plain))
+            name: SimulatedNode(name, place, number, (models or {}).get(place.name, plain), external=external)
             for number, (place, name) in enumerate(
                 (place, name) for place in self.places for name in place.node_names()
             )
@@ -97,6 +100,8 @@ class Fleet:
         self._checks = Controller(
             "simulated-needs", self._check_needs, clock=client.clock, randomness=client.randomness, workers=REPORTERS
         )
+        self._external = external
+        self.relays = SimRelays(client, self.nodes)
         beat = heartbeat or HeartbeatSettings.for_fleet(len(self.nodes))
         self._keeper = Keeper(client, self.nodes, beat, returned=self._returned, strike=self._strike)
 
@@ -109,6 +114,8 @@ class Fleet:
             group.create_task(self._needs.run())
             group.create_task(self._checks.run())
             group.create_task(SimDisks(self._client, self.nodes).run())
+            if self._external:
+                group.create_task(self.relays.run())
 
     async def registered(self) -> None:
         """Wait until every node is known to the API."""
@@ -124,12 +131,13 @@ class Fleet:
         """The node loses power: nothing on it runs any more."""
         node = self.nodes[name]
         node.alive = False
+        self.relays.lose_power(name)
         for pod in node.pods():
             self._forget(pod)
 
     def revive(self, name: str) -> None:
         """The node boots; what is still bound to it starts again."""
-        self.nodes[name].alive = True
+        self.nodes[name].alive = self.nodes[name].attended = True
         self._keeper.look_at(name)
 
     def cut(self, name: str) -> None:
@@ -140,6 +148,27 @@ class Fleet:
         """The node is connected again."""
         self.nodes[name].reachable = True
         self._keeper.look_at(name)
+
+    def end_agent(self, name: str) -> None:
+        """The agent of the node ends; what runs there runs on."""
+        self.nodes[name].attended = False
+
+    def start_agent(self, name: str) -> None:
+        """Another agent takes the node up: it finds what runs, and begins anew with what does not."""
+        node = self.nodes[name]
+        node.attended = True
+        self.relays.agent_started(name)
+        for pod in node.pods():
+            if pod.runs:
+                self._adopt(pod)
+            elif pod.stage in (PodStage.WAITING, PodStage.UNCONFIGURED, PodStage.BACKOFF):
+                again = self._restart if pod.stage is PodStage.BACKOFF else self._start
+                self._after(drawn(self._randomness, self.behaviour.start), pod, again)
+        self._keeper.look_at(name)
+
+    def _adopt(self, pod: SimulatedPod) -> None:
+        """Its processes are none of the agent's: they go on, and are told of."""
+        self._reports.queue.add(pod.uid)
 
     def _strike(self, node: SimulatedNode, fault: str) -> None:
         """What the annotation of a node asks for."""
@@ -221,6 +250,7 @@ class Fleet:
             return pod
         if node.booted:
             pod.restarts += 1
+            pod.lose(self._now())
         node.adopt(pod)
         # A machine whose node lost power boots again; one that was ready is, whoever looks after it now.
         self._run(pod, ready=view.status.ready and not node.booted)
@@ -242,6 +272,7 @@ class Fleet:
     async def _returned(self, node: SimulatedNode) -> None:
         """A node that was away catches up. What it had and nobody knows any more ends; the rest is told again."""
         had = node.pods()
+        self.relays.returned(node.name)
         page = await self._resource.list(fields=f"spec.nodeName={node.name}")
         present = {obj["metadata"]["uid"] for obj in page.items}
         node.keep_only(present)
@@ -260,6 +291,8 @@ class Fleet:
 
     def _start(self, pod: SimulatedPod) -> None:
         """As an agent: is it taken at all, is everything there that it refers to, and then its images."""
+        if not self.nodes[pod.node].attended:
+            return  # the next agent begins anew
         try:
             refused = self._needs.refusal(pod) or self._judged(pod)
         except Unready as unready:
@@ -376,6 +409,8 @@ class Fleet:
         self._reports.queue.add(pod.uid)
 
     def _restart(self, pod: SimulatedPod) -> None:
+        if not self.nodes[pod.node].attended:
+            return
         pod.restarts += 1
         self._start(pod)
 

@@ -18,6 +18,7 @@ import msgspec
 from tarmac.api.conditions import holds
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
+from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
 from tarmac.base.log import log
 from tarmac.base.pieces import Work
 from tarmac.client.client import Client
@@ -100,6 +101,7 @@ class Keeper:
             node.registered = False
         else:
             self._obey(node, (view.metadata.annotations or {}).get(FAULT, ""))
+            self._plug(node, gateway=(view.metadata.labels or {}).get(LABEL_GATEWAY) == "true")
             if _is_ready(view):
                 return
         node.wrong = True
@@ -109,6 +111,11 @@ class Keeper:
         if node.fault != fault:
             node.fault = fault
             self._strike(node, fault)
+
+    def _plug(self, node: SimulatedNode, *, gateway: bool) -> None:
+        if node.external and node.gateway != gateway:
+            node.gateway, node.replugged = gateway, True
+            self.look_at(node.name)
 
     async def _beat(self, name: str) -> RetryAfter:
         node, interval = self._nodes[name], self._heartbeat.interval
@@ -133,11 +140,18 @@ class Keeper:
             await self._catch_up(node)
         if node.wrong and node.hears:
             await self._set_right(node)
+        if node.replugged and node.hears:
+            facts = objects.facts(node.number, gateway=node.gateway)
+            await self._node_objects.patch(node.name, {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: facts}}})
+            node.replugged = False
 
     async def _register(self, node: SimulatedNode) -> None:
         made = objects.node(node.name, node.place, node.model, node.address, self._clock.now())
+        if node.external:
+            made["metadata"]["annotations"] = {ANNOTATION_NODE_FACTS: objects.facts(node.number, gateway=node.gateway)}
         if not await self._create(self._node_objects, made):
             await self._node_objects.patch(node.name, {"metadata": {"labels": made["metadata"]["labels"]}})
+            node.replugged = node.external  # it may have been another's: what it is labelled now decides
             await self._node_objects.patch(
                 node.name, {"status": made["status"]}, type="strategic", subresource="status"
             )

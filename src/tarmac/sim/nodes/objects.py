@@ -5,12 +5,14 @@ from __future__ import annotations
 from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.base.clock import rfc3339, rfc3339_micro
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
+_ON_THE_SEGMENT = 100  # nodes that could be: 192.168.122.2 to .101
 HANDLERS = ("", "runc", "gvisor", "vm")  # what a node says that its runtime has
 
 _HEALTHY = (
@@ -34,6 +36,13 @@ def labels_of(name: str, place: SimLocation) -> dict[str, str]:
         "kubernetes.io/arch": "amd64",
         **node_labels(place.name, place.city),
     }
+
+
+def facts(number: int, *, gateway: bool) -> str:
+    """What a node says of its part in external services; a gateway, by its label, is on the segment outside."""
+    addresses = [f"192.168.122.{2 + number}/24", f"fd00:122::{2 + number:x}/64"]
+    outside = [OutsideInterface("outside0", addresses)] if gateway and number < _ON_THE_SEGMENT else []
+    return write_facts(NodeFacts(outside, "kernel", state_sync=True, public_key=f"simulated-{number}"))
 
 
 def node(name: str, place: SimLocation, model: NodeModel, address: str, now: float) -> JsonObject:

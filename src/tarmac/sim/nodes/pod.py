@@ -19,6 +19,7 @@ from sys import intern
 
 import msgspec
 
+from tarmac.agent.status.containers import LOST_REASON
 from tarmac.api.kubernetes.core.pods.podclasses import Classes
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.networking.interfaces import decode_interfaces
@@ -207,6 +208,10 @@ class SimulatedPod:
         restarts = self.restart_policy == "Always" or (self.restart_policy == "OnFailure" and code != 0)
         self.stage = PodStage.BACKOFF if restarts else PodStage.FAILED
         return restarts
+
+    def lose(self, now: str) -> None:
+        """Its processes went with the node's power: nobody saw how they ended."""
+        self.last = Termination(_KILLED, LOST_REASON, self.started, now)
 
     def lack(self, missing: Mapping[str, str]) -> bool:
         """It cannot start yet: these containers say why, or none does; whether that is news."""

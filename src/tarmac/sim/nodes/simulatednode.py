@@ -16,20 +16,24 @@ _FIRST_ADDRESS = int(IPv4Address("100.64.0.1"))
 
 
 class SimulatedNode:
-    """A node. `alive` and `reachable` are set by whoever plays fate; the rest by the fleet."""
+    """A node. `alive`, `reachable` and `attended` are set by whoever plays fate; the rest by the fleet."""
 
     __slots__ = (
-        "_alive", "_gate", "_pods", "_reachable", "address", "away", "behind", "booted", "fault", "model", "name",
-        "place", "registered", "wrong",
+        "_alive", "_attended", "_gate", "_pods", "_reachable", "address", "away", "behind", "booted", "external",
+        "fault", "gateway", "model", "name", "number", "place", "registered", "replugged", "wrong",
     )  # fmt: skip
 
-    def __init__(self, name: str, place: SimLocation, number: int, model: NodeModel) -> None:
+    def __init__(self, name: str, place: SimLocation, number: int, model: NodeModel, *, external: bool = True) -> None:
         self.name = name
         self.place = place
         self.model = model
         self._gate = _gate(name, place, model)  # None: whatever is bound is taken
         self.address = str(IPv4Address(_FIRST_ADDRESS + number))
+        self.number = number
+        self.external = external  # whether it takes part in external services
         self.registered = False
+        self.gateway = False  # managers want it to carry addresses: it has an interface outside
+        self.replugged = False  # what it says of its interfaces is out of date
         self.wrong = False  # the API says something else about the node than the node itself
         self.away = False  # it missed changes and has yet to begin to catch up
         self.behind = False  # it may have pods that are gone
@@ -37,6 +41,7 @@ class SimulatedNode:
         self.fault = ""  # what its annotation asks for
         self._alive = True
         self._reachable = True
+        self._attended = True
         self._pods: dict[str, SimulatedPod] = {}
 
     @property
@@ -63,9 +68,19 @@ class SimulatedNode:
         self._reachable = reachable
 
     @property
+    def attended(self) -> bool:
+        """Whether its agent runs."""
+        return self._attended
+
+    @attended.setter
+    def attended(self, attended: bool) -> None:
+        self.away = self.behind = True
+        self._attended = attended
+
+    @property
     def hears(self) -> bool:
         """Whether changes reach it, and its words the API."""
-        return self._alive and self._reachable
+        return self._alive and self._reachable and self._attended
 
     def pods(self) -> list[SimulatedPod]:
         """The pods it has."""

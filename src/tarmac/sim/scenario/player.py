@@ -21,7 +21,7 @@ from tarmac.sim.metrics import SimulatedMetrics
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.settings import SimLocation
 from tarmac.sim.replica import Replica
-from tarmac.sim.scenario.script import ScenarioError, Step, Until, manifests, seconds
+from tarmac.sim.scenario.script import Dial, ScenarioError, Step, Until, manifests, seconds
 
 T = TypeVar("T")
 
@@ -137,6 +137,28 @@ class Player:
         self._tell(f"the clock of {step.jump.clock} jumps by {step.jump.by}")
         clock.jump(seconds(step.jump.by))
 
+    async def _dial(self, step: Step) -> None:
+        wanted = step.dial
+        assert wanted is not None
+        began = self._clock.monotonic()
+        while (found := await self._seen(wanted)) != wanted.seen:
+            if self._clock.monotonic() - began > seconds(wanted.within):
+                told = f"{wanted.source} dials {wanted.to} and {_as_seen(found)}"
+                raise Unmet(f"{told} after {wanted.within}; it should be so that it {_as_seen(wanted.seen)}")
+            await self._clock.sleep(_POLL)
+        took = self._clock.monotonic() - began
+        self._tell(f"{wanted.source} dials {wanted.to} and {_as_seen(wanted.seen)}, after {took:.1f} s")
+
+    async def _seen(self, wanted: Dial) -> str:
+        resource, name, namespace = self._named(wanted.source)
+        try:
+            pod = await resource.get(name, namespace)
+        except NotFound:
+            return ""
+        _, service, place = self._named(wanted.to)
+        node = pod["spec"].get("nodeName", "")
+        return self._fleet.relays.seen(f"{place}/{service}", pod["metadata"]["uid"], node)
+
     async def _load(self, step: Step) -> None:
         for city, rate in (step.load or {}).items():
             self._stage.metrics.load[self._place(city).name] = rate
@@ -213,6 +235,10 @@ def _field(obj: Json, path: str) -> Json:
         else:
             obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
+
+
+def _as_seen(address: str) -> str:
+    return f"is seen as {address}" if address else "is refused"
 
 
 def _wish(wanted: Until) -> str:

@@ -47,6 +47,15 @@ class Patch(_Strict):
     merge: JsonObject
 
 
+class Dial(_Strict):
+    """A pod dials an ExternalService, and which address the outside sees; an empty one: it is refused."""
+
+    source: str = msgspec.field(name="from")  # a Pod
+    to: str  # an ExternalService
+    seen: str = ""
+    within: str = "10s"
+
+
 class Jump(_Strict):
     """A wall clock that is set."""
 
@@ -71,6 +80,7 @@ class Step(_Strict):
     crash: str = ""  # a process of controllers
     start: str = ""
     jump: Jump | None = None
+    dial: Dial | None = None
     load: dict[str, float] | None = None  # requests per second by city
 
     @property
@@ -86,6 +96,7 @@ class Scenario(_Strict):
     steps: list[Step]
     cities: dict[str, int]  # nodes in each
     controllers: int = 1  # processes; one leads
+    gateways: list[str] = []  # nodes that carry addresses of external services
     seed: int = 1
     faults: bool = False  # a poor network all along
     node_config: SimNodeConfig | None = None  # sizes and classes of all nodes

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tarmac.api.conditions import condition_of
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Mirror, ObjectChange
 
 _LOCATIONS = f"{NETWORKING}/locations"
@@ -16,6 +17,9 @@ _SHOWN = {
     INSTANCES: ("instance", ("Ready",)),
     _LOCATIONS: ("location", ("Ready",)),
     NODES: ("node", ("Ready",)),
+    f"{SUBMARINER}/externalservices": ("extsvc", ("Ready",)),
+    f"{SUBMARINER}/sourceipclaims": ("claim", ("Bound",)),
+    f"{SUBMARINER}/sourceips": ("sourceip", ("Owned",)),
 }
 
 

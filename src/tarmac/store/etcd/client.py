@@ -8,49 +8,40 @@ answer, so that nobody knows whether it had an effect; every other error is etcd
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-import grpc
-import grpc.aio
+from google.protobuf.message import DecodeError
 
 from tarmac.base.clock import Clock
-from tarmac.base.log import log
+from tarmac.http.grpc import Code, GrpcConnection, GrpcError, GrpcStream, MessageTooLong
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
+from tarmac.store.etcd.members import MemberConnections, Use
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Compacted, Unavailable
 
-_log = log("store.etcd")
 _Reply = TypeVar("_Reply")
 
 FIRST_ATTEMPT_SECONDS = 1.0  # longer than an election: what the old leader lost is not waited for
 MOST_ATTEMPT_SECONDS = 5.0
 _READ_SECONDS = 15.0
 _NO_ANSWER = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.UNKNOWN,
-    grpc.StatusCode.INTERNAL,
-    grpc.StatusCode.ABORTED,
-    grpc.StatusCode.CANCELLED,
+    Code.UNAVAILABLE,
+    Code.DEADLINE_EXCEEDED,
+    Code.UNKNOWN,
+    Code.INTERNAL,
+    Code.ABORTED,
+    Code.CANCELLED,
 }
-_CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 10_000),  # etcd allows one every five seconds
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.enable_retries", 0),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-]
 
 
 class Lost(Unavailable):
     """No answer: the request may or may not have been executed."""
+
+
+class AnswerTooLong(Lost):
+    """There was an answer, but nobody has read it. Asking again for the same would help nobody."""
 
 
 class _Message(Protocol):
@@ -64,8 +55,9 @@ class EtcdClient:
         self._settings = settings
         self._clock = clock
         self._current = 0
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._members = MemberConnections(settings)
         self._token: str | None = None
+        self._authenticating = asyncio.Lock()
 
     @property
     def member(self) -> str:
@@ -74,12 +66,10 @@ class EtcdClient:
 
     async def close(self) -> None:
         """Hang up."""
-        for channel in self._channels.values():
-            await channel.close(None)
-        self._channels.clear()
+        await self._members.close()
 
     async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
-        """Read; tried again until some member answers. Raises Compacted, Unavailable."""
+        """Read; tried again until some member answers. Raises AnswerTooLong, Compacted, Unavailable."""
         return await self._persistently("KV/Range", request, pb.RangeResponse.FromString)
 
     async def status(self) -> pb.StatusResponse:
@@ -89,6 +79,10 @@ class EtcdClient:
     async def txn(self, request: pb.TxnRequest, timeout: float = MOST_ATTEMPT_SECONDS) -> pb.TxnResponse:
         """One attempt. Raises Lost, Unavailable."""
         return await self._call("KV/Txn", request, pb.TxnResponse.FromString, timeout)
+
+    async def persistent_txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
+        """One that does no harm when it is done twice; tried again until some member answers. Raises Unavailable."""
+        return await self._persistently("KV/Txn", request, pb.TxnResponse.FromString)
 
     async def compact(self, revision: int) -> None:
         """One attempt; fine if that much is compacted already. Raises Lost, Unavailable."""
@@ -102,25 +96,25 @@ class EtcdClient:
     async def watch(self, request: pb.WatchCreateRequest) -> AsyncGenerator[WatchStream]:
         """A stream of everything from `request.start_revision` on. Raises Lost, Unavailable."""
         member = self.member
-        if self._settings.user is not None:
-            await self._authenticate(member)  # a stream cannot be told later that its token is stale
-        # A member that lost its leader ends the stream instead of going silent.
-        metadata = [*self._metadata(), ("hasleader", "true")]
-        method: Any = self._channel(member).stream_stream(
-            "/etcdserverpb.Watch/Watch", _serialize, response_deserializer=pb.WatchResponse.FromString
-        )
-        call = method(metadata=metadata)
-        stream = WatchStream(call)
+        stream: WatchStream | None = None
         try:
-            await stream.send(pb.WatchRequest(create_request=request))
+            if self._settings.user is not None:
+                # A stream cannot be told later that its token is stale.
+                await self._authenticate(member, self._token)
+            connection = await self._connection(member, Use.WATCHES)
+            # A member that lost its leader ends the stream instead of going silent.
+            metadata = (*self._metadata(), ("hasleader", "true"))
+            stream = WatchStream(connection.open("etcdserverpb.Watch/Watch", metadata))
+            stream.send(pb.WatchRequest(create_request=request))
             yield stream
-        except grpc.aio.AioRpcError as error:
+        except GrpcError as error:
             raise self._translated(error, member) from error
         except Lost:
             self._leave(member)
             raise
         finally:
-            call.cancel()
+            if stream is not None:
+                stream.cancel()
 
     async def _persistently(self, method: str, request: _Message, parse: Callable[[bytes], _Reply]) -> _Reply:
         give_up = self._clock.monotonic() + _READ_SECONDS
@@ -128,6 +122,8 @@ class EtcdClient:
         while True:
             try:
                 return await self._call(method, request, parse, timeout)
+            except AnswerTooLong:
+                raise
             except Lost:
                 if self._clock.monotonic() > give_up:
                     raise
@@ -136,98 +132,111 @@ class EtcdClient:
 
     async def _call(self, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float) -> _Reply:
         member = self.member
-        if self._settings.user is not None and self._token is None:
-            await self._authenticate(member)
         try:
+            if self._settings.user is not None and self._token is None:
+                await self._authenticate(member, None)
+            token = self._token
+            try:
+                return await self._attempt(member, method, request, parse, timeout)
+            except GrpcError as error:
+                if not _token_refused(error) or self._settings.user is None:
+                    raise
+            await self._authenticate(member, token)  # it expired, and the call was not executed
             return await self._attempt(member, method, request, parse, timeout)
-        except grpc.aio.AioRpcError as error:
-            if not _token_refused(error) or self._settings.user is None:
-                raise self._translated(error, member) from error
-        await self._authenticate(member)  # the token expired, and the call was not executed
-        try:
-            return await self._attempt(member, method, request, parse, timeout)
-        except grpc.aio.AioRpcError as error:
+        except GrpcError as error:
             raise self._translated(error, member) from error
 
-    def _attempt(
+    async def _attempt(
         self, member: str, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float
-    ) -> Awaitable[_Reply]:
-        call: Any = self._channel(member).unary_unary(f"/etcdserverpb.{method}", _serialize, parse)
-        return call(request, timeout=timeout, metadata=self._metadata())
-
-    def _metadata(self) -> list[tuple[str, str]]:
-        return [("token", self._token)] if self._token is not None else []
-
-    async def _authenticate(self, member: str) -> None:
-        self._token = None
-        request = pb.AuthenticateRequest(name=self._settings.user or "", password=self._settings.password)
-        parse = pb.AuthenticateResponse.FromString
+    ) -> _Reply:
+        """Raises GrpcError."""
+        connection = await self._connection(member, Use.CALLS)
+        heard = connection.heard
         try:
-            reply = await self._attempt(member, "Auth/Authenticate", request, parse, MOST_ATTEMPT_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            raise self._translated(error, member) from error
-        self._token = reply.token
+            answer = await connection.call(
+                f"etcdserverpb.{method}", request.SerializeToString(), timeout, self._metadata()
+            )
+        except GrpcError as error:
+            if error.code == Code.DEADLINE_EXCEEDED and connection.heard == heard:
+                connection.close()  # it may lead nowhere: the next call finds out by a new one
+            raise
+        try:
+            return parse(answer)
+        except DecodeError as error:
+            raise GrpcError(Code.INTERNAL, f"an answer that nobody understands: {error}") from error
 
-    def _translated(self, error: grpc.aio.AioRpcError, member: str) -> Exception:
+    async def _connection(self, member: str, use: Use) -> GrpcConnection:
+        return self._members.ready(member, use) or await self._members.get(member, use)
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("token", self._token),) if self._token is not None else ()
+
+    async def _authenticate(self, member: str, stale: str | None) -> None:
+        """Get another token than this one. Raises GrpcError."""
+        # Checking a password is slow on purpose: one does it for all whose token expired.
+        async with self._authenticating:
+            if self._token is not None and self._token != stale:
+                return
+            self._token = None
+            request = pb.AuthenticateRequest(name=self._settings.user or "", password=self._settings.password)
+            parse = pb.AuthenticateResponse.FromString
+            reply = await self._attempt(member, "Auth/Authenticate", request, parse, MOST_ATTEMPT_SECONDS)
+            self._token = reply.token
+
+    def _translated(self, error: GrpcError, member: str) -> Exception:
         """Our error for gRPC's; a member that did not answer is left for the next one."""
-        details = error.details() or error.code().name
-        if error.code() is grpc.StatusCode.OUT_OF_RANGE and "compacted" in details:
+        if isinstance(error, MessageTooLong):
+            return AnswerTooLong(f"etcd at {member} answered too much: {error}")
+        if error.code == Code.OUT_OF_RANGE and "compacted" in str(error):
             return Compacted(0)
-        if error.code() in _NO_ANSWER:
+        if error.code in _NO_ANSWER:
             self._leave(member)
-            return Lost(f"etcd at {member} did not answer: {details}")
-        return Unavailable(f"etcd at {member} refused: {details}")
+            return Lost(f"etcd at {member} did not answer: {error}")
+        return Unavailable(f"etcd at {member} refused: {error}")
 
     def _leave(self, member: str) -> None:
         if member == self.member:  # else another call has moved on already
             self._current = (self._current + 1) % len(self._settings.endpoints)
 
-    def _channel(self, member: str) -> grpc.aio.Channel:
-        channel = self._channels.get(member)
-        if channel is None:
-            channel = self._channels[member] = self._connect(member)
-        return channel
-
-    def _connect(self, member: str) -> grpc.aio.Channel:
-        settings = self._settings
-        if settings.cacert is None:
-            return grpc.aio.insecure_channel(member, options=_CHANNEL_OPTIONS)
-        credentials = grpc.ssl_channel_credentials(settings.cacert, settings.key, settings.cert)
-        return grpc.aio.secure_channel(member, credentials, options=_CHANNEL_OPTIONS)
-
 
 class WatchStream:
-    """One watch: an iterator of responses, and a way to ask how far it is."""
+    """One watch: what etcd says, and a way to ask how far it is."""
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
-        self._turn = asyncio.Lock()  # gRPC takes one write at a time
+    def __init__(self, stream: GrpcStream) -> None:
+        self._stream = stream
 
-    async def send(self, request: pb.WatchRequest) -> None:
-        """Write to the server."""
-        async with self._turn:
-            await self._call.write(request)
+    def send(self, request: pb.WatchRequest) -> None:
+        """Write to the server; nothing happens when the stream is over."""
+        self._stream.ask(request.SerializeToString())
 
-    async def ask_progress(self) -> None:
+    def ask_progress(self) -> None:
         """Have the server say how far the stream is, once it is up to date."""
-        await self.send(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
+        self.send(_PROGRESS)
 
-    async def responses(self) -> AsyncIterator[pb.WatchResponse]:
-        """What etcd says, from the confirmation on. Raises Compacted, Lost."""
-        end = grpc.aio.EOF  # pyright: ignore[reportAttributeAccessIssue] - missing in the stubs
-        while (response := await self._call.read()) is not end:
-            if response.canceled:
-                if response.compact_revision:
-                    raise Compacted(response.compact_revision)
-                raise Lost(f"etcd ended the watch: {response.cancel_reason}")
-            yield response
+    def cancel(self) -> None:
+        """Enough."""
+        self._stream.cancel()
+
+    async def batches(self) -> AsyncIterator[list[pb.WatchResponse]]:
+        """What etcd says, from the confirmation on: all that came in one turn of the loop. Raises Compacted, Lost."""
+        while messages := await self._stream.answers():
+            try:
+                batch = [pb.WatchResponse.FromString(message) for message in messages]
+            except DecodeError as error:
+                raise Lost(f"etcd says what nobody understands: {error}") from error
+            ending = next((number for number, each in enumerate(batch) if each.canceled), len(batch))
+            if ending:
+                yield batch[:ending]
+            for last in batch[ending : ending + 1]:
+                if last.compact_revision:
+                    raise Compacted(last.compact_revision)
+                raise Lost(f"etcd ended the watch: {last.cancel_reason}")
         raise Lost("etcd ended the watch")
 
 
-def _serialize(message: _Message) -> bytes:
-    return message.SerializeToString()
+_PROGRESS = pb.WatchRequest(progress_request=pb.WatchProgressRequest())
 
 
-def _token_refused(error: grpc.aio.AioRpcError) -> bool:
-    details = error.details() or ""
-    return error.code() is grpc.StatusCode.UNAUTHENTICATED or ("auth" in details and "old" in details)
+def _token_refused(error: GrpcError) -> bool:
+    details = str(error)
+    return error.code == Code.UNAUTHENTICATED or ("auth" in details and "old" in details)

@@ -9,8 +9,9 @@ the watch is there; etcd is asked to report progress, for the newest revision ma
 Versions that report progress before they made it are not believed: there `fresh` asks for the newest revision among
 our own keys, which costs etcd a look at each of them, but which the watch must deliver.
 
-The watch reconnects to another member from the revision it reached. If etcd has compacted that far meanwhile, the
-state is loaded afresh and subscribers are told that they missed something (an empty batch).
+The watch reconnects to another member from the revision it reached. If etcd has compacted that far meanwhile, or the
+offset of revisions has changed, the state is loaded afresh and subscribers are told that they missed something (an
+empty batch).
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ from tarmac.base.tasks import Tasks
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import FIRST_ATTEMPT_SECONDS, MOST_ATTEMPT_SECONDS, EtcdClient, Lost, WatchStream
 from tarmac.store.etcd.compaction import Compaction
+from tarmac.store.etcd.fillmark import FillMark, read_mark, write_mark
+from tarmac.store.etcd.format import FORMAT, check_format, raise_format
+from tarmac.store.etcd.loading import open_first, pages
+from tarmac.store.etcd.offset import write_offset
+from tarmac.store.etcd.questions import changes_after, newest
 from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.restoring import finish_restore
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.etcd.writing import NO_GUARDS, Intent, put, remove
 from tarmac.store.interface import Compacted, Entry, Event, FutureRevision, Observer, Sealer, Unavailable
@@ -38,7 +45,6 @@ from tarmac.store.state import VisibleState
 
 _log = log("store.etcd")
 
-_PAGE = 500
 _WRITES_AT_ONCE = 256
 _PATIENCE_SECONDS = 4.5  # for a read or a write: longer than an election, and nobody waits longer than 5 s for a 503
 _NO_QUORUM = "etcd did not answer in time: it has no leader, or cannot be reached"
@@ -57,8 +63,12 @@ class EtcdStore(VisibleState):
         clock: Clock | None = None,
         observer: Observer | None = None,
         randomness: Randomness | None = None,
+        filling: bool = False,
     ) -> None:
+        """`filling`: to bring objects here from another store, also where that was interrupted before."""
         super().__init__()
+        self._filling = filling
+        self.mark: FillMark | None = None  # of such a copy, as of the last time that everything was loaded
         self._settings = settings
         self._clock: Clock = clock or SystemClock()
         self._observer = observer
@@ -76,6 +86,7 @@ class EtcdStore(VisibleState):
         self._warned = False
         self._newest = 0  # the newest revision that changed a key of ours
         self._guards: dict[bytes, int] = {}  # key of guards -> revision of the last write under them that is visible
+        self._fence_turn = asyncio.Lock()
         self._barrier: Future[None] | None = None
         self._barrier_turn = asyncio.Lock()
         self._closing = False
@@ -84,7 +95,13 @@ class EtcdStore(VisibleState):
         """Load everything and begin to follow. Raises Unavailable."""
         try:
             self._trusts_progress = await self._check_version()
+            await finish_restore(self._client, self._records)
             await self._load()
+            if self.mark is not None and not self.mark.complete and not self._filling:
+                raise Unavailable(
+                    f"the objects below {self._settings.prefix} are only a part: a copy from another store was "
+                    "interrupted; run `tarmac store migrate` again where it ran, or choose another prefix"
+                )
         except BaseException:
             await self._client.close()
             raise
@@ -134,7 +151,8 @@ class EtcdStore(VisibleState):
 
     def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
         """Add a key. Raises Exists, Overtaken, Unavailable, from the future."""
-        return self._submit("create", put(self._records, bucket, name, value, 0, self._seen(guards)))
+        intent = put(self._records, bucket, name, value, 0, self._seen(guards))
+        return self._submit("create", intent.behind(self._records.fence, self._fence))
 
     def update(
         self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
@@ -155,8 +173,28 @@ class EtcdStore(VisibleState):
         """Forget history up to and including `revision`, here and in etcd, for everyone."""
         if revision > self.revision:
             raise FutureRevision(self.revision)
-        await self._client.compact(revision)
+        mod_revision = self._records.mod_revision(revision)
+        if mod_revision > 0:
+            await self._client.compact(mod_revision)
         self.forget(revision)
+
+    async def raise_floor(self, revision: int) -> None:
+        """By the offset, which the watch tells every server that shares this etcd."""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                floor = await write_offset(self._client, self._records, revision)
+                await self._reach(max(floor, revision))
+        except TimeoutError:
+            raise Unavailable(_NO_QUORUM) from None
+
+    async def raise_format(self) -> tuple[int, int]:
+        """By a transaction, so that it is done once."""
+        return await raise_format(self._client, self._records.format_key), FORMAT
+
+    async def mark_filling(self, mark: FillMark) -> None:
+        """Say how far a copy is. Raises Unavailable."""
+        await write_mark(self._client, self._records.fill_key, mark)
+        self.mark = mark
 
     # Writing.
 
@@ -192,14 +230,16 @@ class EtcdStore(VisibleState):
             except Lost:
                 # Nobody knows whether it was written, and it may still be on its way and land after the look below.
                 # Trying again is safe: it holds only if the first has not landed, and if it fails for that reason,
-                # the watch shows the first as ours.
+                # the watch shows the first as ours. A create's cannot land after the look: the fence has moved.
                 lost, timeout = True, min(timeout * 2, MOST_ATTEMPT_SECONDS)
+                await self._move_fence(intent)
                 await self.fresh()
                 if intent.landed is not None:
                     return intent.landed
+                self._catch_up_with_fence(intent)
                 continue
             if response.succeeded:
-                await self._reach(response.header.revision)
+                await self._reach(self._records.revision(response.header.revision))
                 if intent.landed is None:  # the state was loaded afresh meanwhile
                     raise Unavailable("written, but etcd forgot it before it was seen")
                 return intent.landed
@@ -207,27 +247,49 @@ class EtcdStore(VisibleState):
                 await self.fresh()
                 if intent.landed is not None:
                     return intent.landed
-            error, visible_from = intent.refusal(response)
+            if moved := intent.overtaken_by_fence(response):
+                await self._reach(self._records.revision(moved))
+                self._catch_up_with_fence(intent)
+                continue
+            error, visible_from = intent.refusal(response, self._records)
             await (self._reach(visible_from) if visible_from else self.fresh())
             raise error
+
+    @property
+    def _fence(self) -> int:
+        return self._guards.get(self._records.fence, 0)
+
+    def _catch_up_with_fence(self, intent: Intent) -> None:
+        if intent.fence is not None:
+            intent.behind(self._records.fence, self._fence)
+
+    async def _move_fence(self, intent: Intent) -> None:
+        """Have no copy of a lost create land from now on. One move does for all that were lost before it."""
+        async with self._fence_turn:
+            if intent.fence is None or intent.fence != self._fence:
+                return
+            put = pb.TxnRequest(success=[pb.RequestOp(request_put=pb.PutRequest(key=self._records.fence))])
+            # Moved twice, it overtakes a little more: this may be asked again until somebody answers.
+            response = await self._client.persistent_txn(put)
+            await self._reach(self._records.revision(response.header.revision))
 
     # Following.
 
     async def _load(self) -> None:
         objects: dict[str, dict[str, Entry]] = {}
         guards: dict[bytes, int] = {}
-        key, revision, more = self._records.first, 0, True
-        while more:
-            page = await self._client.range(
-                pb.RangeRequest(key=key, range_end=self._records.end, limit=_PAGE, revision=revision)
-            )
-            revision = revision or page.header.revision
+        revision = 0
+        await open_first(self._client, self._records)
+        async for page in pages(self._client, self._records):
+            self._records.take_offset(page.kvs)  # `!` sorts before every object, so none is read without it
+            if not revision:
+                check_format(page.kvs, self._records.format_key)
+            revision = revision or self._records.revision(page.header.revision)
+            self.mark = next((read_mark(kv.value) for kv in page.kvs if kv.key == self._records.fill_key), self.mark)
             for bucket, entry in self._records.objects(page.kvs):
                 objects.setdefault(bucket, {})[entry.name] = entry
             guards.update(self._records.guards_among(page.kvs))
-            self._newest = max([self._newest, *(kv.mod_revision for kv in page.kvs)])
-            more = page.more
-            key = page.kvs[-1].key + b"\0" if page.kvs else key
+            self._newest = max([self._newest, *(self._records.revision(kv.mod_revision) for kv in page.kvs)])
         self.load(objects, revision)
         self._guards = guards  # not before: a guard that is newer than what is visible would let anything pass
 
@@ -236,7 +298,7 @@ class EtcdStore(VisibleState):
             try:
                 await self._follow_one_stream()
             except Compacted:
-                _log.warning("etcd compacted what was not seen yet; loading afresh", revision=self.revision)
+                _log.warning("history went before it was seen; loading afresh", revision=self.revision)
                 await self._load_again()
             except Lost as error:
                 _log.warning("watch lost", revision=self.revision, error=str(error))
@@ -247,30 +309,44 @@ class EtcdStore(VisibleState):
 
     async def _follow_one_stream(self) -> None:
         self._trusts_progress = await self._check_version()
-        async with self._client.watch(self._watch_request(self.revision, prev_kv=False)) as stream:
+        async with self._client.watch(changes_after(self._records, self.revision, prev_kv=False)) as stream:
             self._stream = stream
             try:
-                async for response in stream.responses():
-                    self._deliver(response)
+                async for batch in stream.batches():
+                    self._deliver(batch)
             finally:
                 self._stream = None
 
-    def _deliver(self, response: pb.WatchResponse) -> None:
-        # A watch that reconnects begins at the revision it had reached, so that one comes again.
-        events = [event for event in response.events if event.kv.mod_revision > self.revision]
+    def _deliver(self, batch: Sequence[pb.WatchResponse]) -> None:
+        """Show what came in one turn of the loop, all at once."""
+        reached, progress = self._records.mod_revision(self.revision), 0
+        events: list[pb.Event] = []
+        for response in batch:
+            # A watch that reconnects begins at the revision it had reached, so that one comes again.
+            new = [event for event in response.events if event.kv.mod_revision > reached]
+            if new:
+                events += new
+                reached = new[-1].kv.mod_revision
+            elif not response.events and not response.created:
+                progress = response.header.revision
+        if any(event.kv.key == self._records.offset_key for event in events):
+            raise Compacted(self.revision)  # what follows is counted differently
         if events:
-            self._guards.update(self._records.guards_among(event.kv for event in events))
-            changes = self._records.changes(events, self.get)
-            for event, mark in changes:
-                # Before anybody can read the change: whoever waits below for this revision finds its intent landed.
-                for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
-                    intent.saw(event, mark)
-            if changes:
-                self.publish([event for event, _ in changes])
-            self._newest = self.revision = events[-1].kv.mod_revision
-        elif not response.events and not response.created and self._trusts_progress:
-            self.revision = max(self.revision, response.header.revision)
+            self._show(events)
+        if self._trusts_progress and progress:
+            self.revision = max(self.revision, self._records.revision(progress))
         self._wake()
+
+    def _show(self, events: Sequence[pb.Event]) -> None:
+        self._guards.update(self._records.guards_among(event.kv for event in events))
+        changes = self._records.changes(events, self.get)
+        for event, mark in changes:
+            # Before anybody can read the change: whoever waits below for this revision finds its intent landed.
+            for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
+                intent.saw(event, mark)
+        if changes:
+            self.publish([event for event, _ in changes])
+        self._newest = self.revision = self._records.revision(events[-1].kv.mod_revision)
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self.revision:
@@ -303,30 +379,25 @@ class EtcdStore(VisibleState):
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 async with self._barrier_turn:
                     self._barrier = None  # whoever comes from here on needs the next one
-                    target = await self._newest_revision()
+                    target, current = await self._newest_revision()
                 await self._reach(target, ask=self._trusts_progress)
+                # Nothing of ours lies between the two: a revision that another server has told is not ahead of this.
+                self.revision = max(self.revision, current)
         except TimeoutError:
             raise Unavailable(_NO_QUORUM) from None
         finally:
             if self._barrier is this:  # it never had its turn
                 self._barrier = None
 
-    async def _newest_revision(self) -> int:
-        if not self._trusts_progress:
-            return await self._newest_in_etcd()
-        request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
-        return (await self._client.range(request)).header.revision
-
-    async def _newest_in_etcd(self) -> int:
-        request = pb.RangeRequest(
-            key=self._records.first,
-            range_end=self._records.end,
-            limit=1,
-            sort_order=pb.RangeRequest.DESCEND,
-            sort_target=pb.RangeRequest.MOD,
-            keys_only=True,
-        )
-        return max((kv.mod_revision for kv in (await self._client.range(request)).kvs), default=0)
+    async def _newest_revision(self) -> tuple[int, int]:
+        """The one that the watch must deliver, and etcd's own."""
+        if self._trusts_progress:
+            request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
+            current = self._records.revision((await self._client.range(request)).header.revision)
+            return current, current
+        answer = await self._client.range(newest(self._records))
+        current = self._records.revision(answer.header.revision)
+        return max((self._records.revision(kv.mod_revision) for kv in answer.kvs), default=0), current
 
     async def _reach(self, revision: int, *, ask: bool = False) -> None:
         """Wait until that much is visible; `ask` when it may be no revision of ours. The caller's patience ends it."""
@@ -336,42 +407,30 @@ class EtcdStore(VisibleState):
         reached: Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (revision, next(self._ties), reached))
         while ask and not reached.done():
-            await self._ask_progress()
+            self._ask_progress()
             await asyncio.wait((reached,), timeout=_PROGRESS_SECONDS)
         await reached
 
-    async def _ask_progress(self) -> None:
-        if self._stream is not None:
-            with suppress(Exception):  # a broken stream is the follower's business
-                await self._stream.ask_progress()
+    def _ask_progress(self) -> None:
+        if self._stream is not None:  # one that is broken hears nothing, and is the follower's business
+            self._stream.ask_progress()
 
     async def _read(self, bucket: str, after: int, until: int, prefix: str) -> list[Event]:
         """Changes from etcd's own history."""
+        if after < self._records.floor:
+            raise Compacted(self._records.floor)
         if after >= self._newest:
             return []
-        newest = self._newest
+        last, start = self._records.mod_revision(self._newest), self._records.mod_revision(after)
         found: list[pb.Event] = []
-        async with self._client.watch(self._watch_request(after, prev_kv=True)) as stream:
-            async for response in stream.responses():
-                found += (event for event in response.events if event.kv.mod_revision > after)
-                if found and found[-1].kv.mod_revision >= newest:
+        async with self._client.watch(changes_after(self._records, after, prev_kv=True)) as stream:
+            async for batch in stream.batches():
+                found += (event for each in batch for event in each.events if event.kv.mod_revision > start)
+                if found and found[-1].kv.mod_revision >= last:
                     break
         changes = self._records.past_changes(found)
         wanted = (event for event, _ in changes if event.bucket == bucket and event.entry.revision <= until)
         return [event for event in wanted if event.entry.name.startswith(prefix)]
-
-    def _watch_request(self, after: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
-        """Of what happened after that revision, which itself may come along.
-
-        Starting one later would be wrong: etcd starts at the compacted revision, but a delete there is gone by then.
-        """
-        return pb.WatchCreateRequest(
-            key=self._records.first,
-            range_end=self._records.end,
-            start_revision=after,
-            prev_kv=prev_kv,
-            progress_notify=not prev_kv,
-        )
 
     # Upkeep.
 

@@ -2,7 +2,8 @@
 
 An object is `PREFIX/<group>/<resource>/<namespace>/<name>`, with `core` for the core group and no namespace segment
 for cluster-scoped objects; its value is the object's JSON without resource version, sealed if the driver seals. Its
-revision is etcd's mod_revision, and every write is one transaction on one object, with its guards beside it.
+revision is etcd's mod_revision plus an offset, and every write is one transaction on one object, with its guards beside
+it.
 
 Below `PREFIX/!` lies what is not an object. `!last` belongs to deletes: etcd's delete event carries no value, so the
 same transaction puts a token of the writer, and the object's final state if that is not the stored one, under this
@@ -10,6 +11,13 @@ key. It is overwritten by each delete, but the watch delivers every version of i
 to; it also means that each change below the prefix, deletes included, shows in some key's mod_revision. `!guard/`
 holds a fixed number of empty keys, over which guards are spread by their names; each write under a guard puts its key,
 so the key's mod_revision tells when that happened last. Guards that share a key only cost each other a second check.
+One more key there is the fence of creates (`writing`).
+`!offset` is the offset, 0 where it is missing. Objects that come from another store have revisions there that this etcd
+has not reached; the offset lifts its own above them. Everything before the key was written counts as compacted. `!fill`
+marks a copy from another store (`fillmark`), `!format` says which version of all this is written (`format`). `!restore`
+and `!restored/` are a backup that is about to take the place of the objects (`restoring`).
+
+Outside of this module and of `writing`, revisions are ours; etcd's own are called mod revisions.
 """
 
 from __future__ import annotations
@@ -40,23 +48,62 @@ class Records:
         self.end = f"{prefix}0".encode()  # "0" follows "/"
         self.last_delete = self._root + b"!last"
         self.compaction = self._root + b"!compaction"
+        self.offset_key = self._root + b"!offset"
+        self.fill_key = self._root + b"!fill"
+        self.format_key = self._root + b"!format"
+        self.restore_key = self._root + b"!restore"
+        self.prepared = self._root + b"!restored/", self._root + b"!restored0"  # from, and up to
+        self._offset = 0
+        self.floor = 0  # the revision at which the offset was written: earlier ones are another store's, or none
         self._guards = self._root + b"!guard/"
+        self.fence = self._guards + b"creates"
+
+    def revision(self, mod_revision: int) -> int:
+        """Ours, for one of etcd's."""
+        return mod_revision + self._offset
+
+    def mod_revision(self, revision: int) -> int:
+        """etcd's, for one of ours: below 1 for a revision from before the offset."""
+        return revision - self._offset
+
+    def take_offset(self, kvs: Iterable[pb.KeyValue]) -> None:
+        """Before anything else is made of these: the offset, if it is among them."""
+        for kv in kvs:
+            if kv.key == self.offset_key:
+                self._offset = int(kv.value)
+                self.floor = self.revision(kv.mod_revision)
 
     def guard_keys(self, guards: Iterable[str]) -> list[bytes]:
         """The keys that stand for some guards."""
         return sorted({b"%b%02x" % (self._guards, crc32(guard.encode()) % _GUARD_KEYS) for guard in guards})
 
     def guards_among(self, kvs: Iterable[pb.KeyValue]) -> dict[bytes, int]:
-        """Keys of guards with their revisions."""
+        """Keys of guards with their mod revisions."""
         return {kv.key: kv.mod_revision for kv in kvs if kv.key.startswith(self._guards)}
 
     def key(self, bucket: str, name: str) -> bytes:
         """Where an object lies."""
         return self._root + f"{bucket}/{name}".encode()
 
+    def prepared_key(self, bucket: str, name: str) -> bytes:
+        """Where an object of a backup lies until it takes its place."""
+        return self.prepared[0] + f"{bucket}/{name}".encode()
+
+    def place_of(self, prepared: bytes) -> bytes:
+        """Its place."""
+        return self._root + prepared.removeprefix(self.prepared[0])
+
+    def is_object(self, key: bytes) -> bool:
+        """Whether an object lies there, or something of ours."""
+        return self._place(key) is not None
+
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
         """What is put there."""
         return self._sealer.seal(bucket, name, value) if self._sealer is not None else value
+
+    def opened_first(self) -> list[bytes]:
+        """Where the objects lie that have to be opened before others."""
+        return [self.key(*place) for place in self._sealer.opened_first] if self._sealer is not None else []
 
     def objects(self, kvs: Iterable[pb.KeyValue]) -> Iterator[tuple[str, Entry]]:
         """Bucket and entry of each object among them."""
@@ -65,7 +112,13 @@ class Records:
             if place is not None:
                 value = self._open(*place, kv.value)
                 if value is not None:
-                    yield place[0], _entry(place[1], kv, value)
+                    yield place[0], self._entry(place[1], kv, value)
+
+    def stored(self, kvs: Iterable[pb.KeyValue]) -> Iterator[tuple[str, str, int, int, bytes]]:
+        """Of each object among them: bucket, name, revisions of its create and its last change, value as it lies."""
+        for kv in kvs:
+            if (place := self._place(kv.key)) is not None:
+                yield *place, self.revision(kv.create_revision), self.revision(kv.mod_revision), kv.value
 
     def changes(self, events: Sequence[pb.Event], previous: Callable[[str, str], Entry | None]) -> list[Change]:
         """Our events for etcd's, in order. `previous` knows the objects as they were before the first of them."""
@@ -90,7 +143,7 @@ class Records:
         def previous(bucket: str, name: str) -> Entry | None:
             kv = before[self.key(bucket, name)]
             value = self._open(bucket, name, kv.value) if kv.mod_revision else None
-            return _entry(name, kv, value) if value is not None else None
+            return self._entry(name, kv, value) if value is not None else None
 
         return self.changes(events, previous)
 
@@ -101,14 +154,20 @@ class Records:
             value = self._open(bucket, name, kv.value)
             if value is None:
                 return None
-            entry = _entry(before.name if before is not None else name, kv, value)
+            entry = self._entry(before.name if before is not None else name, kv, value)
             return Event("ADDED" if before is None else "MODIFIED", bucket, entry, before), kv.value
         if before is None:  # was never an object
             return None
         token, blob = last[:_TOKEN_BYTES], last[_TOKEN_BYTES:]
         final = self._open(bucket, name, blob) if blob else None
-        raw = splice(final if final is not None else unsplice(before), kv.mod_revision)
-        return Event("DELETED", bucket, Entry(before.name, kv.mod_revision, before.created, raw), before), token
+        revision = self.revision(kv.mod_revision)
+        raw = splice(final if final is not None else unsplice(before), revision)
+        return Event("DELETED", bucket, Entry(before.name, revision, before.created, raw), before), token
+
+    def _entry(self, name: str, kv: pb.KeyValue, value: bytes) -> Entry:
+        revision = self.revision(kv.mod_revision)
+        created = revision if kv.create_revision == kv.mod_revision else self.revision(kv.create_revision)
+        return Entry(name, revision, created, splice(value, revision))
 
     def _place(self, key: bytes) -> tuple[str, str] | None:
         """Bucket and name; None for keys that are not objects."""
@@ -127,9 +186,3 @@ class Records:
             _log.warning("a key below the prefix holds no object of ours; it is ignored", bucket=bucket, name=name)
             return None
         return value
-
-
-def _entry(name: str, kv: pb.KeyValue, value: bytes) -> Entry:
-    revision = kv.mod_revision
-    created = revision if kv.create_revision == revision else kv.create_revision
-    return Entry(name, revision, created, splice(value, revision))

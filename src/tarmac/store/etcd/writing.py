@@ -5,6 +5,12 @@ can succeed. When an attempt gets no answer (`Lost`), the driver catches up with
 delivered this very write; if not, it is sent again. A copy that fails its comparison after a lost one proves nothing
 by itself, as the lost one may have been what changed the revision, so the watch is asked again.
 
+A lost copy may be under way for longer than the next copy and a delete take together. Revisions never repeat, so that
+of an update or a delete then finds another one and does nothing. That of a create would find no such key and make the
+object once more; so creates also compare the mod_revision of a fence. Whoever loses a create moves the fence before it
+looks and tries again: what arrives after that does nothing. Creates of others that the move overtakes were answered,
+and are sent again with the fence as it is now.
+
 A write under guards also compares and puts the guards' keys; where one is newer than it was seen here, the write is
 refused as overtaken.
 
@@ -14,28 +20,59 @@ A write is recognised in the watch by the version it replaced together with its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.records import Records
 from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, Overtaken, StoreError
 
 NO_GUARDS: Mapping[bytes, int] = {}
+_NO_REVISION = -1
 
 
 class Intent:
     """A write under way. `mark` is how it is recognised; `landed` is set when the watch delivers it."""
 
-    __slots__ = ("bucket", "expected", "key", "landed", "mark", "name", "request")
+    __slots__ = ("_fence_key", "_operations", "_seen", "bucket", "expected", "fence", "key", "landed", "mark", "name")
 
-    def __init__(self, bucket: str, name: str, key: bytes, expected: int, mark: bytes, request: pb.TxnRequest) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        name: str,
+        key: bytes,
+        expected: int,
+        mark: bytes,
+        seen: Mapping[bytes, int],
+        operations: Sequence[pb.RequestOp],
+    ) -> None:
         self.bucket = bucket
         self.name = name
         self.key = key
         self.expected = expected  # 0: must not exist
         self.mark = mark
-        self.request = request
         self.landed: Entry | None = None
+        self.fence: int | None = None  # mod revision that copies compare; None where there is no fence
+        self._fence_key = b""
+        self._seen, self._operations = seen, operations
+
+    @property
+    def request(self) -> pb.TxnRequest:
+        """One copy."""
+        seen = self._seen if self.fence is None else {**self._seen, self._fence_key: self.fence}
+        return _transaction(seen, self._operations)
+
+    def behind(self, key: bytes, fence: int) -> Self:
+        """Have copies compare the fence too."""
+        self._fence_key, self.fence = key, fence
+        return self
+
+    def overtaken_by_fence(self, response: pb.TxnResponse) -> int:
+        """The fence's mod revision if that has moved and the object is not there, else 0."""
+        if self.fence is None:
+            return 0
+        own, *_, (fence,) = [[kv.mod_revision for kv in each.response_range.kvs] or [0] for each in response.responses]
+        return fence if own == [0] and fence != self.fence else 0
 
     def saw(self, event: Event, mark: bytes) -> None:
         """The watch delivered a change of this key."""
@@ -43,12 +80,12 @@ class Intent:
         if replaced == self.expected and mark == self.mark:
             self.landed = event.entry
 
-    def refusal(self, response: pb.TxnResponse) -> tuple[StoreError, int]:
+    def refusal(self, response: pb.TxnResponse, records: Records) -> tuple[StoreError, int]:
         """Why the comparison failed, and the revision from which on readers see it too (0: not known)."""
-        own, *guards = [each.response_range.kvs for each in response.responses]
-        current = own[0].mod_revision if own else 0
+        own, *guards = [each.response_range.kvs for each in response.responses[: len(self._seen)]]
+        current = records.revision(own[0].mod_revision) if own else 0
         if current == self.expected:
-            newest = max((kv.mod_revision for kvs in guards for kv in kvs), default=0)
+            newest = max((records.revision(kv.mod_revision) for kvs in guards for kv in kvs), default=0)
             return Overtaken(f"{self.bucket}/{self.name}: another write under the same guard came first"), newest
         if not self.expected:
             return Exists(f"{self.bucket}/{self.name} exists"), current
@@ -60,12 +97,12 @@ class Intent:
 def put(
     records: Records, bucket: str, name: str, value: bytes, expected: int, guards: Mapping[bytes, int] = NO_GUARDS
 ) -> Intent:
-    """Create (`expected` 0) or replace. `guards` are keys, each with its revision as we have seen it."""
+    """Create (`expected` 0) or replace. `guards` are keys, each with its mod revision as we have seen it."""
     key = records.key(bucket, name)
     blob = records.seal(bucket, name, value)
     puts = [pb.RequestOp(request_put=pb.PutRequest(key=each)) for each in guards]
     puts.append(pb.RequestOp(request_put=pb.PutRequest(key=key, value=blob)))
-    return Intent(bucket, name, key, expected, blob, _transaction({key: expected, **guards}, *puts))
+    return Intent(bucket, name, key, expected, blob, {key: _compared(records, expected), **guards}, puts)
 
 
 def remove(records: Records, bucket: str, name: str, expected: int, value: bytes | None, token: bytes) -> Intent:
@@ -76,10 +113,15 @@ def remove(records: Records, bucket: str, name: str, expected: int, value: bytes
         pb.RequestOp(request_put=pb.PutRequest(key=records.last_delete, value=last)),
         pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=key)),
     )
-    return Intent(bucket, name, key, expected, token, _transaction({key: expected}, *operations))
+    return Intent(bucket, name, key, expected, token, {key: _compared(records, expected)}, operations)
 
 
-def _transaction(seen: Mapping[bytes, int], *operations: pb.RequestOp) -> pb.TxnRequest:
+def _compared(records: Records, expected: int) -> int:
+    """The mod revision to compare with; one from before the offset is no key's, and must not become etcd's "none"."""
+    return max(records.mod_revision(expected), 0) or _NO_REVISION if expected else 0
+
+
+def _transaction(seen: Mapping[bytes, int], operations: Sequence[pb.RequestOp]) -> pb.TxnRequest:
     """Do it if every key has the revision that was seen, else tell which each of them has, in the same order."""
     unchanged = [
         pb.Compare(target=pb.Compare.MOD, result=pb.Compare.EQUAL, key=key, mod_revision=revision)

@@ -140,6 +140,17 @@ class SqliteStore(LocalStore):
             # One step at a time: more transactions behind the last sync than these two would look like damage.
             await self._loop.run_in_executor(self._side, self._file.sync)
 
+    async def raise_floor(self, revision: int) -> None:
+        """In the file first: a process that is killed in between begins above it as well."""
+        await self.compact(self.revision)
+        if revision > self.revision:
+            try:
+                self._file.append((), revision)
+            except apsw.Error as error:
+                raise Unavailable(f"cannot write {self._path}: {error}") from error
+            await self._loop.run_in_executor(self._side, self._file.sync)
+        await super().raise_floor(revision)
+
     def _commit(self, batch: list[Write]) -> None:
         try:
             self._file.append(self._rows(batch), self._trim_to())

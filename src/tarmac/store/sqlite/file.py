@@ -35,6 +35,7 @@ from tarmac.store.sqlite.checking import check_recent, named, sound_rows
 from tarmac.store.sqlite.disk import reserve, sync_directory, take_lock
 from tarmac.store.sqlite.format import insert_rows, read_total, write_total
 from tarmac.store.sqlite.opening import connect, explained, open_database
+from tarmac.store.sqlite.replacing import finish_restore
 from tarmac.store.sqlite.sums import Row, Total, is_sound
 from tarmac.store.sqlite.wal import FRAME
 
@@ -68,6 +69,7 @@ class LogFile:
         self._lock = take_lock(path)
         try:
             with explained(path):
+                finish_restore(path)
                 self._writer, self._marker, self._mark = open_database(path, new_id)
                 self._total = read_total(self._writer)
                 self.newest = self._writer.execute("SELECT ifnull(max(revision), 0) FROM log").get
@@ -126,6 +128,7 @@ class LogFile:
         self._total = total  # not before the commit: a batch that failed must not count
         if rows:
             self.newest = rows[-1].revision
+        self.newest = max(self.newest, floor)  # a floor above all rows: no revision below it is given out again
 
     def _raise_floor(self, total: Total, floor: int) -> Total:
         """Forget history up to `floor`."""

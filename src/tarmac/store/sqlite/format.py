@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 
+from tarmac.store.formats import too_new
 from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.sums import Row, Total, row_sum
 
@@ -54,9 +55,7 @@ def format_of(db: apsw.Connection, path: Path) -> int:
     if application != _APPLICATION_ID:
         raise Unavailable(f"{path} is a SQLite file of another program")
     if version > FORMAT:
-        raise Unavailable(
-            f"{path} has format {version}, this program knows formats up to {FORMAT}: it was written by a newer version"
-        )
+        raise Unavailable(f"{path}: {too_new(version, FORMAT)}")
     return version
 
 

@@ -129,6 +129,6 @@ def _made_marker(path: Path, store: str) -> Marker:
 def _bring_up(db: apsw.Connection, version: int, store: str) -> None:
     if version:
         upgrade(db, store)
-        _log.info("the store was given sums and a marker", format=FORMAT, before=version)
+        _log.info(f"store upgraded from format {version} to {FORMAT}")
     else:
         create_tables(db, Total(store, 1, 0, 0, 0))

@@ -18,16 +18,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-import apsw
-
 from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.disk import sync_directory, take_lock
 from tarmac.store.sqlite.file import LogFile
-from tarmac.store.sqlite.format import create_tables, insert_rows, read_total
-from tarmac.store.sqlite.marker import Marker, marker_path, read_marker
+from tarmac.store.sqlite.marker import marker_path, read_marker
 from tarmac.store.sqlite.opening import interrupted_repair
+from tarmac.store.sqlite.replacing import PARTS, take_place, write_complete
 from tarmac.store.sqlite.salvaging import Salvage
-from tarmac.store.sqlite.sums import Row, Total
+from tarmac.store.sqlite.sums import Row
 
 
 class RepairFindings(NamedTuple):
@@ -50,7 +48,7 @@ def examine(path: Path, new_id: Callable[[], str]) -> RepairFindings | None:
     marked = mark.revision if mark is not None else 0
     salvage = Salvage(path, marked)
     newest = {(row.bucket, row.name): row for row in salvage.rows}
-    highest = max([1, marked, *(row.revision for row in salvage.rows)])
+    highest = max([1, marked, salvage.floor, *(row.revision for row in salvage.rows)])
     return RepairFindings(
         sentence, [row for row in newest.values() if not row.deleted], _losses(salvage, newest, marked), highest + 1
     )
@@ -62,8 +60,8 @@ def repair(path: Path, findings: RepairFindings, new_id: Callable[[], str]) -> P
     try:
         aside = _copy_aside(path)
         if not interrupted_repair(path).exists():
-            _write_anew(path, findings, new_id())
-        _take_place(path)
+            write_complete(interrupted_repair(path), findings.kept, findings.floor, new_id())
+        take_place(path, interrupted_repair(path))
         return aside
     finally:
         os.close(lock)
@@ -105,35 +103,9 @@ def _copy_aside(path: Path) -> Path:
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    for suffix in ("", "-wal", ".marker"):
+    for suffix in PARTS:
         source = Path(f"{path}{suffix}")
         if source.exists():
             shutil.copy2(source, f"{aside}{suffix}")
     sync_directory(path.parent)
     return aside
-
-
-def _write_anew(path: Path, findings: RepairFindings, store: str) -> None:
-    unfinished = path.with_name(f"{path.name}.repairing")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)
-    total = Total(store, findings.floor, len(findings.kept), 0, sum(row.sum for row in findings.kept))
-    with closing(apsw.Connection(str(unfinished))) as db, db:
-        create_tables(db, total)
-        insert_rows(db, findings.kept)
-    unfinished.rename(interrupted_repair(path))
-    sync_directory(path.parent)
-
-
-def _take_place(path: Path) -> None:
-    """Until the last step nobody starts on it, as the new database still has its other name."""
-    repaired = interrupted_repair(path)
-    with closing(apsw.Connection(str(repaired))) as db:
-        total = read_total(db)
-    for suffix in ("-wal", "-shm", ".marker"):  # SQLite would apply the old log to the new database
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-    with closing(Marker(marker_path(path), total.id)) as marker:
-        marker.settle(total.floor)
-    sync_directory(path.parent)
-    repaired.rename(path)
-    sync_directory(path.parent)

@@ -6,7 +6,7 @@ either side is found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,15 @@ class Salvage:
         self.damaged: list[Row] = []  # readable, but not what was written
         self.unreadable: list[tuple[int, int]] = []  # spans of revisions
         self.missing = 0  # rows that nobody can name
+        self.floor = 0  # of the history, where it can be read
         self._attempts = 0
         if not path.exists() or not path.stat().st_size:  # SQLite would remove the log of an empty database
             return
         try:
             with closing(connect(path)) as db:
-                self._read_all(db, max(marked, 1) + _MARGIN)
+                self.floor = _readable(lambda: read_total(db).floor)
+                last = _readable(lambda: int(db.execute("SELECT ifnull(max(revision), 0) FROM log").get))
+                self._read_all(db, max(marked, self.floor, last, 1) + _MARGIN)
         except UNREADABLE as error:
             raise Damaged(f"nothing of {path} can be read ({error}): restore a backup") from error
 
@@ -48,10 +51,7 @@ class Salvage:
         for row in map(Row._make, self._span(db, query, 1, highest)):
             found = row if query is SELECT else row._replace(sum=row_sum(*row[:8]))
             (self.rows if is_sound(found) else self.damaged).append(found)
-        try:
-            self.missing = max(0, read_total(db).rows - len(self.rows) - len(self.damaged))
-        except (Damaged, *UNREADABLE):
-            self.missing = 0  # the rows speak for themselves
+        self.missing = max(0, _readable(lambda: read_total(db).rows) - len(self.rows) - len(self.damaged))
 
     def _span(self, db: apsw.Connection, query: str, low: int, high: int) -> Iterator[tuple[Any, ...]]:
         self._attempts += 1
@@ -71,3 +71,11 @@ class Salvage:
         if self.unreadable and self.unreadable[-1][1] == low - 1:
             low = self.unreadable.pop()[0]
         self.unreadable.append((low, high))
+
+
+def _readable(look: Callable[[], int]) -> int:
+    """What was found; 0 where damage is in the way."""
+    try:
+        return look()
+    except (Damaged, *UNREADABLE):
+        return 0

@@ -25,17 +25,17 @@ from tarmac.wire.http2.frames import (
     Frame,
     FrameReader,
     FrameType,
+    Setting,
     frame,
     literals,
     without_padding,
 )
-from tarmac.wire.http2.headers import HeaderReader
+from tarmac.wire.http2.headers import Block, HeaderReader
 from tarmac.wire.violations import ProtocolViolation
 
 MOST = 8
 """Questions that are under way at once."""
 _LARGEST_BLOCK = 16 * 1024
-_MAX_CONCURRENT_STREAMS = 3
 _ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
 
 Headers = tuple[tuple[str, str], ...]
@@ -65,10 +65,9 @@ class AnsweringSession:
         self._longest = longest
         self._preface = bytearray()
         self._frames = FrameReader()
-        self._headers = HeaderReader()
+        self._headers = HeaderReader(_LARGEST_BLOCK)
         self._questions: dict[int, _Question] = {}
-        self._block: tuple[Frame, bytearray] | None = None  # headers of which more is to come
-        self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(_MAX_CONCURRENT_STREAMS, MOST))]
+        self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(Setting.MAX_CONCURRENT_STREAMS, MOST))]
 
     def receive(self, data: bytes) -> list[Asked]:
         """Questions that these bytes complete. Raises ProtocolViolation."""
@@ -104,16 +103,13 @@ class AnsweringSession:
         return data[missing:]
 
     def _on_frame(self, frame: Frame, asked: list[Asked]) -> None:
-        if (self._block is not None) != (frame.type == FrameType.CONTINUATION):
-            raise ProtocolViolation("headers and what continues them do not follow each other")
+        self._headers.check(frame.type)
         match frame.type:
             case FrameType.DATA:
                 self._on_data(frame, asked)
-            case FrameType.HEADERS:
-                self._on_headers(frame, bytearray(without_padding(frame)), frame.flags, asked)
-            case FrameType.CONTINUATION if self._block is not None:
-                begun, block = self._block
-                self._on_headers(begun, block + frame.payload, frame.flags, asked)
+            case FrameType.HEADERS | FrameType.CONTINUATION:
+                if (block := self._headers.feed(frame)) is not None:
+                    self._on_headers(block, asked)
             case FrameType.SETTINGS if not frame.flags & ACK:
                 self._out.append(_acknowledged(FrameType.SETTINGS))
             case FrameType.PING if not frame.flags & ACK:
@@ -125,20 +121,13 @@ class AnsweringSession:
             case _:
                 pass
 
-    def _on_headers(self, begun: Frame, block: bytearray, flags: int, asked: list[Asked]) -> None:
-        if len(block) > _LARGEST_BLOCK:
-            raise ProtocolViolation("headers are too large")
-        if not flags & END_HEADERS:
-            self._block = begun, block
-            return
-        self._block = None
-        headers = self._headers.read(bytes(block))
-        if begun.stream not in self._questions:
-            if begun.stream % 2 == 0 or len(self._questions) >= MOST:
+    def _on_headers(self, block: Block, asked: list[Asked]) -> None:
+        if block.stream not in self._questions:
+            if block.stream % 2 == 0 or len(self._questions) >= MOST:
                 raise ProtocolViolation("more streams at once than were allowed")
-            self._questions[begun.stream] = _Question(headers)
-        if begun.flags & END_STREAM:
-            self._complete(begun.stream, asked)
+            self._questions[block.stream] = _Question(block.headers)
+        if block.last:
+            self._complete(block.stream, asked)
 
     def _on_data(self, frame: Frame, asked: list[Asked]) -> None:
         if len(frame.payload):

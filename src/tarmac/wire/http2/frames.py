@@ -40,6 +40,7 @@ class Setting(IntEnum):
     """What sides tell each other about themselves."""
 
     ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
     INITIAL_WINDOW_SIZE = 4
 
 

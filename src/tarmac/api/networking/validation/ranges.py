@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
-from tarmac.api.networking.names import NODE_MARKS, RESOLVERS, SERVICE_RANGES, UPLINKS
+from tarmac.api.networking.names import DIALLED, NODE_MARKS, RESOLVERS, SERVICE_RANGES, TRANSITS, UPLINKS
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
@@ -32,6 +32,8 @@ _USES: Final = {
     f"{RESOLVERS[1]}/128": "the platform's resolver",
     NODE_MARKS[1]: "addresses that stand for nodes",
     UPLINKS[1]: "the platform's ways into networks",
+    DIALLED[1]: "addresses that stand for servers outside the platform",
+    TRANSITS[1]: "addresses of connections to servers outside the platform",
 }
 _RESERVED: Final = [(ipaddress.ip_network(each), use) for each, use in _USES.items()]
 _FITTING: Final = {4: "a part of 10.128.0.0/9, 172.16.0.0/12 or 192.168.0.0/16", 6: "a /48 of fd20::/20"}

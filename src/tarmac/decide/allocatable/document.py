@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
-from tarmac.cli.rendering.nodereport import NodeReport
 from tarmac.decide.allocatable.accounts import ClassAccount, PodEntry, ResourceAccount
 from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.allocatable.report import NodeReport
 from tarmac.decide.allocatable.reservations import PID
 from tarmac.decide.scheduling.amounts import shown
 

@@ -1,0 +1,82 @@
+"""What the flags of a server say about people: which issuer's tokens are taken, and whom they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.server.security.openid.configuration import BadConfiguration, read_configuration
+from tarmac.server.security.openid.following import read_limited
+from tarmac.server.security.openid.issuers import IssuerSettings
+from tarmac.server.security.openid.mapping import Mapping, groups_claim, required_claim, username_claim
+from tarmac.server.security.openid.settings import authorities, url_mistakes
+from tarmac.server.security.signatures import ALGORITHMS
+
+_EMAIL = "email"
+
+
+@dataclass(frozen=True)
+class Authentication:
+    """How people are known, besides by certificates."""
+
+    issuers: tuple[IssuerSettings, ...] = ()
+    file: Path | None = None
+    """Where the issuers were read from, to be followed."""
+    content: bytes = b""
+
+
+def authentication_of(options: argparse.Namespace) -> Authentication:
+    """What the flags say. Raises ValueError with every mistake, OSError for a file that cannot be read."""
+    issuers = _issuers(options)
+    name: str = getattr(options, "authentication_config", "")
+    if not name:
+        return Authentication(issuers)
+    if issuers:
+        raise ValueError("--authentication-config and --oidc-issuer-url say the same: give one of them")
+    file = Path(name).absolute()
+    content = read_limited(file)
+    try:
+        return Authentication(read_configuration(content), file, content)
+    except BadConfiguration as error:
+        raise ValueError(f"--authentication-config: {file}: {error}") from error
+
+
+def _issuers(options: argparse.Namespace) -> tuple[IssuerSettings, ...]:
+    url: str = getattr(options, "oidc_issuer_url", "")
+    client: str = getattr(options, "oidc_client_id", "")
+    if not url and not client:
+        return ()
+    if mistakes := list(_mistakes(options)):
+        raise ValueError("; ".join(mistakes))
+    file: str = options.oidc_ca_file
+    settings = IssuerSettings(
+        url, frozenset([client]), _mapping(options), authorities(Path(file).read_text() if file else ""),
+        algorithms=frozenset(options.oidc_signing_algs),
+    )  # fmt: skip
+    return (settings,)
+
+
+def _mistakes(options: argparse.Namespace) -> Iterator[str]:
+    if not (options.oidc_issuer_url and options.oidc_client_id):
+        yield "--oidc-issuer-url and --oidc-client-id belong together: give both"
+    if options.oidc_issuer_url:
+        yield from (f"--oidc-issuer-url: {each}" for each in url_mistakes(options.oidc_issuer_url))
+    unknown = [each for each in options.oidc_signing_algs if each not in ALGORITHMS]
+    if unknown or not options.oidc_signing_algs:
+        yield f"--oidc-signing-algs: must be some of {', '.join(ALGORITHMS)}, not {', '.join(unknown) or 'none'}"
+
+
+def _mapping(options: argparse.Namespace) -> Mapping:
+    claim: str = options.oidc_username_claim
+    prefix: str = options.oidc_username_prefix
+    if not prefix and claim != _EMAIL:
+        prefix = f"{options.oidc_issuer_url}#"  # a name that only this issuer gives, whatever the claim holds
+    return Mapping(
+        username_claim(claim, "" if prefix == "-" else prefix),
+        groups_claim(options.oidc_groups_claim, options.oidc_groups_prefix)
+        if options.oidc_groups_claim
+        else lambda _: (),
+        claim_rules=tuple(required_claim(*each) for each in options.oidc_required_claim),
+    )

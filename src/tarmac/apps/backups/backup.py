@@ -1,0 +1,155 @@
+"""`tarmac backup create|verify`.
+
+    copy → keys → verify → rename → note
+
+The file is written under another name beside the one that was asked for, read back and compared, and only then given
+its name, so whoever finds that name finds a whole backup. A killed command leaves at most the other name behind, which
+the next one begins anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from tarmac import __version__
+from tarmac.api.status import ApiError
+from tarmac.apps.backups.places import key_files, layout_named, read_passphrase
+from tarmac.apps.layout import Layout
+from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, tell
+from tarmac.base.clock import Clock, SystemClock, rfc3339
+from tarmac.base.log import configure
+from tarmac.base.randomness import Randomness
+from tarmac.cli.configfile import BadConfigFile
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.http import HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets.untyped import CONFIG_MAPS
+from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
+from tarmac.store.backups.errors import BackupError
+from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
+from tarmac.store.backups.sources import copy_store
+from tarmac.store.interface import StoreError
+from tarmac.store.sqlite.disk import sync_directory
+
+NOTE = "tarmac-backups"
+"""ConfigMap in `kube-system`: `time`, `revision` and `digest` of the newest backup."""
+_MANAGER = "tarmac-backup"
+
+
+def main(options: argparse.Namespace) -> int:
+    """One action; the exit code."""
+    configure(level="error", as_json=False)
+    try:
+        if options.action == "verify":
+            return verify(options.file, options.passphrase_file)
+        return asyncio.run(create(layout_named(options), options.file, options.passphrase_file, SystemClock()))
+    except (BackupError, BadConfigFile, OSError, StoreError, ValueError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return FAILED
+
+
+async def create(layout: Layout, file: Path, passphrase_file: Path | None, clock: Clock) -> int:
+    """Make a backup; without a passphrase, without keys. Raises BackupError, OSError, StoreError, ValueError."""
+    file = file.absolute()
+    if file.exists() and not is_backup(file):
+        raise ValueError(f"{file} exists and is no backup of Tarmac: choose another name")
+    passphrase = read_passphrase(passphrase_file) if passphrase_file is not None else None
+    keys = {name: path.read_bytes() for name, path in key_files(layout).items()} if passphrase is not None else {}
+    with _alone_in(file.parent):
+        head = await _write(layout, file, partial(_sealed, keys, passphrase) if passphrase is not None else None, clock)
+    tell("note")
+    await _note(layout, head)
+    print(f"{file}: {head.objects} objects at revision {head.revision}, sha256:{head.digest}")
+    return DONE
+
+
+async def _write(layout: Layout, file: Path, seal: Callable[[str], bytes] | None, clock: Clock) -> BackupHead:
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    writer = BackupWriter(unfinished, Randomness().uuid)
+    try:
+        tell("copy")
+        revision = await copy_store(layout.store_url, clock, writer.add)
+        tell("keys")
+        writer.finish(__version__, revision, int(clock.now()), seal)
+    except BaseException:
+        writer.abandon()
+        raise
+    tell("verify")
+    head, _ = read_backup(unfinished)
+    tell("rename")
+    # What was read back may still be in memory only, but SQLite has synced the file: now its name.
+    unfinished.rename(file)
+    sync_directory(file.parent)
+    return head
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[None]:
+    """Two at once would write into one file. The lock goes with the process, and leaves no file. Raises ValueError."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"another backup is being written to {folder}: wait until it is done") from None
+        yield
+    finally:
+        os.close(lock)
+
+
+def verify(file: Path, passphrase_file: Path | None) -> int:
+    """Whether a backup is whole; 3 and why, when not. Raises OSError, ValueError."""
+    try:
+        head, _ = read_backup(file)
+        keys = open_with(head, read_passphrase(passphrase_file)) if passphrase_file is not None else None
+    except BackupError as error:
+        tell(f"{error.check}: {error}; take another backup")
+        return OBSTACLES
+    except WrongPassphrase as error:
+        tell(f"passphrase: {file}: {error}; try another")
+        return OBSTACLES
+    except KeysChanged as error:
+        tell(f"seal: {file}: {error}; take another backup")
+        return OBSTACLES
+    made = f"made {rfc3339(head.at)} by tarmac {head.version}"
+    print(f"{file} is whole: {head.objects} objects at revision {head.revision}, {made}, sha256:{head.digest}")
+    if keys is not None:
+        print(f"the passphrase opens its {len(keys)} key files, and nothing was changed since they were sealed")
+    else:
+        print("it has the cluster's keys, sealed" if head.keys is not None else "it has no keys: keep those apart")
+    return DONE
+
+
+def open_with(head: BackupHead, passphrase: bytes) -> dict[str, bytes]:
+    """The keys in a backup. Raises WrongPassphrase, KeysChanged, ValueError."""
+    if head.keys is None:
+        raise ValueError("the backup was made without keys: --passphrase-file opens nothing")
+    return open_keys(head.keys, passphrase, head.digest)
+
+
+def _sealed(keys: dict[str, bytes], passphrase: bytes, digest: str) -> bytes:
+    return seal_keys(keys, passphrase, digest, Randomness())
+
+
+async def _note(layout: Layout, head: BackupHead) -> None:
+    """Let the cluster know how old its newest backup is. The backup is whole whether it hears of it or not."""
+    data = {"time": rfc3339(head.at), "revision": str(head.revision), "digest": f"sha256:{head.digest}"}
+    metadata = {"name": NOTE, "namespace": "kube-system"}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    try:
+        client = Client(HttpTransport(load(str(layout.kubeconfig)).http))
+        try:
+            await client.resource(CONFIG_MAPS).apply(body, manager=_MANAGER)
+        finally:
+            await client.close()
+    except (ApiError, ClientError, OSError) as error:
+        tell(f"the backup is whole, but the server does not know of it: {error}")

@@ -1,0 +1,26 @@
+"""What a restore takes away, counted by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tarmac.store.sqlite.sums import Row
+
+
+def losses(present: Iterable[Row], backup: Iterable[Row]) -> list[str]:
+    """A line for each kind of which the store has something else than the backup."""
+    now, then = ({(row.bucket, row.name): row for row in rows} for rows in (present, backup))
+    newer = Counter(bucket for bucket, name in now if (bucket, name) not in then)
+    changed = Counter(key[0] for key, row in now.items() if key in then and then[key].value != row.value)
+    gone = Counter(bucket for bucket, name in then if (bucket, name) not in now)
+    lines: list[str] = []
+    for bucket in sorted({*newer, *changed, *gone}):
+        counts = (
+            (newer, "made since (lost)"),
+            (changed, "changed since (go back)"),
+            (gone, "deleted since (come back)"),
+        )
+        told = ", ".join(f"{what}: {count[bucket]}" for count, what in counts if count[bucket])
+        lines.append(f"{bucket.partition('/')[2]}: {told}")
+    return lines

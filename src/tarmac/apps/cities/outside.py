@@ -1,0 +1,109 @@
+"""The server outside that `tarmac up --outside` comes with: it tells everybody who asks who they are.
+
+It lives in this process, with sockets in the outside's namespace. On TCP it says so at once and again at each line,
+until the other end is done; on UDP it answers each datagram.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tarmac.base.tasks import Tasks
+from tarmac.datapath import hosts
+from tarmac.datapath.linux import namespaces
+
+PORT: Final = 8000
+_LONGEST_LINE: Final = 1024
+_MOST: Final = 256  # connections at a time
+_SILENT: Final = 600.0
+
+
+@asynccontextmanager
+async def outside_server(underlay: hosts.HostUnderlay, segment: hosts.Segment) -> AsyncGenerator[None]:
+    """Serve for as long as the block lasts, and say where."""
+    path = hosts.outside_namespace(underlay)
+    async with AsyncExitStack() as stack:
+        for address in segment.servers:
+            await _serve(stack, path, address)
+        print(
+            f"outside: a server at {' and '.join(segment.servers)} says on TCP and UDP {PORT} who it is spoken to by; "
+            f"look from there: nsenter --net={path}",
+            file=sys.stderr,
+        )
+        yield
+
+
+async def _serve(stack: AsyncExitStack, path: Path, address: str) -> None:
+    listening = await asyncio.to_thread(_bound, path, address, socket.SOCK_STREAM)
+    talks = _Talks()
+    server = await asyncio.start_server(talks.begin, sock=listening, limit=_LONGEST_LINE)
+    stack.push_async_callback(talks.close)
+    stack.callback(server.close)
+    asked = await asyncio.to_thread(_bound, path, address, socket.SOCK_DGRAM)
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(_Answers, sock=asked)
+    stack.callback(transport.close)
+
+
+def _bound(path: Path, address: str, kind: socket.SocketKind) -> socket.socket:
+    with namespaces.inside(path):
+        made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
+    made.setblocking(False)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((address, PORT))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _words(peer: tuple[Any, ...]) -> bytes:
+    return f"you are {peer[0]} port {peer[1]}\n".encode()
+
+
+class _Talks:
+    """The connections of one listening socket."""
+
+    def __init__(self) -> None:
+        self._tasks = Tasks()
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Talk to one more, if there are not too many."""
+        if len(self._tasks) >= _MOST:
+            writer.close()
+        else:
+            self._tasks.begin(_talk(reader, writer), "talk with somebody outside")
+
+    async def close(self) -> None:
+        """End all of them."""
+        await self._tasks.close()
+
+
+async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A line that is too long, silence, or a connection that breaks ends it."""
+    with suppress(OSError, TimeoutError, ValueError):
+        while True:
+            writer.write(_words(writer.get_extra_info("peername")))
+            await writer.drain()
+            async with asyncio.timeout(_SILENT):
+                if not await reader.readline():
+                    break
+    writer.close()
+
+
+class _Answers(asyncio.DatagramProtocol):
+    """Answers datagrams."""
+
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
+        """It can speak from now on."""
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
+        """Say who it is from."""
+        self._transport.sendto(_words(addr), addr)

@@ -1,0 +1,64 @@
+"""The keys of the cluster as one process of a server has them: what it goes by, the files that are copies, the words
+by which it shows others how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tarmac.api.rotations import opens_with, seals_with, trusts_authority
+from tarmac.apps.layout import Layout
+from tarmac.base.clock import Clock
+from tarmac.base.randomness import Randomness
+from tarmac.server.security.authoritykeys import TrustedAuthorities, follow_authorities
+from tarmac.server.security.authorityrotation import AuthorityRotation
+from tarmac.server.security.authorityusers import OldCertificateUsers
+from tarmac.server.security.encryption import SecretSealer, follow_keys, read_keys
+from tarmac.server.security.encryptionrotation import EncryptionRotation
+from tarmac.server.security.files import write_private
+from tarmac.server.security.jwt import SigningKey
+from tarmac.server.security.keyrecords import AUTHORITIES, ENCRYPTION, TOKENS, read_record
+from tarmac.server.security.pki import Pki
+from tarmac.server.security.renewal import ServerTls
+from tarmac.server.security.rotation import Rotation
+from tarmac.server.security.tokenkeys import TokenKeys
+from tarmac.server.security.tokenrotation import TokenRotation, token_record
+from tarmac.store.interface import Store
+
+
+class ClusterKeys:
+    """Made once the store has been read."""
+
+    def __init__(self, layout: Layout, store: Store, sealer: SecretSealer, pki: Pki, clock: Clock) -> None:
+        self.pki = pki
+        self._store = store
+        self._sealer = sealer
+        self._encryption_file = layout.encryption_key
+        self.follow()  # before anything is signed: this server may have been away
+        self.first_token_key = SigningKey(pki.token_key_file.read_bytes())
+        self.tokens = TokenKeys(store, self.first_token_key)
+        self.users = OldCertificateUsers(store, clock)
+        self.authorities = TrustedAuthorities(store, clock, self.users.note)
+        self.rotations: tuple[Rotation, ...] = (
+            AuthorityRotation(store, pki, self.users, clock),
+            TokenRotation(store, lambda: token_record(pki.token_key_file.read_bytes(), clock.now()), clock),
+            EncryptionRotation(store, self._encryption_file, clock, Randomness()),
+        )
+
+    def follow(self) -> None:
+        """Have the files as the records say. Raises OSError."""
+        if (record := read_record(self._store, AUTHORITIES)) is not None:
+            follow_authorities(self.pki, record)
+        if (record := read_record(self._store, TOKENS)) is not None:
+            pem = record.keys[record.signing].pem.encode()
+            if pem != self.pki.token_key_file.read_bytes():
+                write_private(self.pki.token_key_file, pem)
+        if (record := read_record(self._store, ENCRYPTION)) is not None:
+            follow_keys(self._encryption_file, record)
+
+    def words(self, tls: ServerTls) -> Iterator[str]:
+        """What this server shows of itself."""
+        yield from self.tokens.trusted
+        yield from map(trusts_authority, tls.trusted)
+        # Of the file, not of memory: a start needs them before it can read the record.
+        yield from (opens_with(key) for key, _ in read_keys(self._encryption_file))
+        yield seals_with(self._sealer.sealing)

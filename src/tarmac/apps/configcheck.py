@@ -1,0 +1,71 @@
+"""`tarmac config check`: what is wrong with the configuration file, by itself and on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tarmac.apps.processes import told
+from tarmac.cli.configfile import BadConfigFile, Document, read_file
+from tarmac.cli.options import command_parsers, parser
+from tarmac.store.open import sqlite_path
+
+OBSTACLES = 3
+_FILES = ("encryption_key_file", "sizing_provider_config", "sizing_provider_bin_dir")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Tell every mistake; 3 when there is one."""
+    file: Path = options.file
+    try:
+        documents = read_file(file, command_parsers(parser()))
+    except BadConfigFile as error:
+        print(error, file=sys.stderr)
+        return OBSTACLES
+    found = [f"{file}:{each.line}: {each.kind}.{what}" for each in documents for what in clashes(each)]
+    for line in found:
+        print(line, file=sys.stderr)
+    if not found:
+        print(f"{file} is fine: {' and '.join(each.kind for each in documents) or 'nothing in it'}")
+    return OBSTACLES if found else 0
+
+
+def clashes(document: Document) -> Iterator[str]:
+    """What the document asks for that this machine has not."""
+    values = document.values
+    if (listen := values.get("listen")) and (why := taken(*listen)):
+        yield f"listen: {why}"
+    for name in _FILES:
+        if (path := values.get(name)) and not Path(path).exists():
+            yield f"{_camel(name)}: there is no {path}"
+    if (store := values.get("store", "")).startswith("sqlite://"):
+        try:
+            sqlite_path(store)
+        except ValueError as error:
+            yield f"store: {error}"
+    if values.get("processes", 1) > 1 and not values.get("store", "").startswith("etcd://"):
+        yield "processes: more than 1 needs a store that several processes can use: etcd://"
+    if document.kind == "AgentConfig" and "kubeconfig" not in values:
+        yield "kubeconfig: is missing; a node needs one"
+
+
+def taken(host: str, port: int) -> str:
+    """Why nobody could listen there; empty if somebody could, or if it is a server of ours that does."""
+    if port == 0 or told(lambda words: "server" in words and any("tarmac" in word for word in words[:4])):
+        return ""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return f"{host} port {port}: {error.strerror}"
+    return ""
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

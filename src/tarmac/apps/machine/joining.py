@@ -1,0 +1,219 @@
+"""`tarmac join`: this machine becomes a node, in five steps that each look at what is there.
+
+    checks → configuration → certificate → containerd → agent → ready
+
+Nothing is made before every check has passed, and nothing secret is sent before the server has shown that it is the
+token's. A kill between two steps leaves what is whole: the same command goes on, with this or any token of the cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from tarmac.api.conditions import condition_of
+from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
+from tarmac.api.status import ApiError
+from tarmac.apps.machine.checks import Obstacle, local_obstacles, server_obstacles
+from tarmac.apps.machine.configuration import documents_in, drop_document, have_document
+from tarmac.apps.machine.discovery import FoundServer, WrongAuthority, discover
+from tarmac.apps.machine.identity import (
+    CertificateDenied,
+    authority_of,
+    cluster_of,
+    forget_if_revoked,
+    mark_beside_server,
+    obtain_certificate,
+    own_node,
+)
+from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.machine.services import Services, Signals, running, services
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import configure
+from tarmac.cli.configfile import BadConfigFile
+from tarmac.client.errors import ClientError
+from tarmac.runtimes.parts import PartMissing, find_parts
+
+KIND = "AgentConfig"
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What is asked for."""
+
+    addresses: list[str]
+    token: NodeToken
+    name: str = ""
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+    node_ips: tuple[str, ...] = ()
+    timeout: float = 120.0
+
+
+class Blocked(SetupFailed):
+    """Checks found obstacles; nothing was changed."""
+
+    def __init__(self, obstacles: list[Obstacle]) -> None:
+        super().__init__("\n".join(f"{each.check}: {each.text}" for each in obstacles))
+
+
+def main(options: argparse.Namespace) -> int:
+    """Join, as a node or as a server; the exit code."""
+    if bool(options.server) == bool(options.addresses):
+        tell("either ADDRESS, to be a node of the servers there, or --server ADDRESS, to be a server beside them")
+        return USAGE
+    if options.server:
+        from tarmac.apps.machine import serverjoining  # it needs what stands below, and the server's own parts
+
+        return serverjoining.main(options)
+    try:
+        token = parse_token(options.token)
+    except BadToken as error:
+        tell(f"--token: {error}")
+        return USAGE
+    wanted = Joining(options.addresses, token, options.name, options.labels, options.address, options.timeout)
+    configure(level="warning")
+    return asyncio.run(_main(Machine(), wanted, foreground=options.foreground))
+
+
+async def _main(machine: Machine, wanted: Joining, *, foreground: bool) -> int:
+    async with services(machine, foreground=foreground) as keeper, Signals() as signals:
+        code = await told_in_words(lambda: join_locked(machine, wanted, keeper))
+        if code == DONE and foreground:
+            await signals.wait()
+        return code
+
+
+async def join_locked(machine: Machine, wanted: Joining, keeper: Services) -> None:
+    """Join while nobody else sets this machine up."""
+    with setting_up(machine):
+        name = await join(machine, wanted, keeper, SystemClock())
+    print(f"joined as {name}" if keeper.supervised else f"{name} may join: run the commands above", flush=True)
+
+
+async def told_in_words(work: Callable[[], Awaitable[None]]) -> int:
+    """The exit code of a piece of setting up, with a line for each thing in the way."""
+    try:
+        await work()
+    except Blocked as blocked:
+        for line in str(blocked).splitlines():
+            tell(line)
+        return OBSTACLES
+    except (SetupFailed, BadConfigFile, ApiError, ClientError, OSError, RuntimeError) as error:
+        for line in str(error).splitlines() or [type(error).__name__]:
+            tell(line)
+        return FAILED
+    except asyncio.CancelledError:
+        return FAILED
+    return DONE
+
+
+async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock) -> str:
+    """Take every step that is left; the node's name."""
+    known = documents_in(machine.config).get(KIND, {})
+    name = wanted.name or known.get("nodeName") or socket.gethostname().lower()
+    tell("checks")
+    found = await _checked(machine, wanted, clock)
+    if await _is_ready(machine, name) and running(machine, "agent"):
+        tell(f"already joined as {name}")
+        return name
+    tell("configuration")
+    for difference in have_document(machine.config, KIND, _fields(machine, wanted, name)):
+        tell(difference)
+    tell("certificate")
+    await forget_if_revoked(machine, name)
+    try:
+        await obtain_certificate(machine, found, wanted.token, name, clock)
+    except CertificateDenied:
+        if not known:  # nothing half done: the configuration was written for nothing
+            drop_document(machine.config, KIND)
+        raise
+    if authority_of(machine) == wanted.token.ca_hash:
+        await mark_beside_server(machine, name)
+    tell("containerd")
+    await keeper.start("containerd")
+    tell("agent")
+    await keeper.start("agent")
+    if keeper.supervised:
+        tell("ready")
+        await _await_ready(machine, name, keeper, clock, wanted.timeout)
+    return name
+
+
+async def _checked(machine: Machine, wanted: Joining, clock: Clock) -> FoundServer:
+    """Everything that stands against it, at once. Raises Blocked, WrongAuthority."""
+    obstacles = list(local_obstacles(machine, running=bool(running(machine, "agent"))))
+    cluster = cluster_of(machine)
+    if cluster and cluster != wanted.token.ca_hash:
+        why = f"this machine belongs to cluster sha256:{cluster}; tarmac leave --force first"
+        obstacles.append(Obstacle("membership", why))
+    return await reached(obstacles, wanted.addresses, wanted.token, clock)
+
+
+async def reached(obstacles: list[Obstacle], addresses: list[str], token: NodeToken, clock: Clock) -> FoundServer:
+    """The server, if neither it nor anything of before stands against it. Raises Blocked, WrongAuthority."""
+    found: FoundServer | None = None
+    try:
+        found = await discover(addresses, token, clock)
+        obstacles += server_obstacles(found)
+    except WrongAuthority:
+        raise
+    except SetupFailed as error:
+        obstacles.append(Obstacle("server", str(error)))
+    if obstacles or found is None:
+        raise Blocked(obstacles)
+    return found
+
+
+def _fields(machine: Machine, wanted: Joining, name: str) -> dict[str, Any]:
+    try:
+        settings = machine.containerd(find_parts())
+    except PartMissing as missing:
+        raise SetupFailed(str(missing)) from missing
+    fields: dict[str, Any] = {
+        "kubeconfig": str(machine.kubeconfig),
+        "nodeName": name,
+        "rootDir": str(machine.agent),
+        "runDir": str(machine.run / "agent"),
+        "containerRuntimeEndpoint": settings.endpoint,
+        "cniBinDir": str(settings.cni_bin),
+        "cniConfDir": str(settings.cni_conf),
+        "network": "tarmac",
+    }
+    if wanted.labels:
+        fields["nodeLabels"] = dict(wanted.labels)
+    if wanted.node_ips:
+        fields["nodeIp"] = list(wanted.node_ips)
+    return fields
+
+
+async def _is_ready(machine: Machine, name: str) -> bool:
+    with suppress(ApiError, ClientError):
+        node = await own_node(machine, name)
+        return node is not None and condition_of(node, "Ready").get("status") == "True"
+    return False
+
+
+async def _await_ready(machine: Machine, name: str, keeper: Services, clock: Clock, seconds: float) -> None:
+    deadline = clock.monotonic() + seconds
+    while not await _is_ready(machine, name):
+        if clock.monotonic() > deadline:
+            said = await _conditions(machine, name)
+            words = [f"{part}: {line}" for part in ("containerd", "agent") for line in keeper.last_words(part)]
+            raise SetupFailed(
+                "\n".join([f"{name} is not ready after {seconds:.0f} s; it may still come", *said, *words])
+            )
+        await clock.sleep(0.25)
+
+
+async def _conditions(machine: Machine, name: str) -> list[str]:
+    try:
+        node = await own_node(machine, name)
+    except (ApiError, ClientError) as error:
+        return [f"the server says: {error}"]
+    conditions = ((node or {}).get("status") or {}).get("conditions") or []
+    return [f"{each['type']} is {each['status']}: {each.get('message', '')}" for each in conditions]

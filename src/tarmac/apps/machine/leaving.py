@@ -1,0 +1,186 @@
+"""`tarmac leave`: this machine is a node no longer, and nothing of one is left on it.
+
+    server → processes → node → containerd → files
+
+The server is asked first: it moves what runs here elsewhere, refuses the node's certificates and forgets the node. Then
+everything is taken away from the inside out, found by looking and not by notes, so that a kill anywhere leaves a
+machine on which the same command goes on. The configuration goes last: it says what is to be looked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+from contextlib import suppress
+from typing import Any
+
+from tarmac.agent.config.settings import settle
+from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
+from tarmac.api.status import ApiError, NotFound, Unauthorized
+from tarmac.apps.agent import told_by
+from tarmac.apps.machine.checks import Obstacle
+from tarmac.apps.machine.configuration import documents_in, drop_document
+from tarmac.apps.machine.identity import node_client
+from tarmac.apps.machine.joining import KIND, Blocked, told_in_words
+from tarmac.apps.machine.layout import Machine, SetupFailed, setting_up, tell
+from tarmac.apps.machine.services import stop_all
+from tarmac.apps.node.removing import remove_agent
+from tarmac.base.clock import rfc3339
+from tarmac.base.log import configure
+from tarmac.cli.configfile import BadConfigFile
+from tarmac.cli.options import parsed
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.targets.untyped import NODES
+from tarmac.controllers.noderemoval import disk_names, disks_of
+from tarmac.decide.allocatable.reservations import Reservations
+from tarmac.runtimes import containerd
+from tarmac.runtimes.containerd.leftovers import unmount_below
+from tarmac.runtimes.parts import PartMissing, find_parts
+
+SERVER = "ServerConfig"
+_GRACE = 120.0  # after the deadline: what a server needs to end pods by force and forget the node
+_OF_NODES = ("agent", "containerd", "certs.d", "parts", "agent.log", "containerd.log")
+_OF_SERVERS = ("pki", "etcd", "join.key", "secrets.key", "kubeconfig", "controllers.kubeconfig", "server.log", ".lock")
+_PATTERNS = ("store.db*", "audit*.log*")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Leave; the exit code."""
+    configure(level="warning")
+    return asyncio.run(told_in_words(lambda: _locked(Machine(), options)))
+
+
+async def _locked(machine: Machine, options: argparse.Namespace) -> None:
+    with setting_up(machine):
+        await leave(machine, options)
+
+
+async def leave(machine: Machine, options: argparse.Namespace) -> None:
+    """Take every step that is left. Raises SetupFailed, Blocked."""
+    documents = _documents(machine)
+    is_node = KIND in documents or machine.agent.exists() or (machine.data / "containerd").exists()
+    is_server = SERVER in documents or (machine.data / "pki").exists()
+    name = documents.get(KIND, {}).get("nodeName", "")
+    if is_node and not options.force and machine.kubeconfig.exists():
+        tell("server")
+        await _depart(machine, name, options)
+    with_server = is_server and options.delete_data
+    await _remove(machine, with_server=with_server)
+    if is_node and options.force and name:
+        tell(f"the server was not asked; where it runs: tarmac node remove {name}")
+    if is_server and not with_server:
+        tell("this machine is still a server; tarmac leave --delete-data removes it with everything it has stored")
+    print("left" if is_node or with_server else "this machine is no node: there is nothing to leave", flush=True)
+
+
+def _documents(machine: Machine) -> dict[str, dict[str, Any]]:
+    try:
+        return documents_in(machine.config)
+    except BadConfigFile:
+        return {}
+
+
+# The server's part.
+
+
+async def _depart(machine: Machine, name: str, options: argparse.Namespace) -> None:
+    """Ask the server to let the node go, and wait until it has. Raises SetupFailed, Blocked."""
+    client = node_client(machine)
+    try:
+        disks = disk_names(await disks_of(client, name))
+        if disks and not options.delete_disks:
+            why = f"{len(disks)} disks are here and would be lost ({', '.join(disks)}); --delete-disks if they may go"
+            raise Blocked([Obstacle("disks", why)])
+        await _announce(client, name, options)
+        await _until_forgotten(client, name, options.drain_timeout + _GRACE)
+    except (Unauthorized, NotFound):
+        return  # forgotten, now or by an earlier attempt
+    except (ApiError, ClientError) as error:
+        hint = "try again, or --force, and tell the server where it runs"
+        raise SetupFailed(f"the server did not let the node go: {error}; {hint}") from error
+    finally:
+        await client.close()
+
+
+async def _announce(client: Client, name: str, options: argparse.Namespace) -> None:
+    """Keep an earlier attempt's deadline: a repetition gives pods no more time."""
+    node = await client.resource(NODES).get(name)
+    known = node["metadata"].get("annotations") or {}
+    wanted = {LEAVING: known.get(LEAVING) or rfc3339(client.clock.now() + options.drain_timeout)}
+    if options.delete_disks:
+        wanted[DELETE_DISKS] = "true"
+    await client.resource(NODES).patch(name, {"metadata": {"annotations": wanted}})
+
+
+async def _until_forgotten(client: Client, name: str, seconds: float) -> None:
+    deadline = client.clock.monotonic() + seconds
+    while client.clock.monotonic() < deadline:
+        with suppress(ClientError):  # the connection ends with the certificate; what the next one says counts
+            await client.resource(NODES).get(name)
+        await client.clock.sleep(0.25)
+    raise SetupFailed(f"{name} still has pods after {seconds:.0f} s; try again, or --force")
+
+
+# The machine's part.
+
+
+async def _remove(machine: Machine, *, with_server: bool) -> None:
+    tell("processes")
+    await stop_all(machine, server=with_server)
+    tell("node")
+    left = await remove_agent(settle(told_by(_agent_options(machine)), Reservations()))
+    tell("containerd")
+    await _remove_containerd(machine)
+    tell("files")
+    await asyncio.to_thread(_remove_files, machine, with_server=with_server)
+    if left:
+        raise SetupFailed("\n".join(f"still there: {each}" for each in left))
+
+
+def _agent_options(machine: Machine) -> argparse.Namespace:
+    """As the configuration says; without one, as `join` would have it."""
+    if KIND in _documents(machine):
+        return parsed(["agent", "--remove", f"--config={machine.config}"])
+    endpoint = f"unix://{machine.run / 'containerd' / 'c.sock'}"
+    folders = {"root-dir": machine.agent, "run-dir": machine.run / "agent"}
+    folders |= {"cni-bin-dir": machine.run / "cni", "cni-conf-dir": machine.run / "cni.d"}
+    flags = [f"--{name}={value}" for name, value in folders.items()]
+    return parsed(["agent", "--remove", f"--container-runtime-endpoint={endpoint}", *flags])
+
+
+async def _remove_containerd(machine: Machine) -> None:
+    with suppress(PartMissing):  # then there never was one
+        await containerd.stop(machine.containerd(find_parts()), remove=True)
+
+
+def _remove_files(machine: Machine, *, with_server: bool) -> None:
+    # Only in folders of our own: what is above them may be a disk that somebody mounted there for us.
+    for top in (machine.run, machine.data):
+        for name in ("agent", "containerd", "cni", "cni.d"):
+            unmount_below(top / name)
+    names = [*_OF_NODES, *(_OF_SERVERS if with_server else ())]
+    paths = [machine.data / name for name in names]
+    if with_server:
+        paths += [path for pattern in _PATTERNS for path in machine.data.glob(pattern)]
+    for path in paths:
+        _take_away(path)
+    for name in ("agent", "containerd", "cni", "cni.d"):
+        _take_away(machine.run / name)
+    # Last, since they say what there was: the documents, and the lock that we hold.
+    drop_document(machine.config, KIND)
+    if with_server:
+        drop_document(machine.config, SERVER)
+    if not (machine.data / "pki").exists():
+        machine.lock.unlink(missing_ok=True)
+    for folder in (machine.config.parent, machine.data, machine.run):
+        with suppress(OSError):
+            folder.rmdir()  # something of somebody else's keeps it
+
+
+def _take_away(path: Any) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

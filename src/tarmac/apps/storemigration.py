@@ -1,0 +1,183 @@
+"""`tarmac store migrate`: from the SQLite file of a server that is stopped to an etcd that several servers can share.
+
+    checks → revisions → objects → verification → configuration → rename
+
+Until the objects in etcd are found to be those of the file, by count and by digest, the server is configured as it was
+and the file is its store; no server starts on a prefix that is not complete. A kill between two steps leaves what is
+whole, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tarmac.apps.layout import Layout, layout_of
+from tarmac.apps.machine.configuration import replace_field
+from tarmac.apps.machine.layout import DONE, FAILED, USAGE, SetupFailed, tell
+from tarmac.base.log import configure
+from tarmac.base.randomness import Randomness
+from tarmac.cli.configfile import BadConfigFile
+from tarmac.cli.configpath import DEFAULT_FILE
+from tarmac.cli.options import parsed
+from tarmac.server.security.encryption import SecretSealer
+from tarmac.store.copying import Contents, contents_of, copy_objects
+from tarmac.store.etcd import EtcdStore
+from tarmac.store.etcd.fillmark import FillMark
+from tarmac.store.etcd.settings import EtcdSettings
+from tarmac.store.interface import FLOOR_STEP, StoreError
+from tarmac.store.open import etcd_settings, sqlite_path
+from tarmac.store.sqlite import SqliteStore
+from tarmac.store.sqlite.disk import sync_directory, take_lock
+from tarmac.store.sqlite.marker import marker_path, read_marker
+
+
+@dataclass(frozen=True)
+class Move:
+    """From where, to where, and who is told."""
+
+    file: Path
+    url: str
+    settings: EtcdSettings
+    sealer: SecretSealer
+    config: Path | None
+    switched: bool  # the configuration names the etcd already
+
+    @property
+    def kept(self) -> Path:
+        """What becomes of the file."""
+        return self.file.with_name(f"{self.file.name}.migrated")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Move; the exit code."""
+    configure(level="error", as_json=False)
+    if not options.to.startswith("etcd://"):
+        tell(f"--to: must be etcd://HOST:PORT, is {options.to}")
+        return USAGE
+    try:
+        return asyncio.run(_move_or_finish(options))
+    except (SetupFailed, BadConfigFile, StoreError, OSError, ValueError) as error:
+        tell(str(error))
+        return FAILED
+
+
+async def _move_or_finish(options: argparse.Namespace) -> int:
+    config: Path | None = options.config
+    if config is None and options.data_dir is None and DEFAULT_FILE.exists():
+        config = DEFAULT_FILE
+    words = ["server", *([f"--config={config}"] if config else [])]
+    layout = layout_of(parsed([*words, *([f"--data-dir={options.data_dir}"] if options.data_dir else [])]))
+    move = _planned(layout, options.to, config)
+    if not move.file.exists() and move.kept.exists():
+        _rename(move)
+        print(f"moved already: {move.kept} is what it was made of")
+        return DONE
+    if not move.file.exists():
+        raise SetupFailed(f"there is no store at {move.file}")
+    if move.kept.exists():
+        raise SetupFailed(f"{move.kept} is there from an earlier move; put it elsewhere first")
+    await migrate(move)
+    return DONE
+
+
+def _planned(layout: Layout, url: str, config: Path | None) -> Move:
+    switched = layout.store_url == url
+    if switched:
+        file = layout.data_dir / "store.db"
+    elif layout.store_url.startswith("sqlite://"):
+        file = sqlite_path(layout.store_url)
+    else:
+        raise SetupFailed(f"the server's store is {layout.store_url.partition('?')[0]}; only SQLite is moved from")
+    if not layout.encryption_key.exists():  # it would be made, and open nothing
+        raise SetupFailed(f"there is no {layout.encryption_key}: Secrets cannot be read without it")
+    sealer = SecretSealer.from_file(layout.encryption_key, Randomness())
+    return Move(file, url, etcd_settings(url), sealer, config, switched)
+
+
+async def migrate(move: Move) -> None:
+    """Take every step that is left. Raises SetupFailed, StoreError, OSError."""
+    tell("checks")
+    source = SqliteStore(move.file, sealer=move.sealer)
+    await source.start()  # refused while a server has it
+    try:
+        mark, _ = read_marker(marker_path(move.file))
+        assert mark is not None, "a store that was opened has a marker"
+        contents = contents_of(source)
+        async with _target(move) as target:
+            done = _look(move, target, mark.id)
+            if not done:
+                tell("revisions")
+                # The mark first: from here on no server starts there, and only this copy is gone on with.
+                await target.mark_filling(FillMark(mark.id))
+                await target.raise_floor(source.revision + FLOOR_STEP)
+                tell("objects")
+                await copy_objects(source, target)
+        if not done:
+            await _verify(move, contents, mark.id)
+    finally:
+        await source.close()
+    tell("configuration")
+    if move.config is not None:
+        replace_field(move.config, "ServerConfig", "store", move.url)
+    tell("rename")
+    _rename(move)
+    print(f"moved {contents.count} objects (sha256:{contents.digest}); the file is now {move.kept}")
+    if move.config is None:
+        print(f"start the server with --store '{move.url}' from now on")
+
+
+@asynccontextmanager
+async def _target(move: Move) -> AsyncGenerator[EtcdStore]:
+    store = EtcdStore(move.settings, sealer=move.sealer, filling=True)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _look(move: Move, target: EtcdStore, source: str) -> bool:
+    """Whether everything is there, and servers may have gone on from it. Raises SetupFailed when it is not ours."""
+    mark, prefix = target.mark, move.settings.prefix
+    another = "name another one with prefix= in the URL"
+    if mark is None and target.buckets():
+        raise SetupFailed(f"there are objects below {prefix} already; {another}")
+    if mark is not None and mark.source != source:
+        raise SetupFailed(f"the objects below {prefix} were copied from another store than {move.file}; {another}")
+    if mark is None or not mark.complete:
+        return False
+    if move.switched:
+        return True
+    if contents_of(target).digest != mark.digest:
+        raise SetupFailed(f"servers have written below {prefix} since {move.file} was copied there; {another}")
+    return False
+
+
+async def _verify(move: Move, wanted: Contents, source: str) -> None:
+    """Read everything anew, and say that it is complete. Raises SetupFailed."""
+    tell("verification")
+    async with _target(move) as target:
+        found = contents_of(target)
+        if found != wanted:
+            there = f"etcd has {found.count} objects, sha256:{found.digest}"
+            here = f"{move.file} has {wanted.count}, sha256:{wanted.digest}"
+            raise SetupFailed(f"{there}; {here}: somebody else writes there; nothing was changed here")
+        await target.mark_filling(FillMark(source, complete=True, digest=found.digest))
+
+
+def _rename(move: Move) -> None:
+    """The file first: its marker alone tells whoever starts there that the store is missing."""
+    lock = take_lock(move.file)
+    try:
+        for before, after in ((move.file, move.kept), (marker_path(move.file), marker_path(move.kept))):
+            if before.exists():
+                before.rename(after)
+                sync_directory(before.parent)
+    finally:
+        os.close(lock)

@@ -1,0 +1,124 @@
+"""`tarmac upgrade check`: what stands against going to another version, told all at once; nothing is changed.
+
+It runs on the machine of a server, as its administrator: versions are those that servers, nodes and the controllers
+that lead say they have; the disk, the certificates and the newest backup are this server's. Fields that go away are
+those that this program does not know, so they are looked for when it is of the version to go to: install it, check,
+and only then restart. Exit code 0 when nothing stands against it, 3 when something does, 1 when the server does not
+answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tarmac import __version__
+from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
+from tarmac.api.status import ApiError, NotFound
+from tarmac.apps.backups.backup import NOTE
+from tarmac.apps.backups.places import layout_named
+from tarmac.apps.fieldsgoing import fields_that_go
+from tarmac.apps.formatraising import server_versions
+from tarmac.apps.layout import Layout
+from tarmac.apps.machine.checks import Obstacle
+from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, tell
+from tarmac.base.clock import Clock, SystemClock, parse_rfc3339
+from tarmac.base.duration import human_duration
+from tarmac.base.log import configure
+from tarmac.cli.configfile import BadConfigFile
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.http import HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NODES
+from tarmac.decide.versions import against_upgrade, minor_of
+from tarmac.server.security.certificates import load_certificate
+
+OLDEST_BACKUP = 26 * 3600.0
+SOONEST_END = 14 * 24 * 3600.0
+_ROOM = 1 << 30
+
+
+def main(options: argparse.Namespace) -> int:
+    """Tell every obstacle; the exit code."""
+    configure(level="error", as_json=False)
+    try:
+        found = asyncio.run(_obstacles(layout_named(options), options.to, SystemClock()))
+    except (ApiError, BadConfigFile, ClientError, OSError, ValueError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+        return FAILED
+    for obstacle in found:
+        tell(f"{obstacle.check}: {obstacle.text}")
+    if not found:
+        print(f"nothing stands against tarmac {options.to}: upgrade servers first, then agents")
+    return OBSTACLES if found else DONE
+
+
+async def _obstacles(layout: Layout, to: str, clock: Clock) -> list[Obstacle]:
+    client = Client(HttpTransport(load(str(layout.kubeconfig)).http), clock)
+    try:
+        versions = await _server_versions(client, layout), await _agent_versions(client), await _leaders_version(client)
+        found = [Obstacle(*each) for each in against_upgrade(to, *versions)]
+        going = await fields_that_go(client) if minor_of(to) == minor_of(__version__) else []
+        return [*found, *going, *await _backup(client), *_disk(layout), *_certificates(layout, clock)]
+    finally:
+        await client.close()
+
+
+async def _server_versions(client: Client, layout: Layout) -> dict[str, str]:
+    """A server that only this machine reaches announces nothing; it is the one that answers."""
+    told = str((await client.get_json("/version")).get("gitVersion", "")).partition("+tarmac-")[2]
+    return await server_versions(client) or {f"the server of {layout.data_dir}": told}
+
+
+async def _leaders_version(client: Client) -> dict[str, str]:
+    """Of the controllers that work. Where one server has the store to itself there is no Lease: they are its own."""
+    try:
+        lease = await client.resource(LEASES).get(PROCESS, NAMESPACE)
+    except NotFound:
+        return {}
+    holder = (lease.get("spec") or {}).get("holderIdentity")
+    return {holder: (lease["metadata"].get("annotations") or {}).get(VERSION, "")} if holder else {}
+
+
+async def _agent_versions(client: Client) -> dict[str, str]:
+    return {
+        node["metadata"]["name"]: (node["metadata"].get("annotations") or {}).get(VERSION, "")
+        async for page in client.resource(NODES).pages()
+        for node in page.items
+    }
+
+
+async def _backup(client: Client) -> list[Obstacle]:
+    hint = "tarmac backup create FILE"
+    try:
+        note = await client.resource(CONFIG_MAPS).get(NOTE, NAMESPACE)
+        age = client.clock.now() - parse_rfc3339((note.get("data") or {}).get("time", ""))
+    except (NotFound, ValueError):
+        return [Obstacle("backup", f"no backup is known of; {hint}")]
+    if age > OLDEST_BACKUP:
+        return [Obstacle("backup", f"the newest backup is {human_duration(age)} old; {hint}")]
+    return []
+
+
+def _disk(layout: Layout) -> Iterator[Obstacle]:
+    """A start may write the whole store anew."""
+    store = layout.data_dir / "store.db"
+    wanted = max(_ROOM, 2 * store.stat().st_size if store.exists() else 0)
+    free = shutil.disk_usage(layout.data_dir).free
+    if free < wanted:
+        yield Obstacle("disk", f"{free >> 20} MiB are free below {layout.data_dir}; {wanted >> 20} MiB are needed")
+
+
+def _certificates(layout: Layout, clock: Clock) -> Iterator[Obstacle]:
+    for path in (layout.pki / "ca.crt", layout.pki / "server.crt"):
+        if path.exists() and (left := _left(path, clock)) < SOONEST_END:
+            yield Obstacle("certificates", f"{path} ends in {human_duration(max(0.0, left))}; renew it first")
+
+
+def _left(path: Path, clock: Clock) -> float:
+    return load_certificate(path.read_bytes()).not_valid_after_utc.timestamp() - clock.now()

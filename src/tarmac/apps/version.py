@@ -1,0 +1,15 @@
+"""`tarmac version`: which Tarmac this is, and whose API it serves."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+
+from tarmac import __version__
+from tarmac.api.kubernetes.version import GIT_VERSION
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print it."""
+    print(f"tarmac {__version__}\nKubernetes API {GIT_VERSION}\nPython {platform.python_version()}")
+    return 0

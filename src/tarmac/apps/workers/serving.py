@@ -1,0 +1,86 @@
+"""What is different about a control plane that is one of several processes, beside its listener.
+
+Each has its own memory of the store and its own share of the seats. Once on the machine, by the lowest worker alive:
+announcing where the server is, the controllers' candidate, asking nodes what they use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NoReturn
+
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.metrics import Family
+from tarmac.base.tasks import background, supervise
+from tarmac.http.messages import Request, Response
+from tarmac.server.assembly import ServerParts
+from tarmac.server.endpoints.documents import EXPOSITION
+from tarmac.server.metrics import Metrics, exposition
+from tarmac.server.nodes.scraping import Scraper
+from tarmac.server.subresources.metrics import Metering, Usage
+from tarmac.server.workers.figures import added_up, told
+from tarmac.server.workers.peers import Peers
+
+_log = log("workers")
+
+
+class _UsageElsewhere:
+    """What the lowest worker has measured. Implements `subresources.metrics.UsageSource`."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    def nodes(self) -> Usage:
+        """Of nodes."""
+        return self._peers.usage("nodes")
+
+    def pods(self) -> Usage:
+        """Of pods."""
+        return self._peers.usage("pods")
+
+
+def join(peers: Peers, parts: ServerParts, metering: Metering, scraper: Scraper) -> None:
+    """Make a server one of several: its figures are those of all, and it is ready when the others are, too."""
+    peers.ready = lambda: all(check() is None for check in parts.ready.values())
+    peers.figures = {
+        "/metrics": lambda: told(parts.metrics.families()),
+        "/usage/nodes": scraper.nodes,
+        "/usage/pods": scraper.pods,
+    }
+    parts.ready_elsewhere.update(peers.checks())
+    metering.source = _UsageElsewhere(peers)
+
+    async def figures(_request: Request) -> Response:
+        return Response(200, exposition(await _of_all(peers, parts.metrics)), EXPOSITION)
+
+    parts.documents["/metrics"] = figures
+
+
+async def _of_all(peers: Peers, metrics: Metrics) -> list[Family]:
+    others = await peers.gathered("/metrics")
+    name = "tarmac_server_processes"
+    states = [(name, [("state", state)], count) for state, count in peers.states().items()]
+    own: Family = (name, "gauge", "Processes of this server, by state.", states)
+    return [*added_up({peers.index: told(metrics.families()), **others}), own]
+
+
+@asynccontextmanager
+async def measuring(scraper: Scraper, metering: Metering, clock: Clock) -> AsyncGenerator[None]:
+    """Ask nodes what they use, and tell it here, while the block lasts."""
+    before, metering.source = metering.source, scraper
+    try:
+        async with background(supervise("metering", scraper.run, clock), "metering"):
+            yield
+    finally:
+        metering.source = before
+
+
+async def while_lowest(peers: Peers, duties: Callable[[], AbstractAsyncContextManager[None]]) -> NoReturn:
+    """Have the duties while this worker is the lowest alive, until cancelled."""
+    while True:
+        await peers.until_lowest(True)
+        _log.info("this worker does what is done once on a machine", worker=peers.index)
+        async with duties():
+            await peers.until_lowest(False)

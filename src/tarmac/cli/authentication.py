@@ -1,0 +1,59 @@
+"""The flags that say who people are, named as kube-apiserver names them."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_authentication_flags(command: argparse.ArgumentParser) -> None:
+    """Flags of a server."""
+    people = command.add_argument_group("people of an OpenID Connect issuer")
+    people.add_argument(
+        "--oidc-issuer-url", default="", metavar="URL", help="whose tokens are taken: https, exactly as tokens name it"
+    )
+    people.add_argument(
+        "--oidc-client-id", default="", metavar="ID", help="whom its tokens must be meant for: an audience of theirs"
+    )
+    people.add_argument(
+        "--oidc-username-claim", default="sub", metavar="CLAIM", help="the claim that is the user name (default: sub)"
+    )
+    people.add_argument(
+        "--oidc-username-prefix", default="", metavar="TEXT",
+        help="goes before user names; - for nothing (default: the issuer's URL and #, but for the claim email nothing)",
+    )  # fmt: skip
+    people.add_argument(
+        "--oidc-groups-claim", default="", metavar="CLAIM", help="the claim that lists the groups (default: no groups)"
+    )
+    people.add_argument("--oidc-groups-prefix", default="", metavar="TEXT", help="goes before the names of groups")
+    people.add_argument(
+        "--oidc-ca-file",
+        default="",
+        metavar="FILE",
+        help="whom to trust with the issuer's name (default: the system's)",
+    )
+    people.add_argument(
+        "--oidc-required-claim", action="append", type=claim, default=[], metavar="CLAIM=VALUE",
+        help="a claim that every token must have; repeatable",
+    )  # fmt: skip
+    people.add_argument(
+        "--oidc-signing-algs", type=names, default=("RS256",), metavar="ALG,ALG",
+        help="how tokens may be signed: RS, ES and PS with 256, 384 or 512 (default: RS256)",
+    )  # fmt: skip
+    people.add_argument(
+        "--authentication-config", default="", metavar="FILE",
+        help="an AuthenticationConfiguration instead of these flags: several issuers, expressions; read again when it "
+        "changes",
+    )  # fmt: skip
+
+
+def claim(text: str) -> tuple[str, str]:
+    """`CLAIM=VALUE`."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not CLAIM=VALUE, such as hd=example.com")
+    return name, value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """`A,B`."""
+    return tuple(each.strip() for each in text.split(",") if each.strip())

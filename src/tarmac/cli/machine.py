@@ -1,0 +1,91 @@
+"""The flags of what sets a machine up: `init`, `join`, `leave`, and the containerd that it has to itself."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from tarmac.cli.agent import addresses, pairs
+from tarmac.cli.controllers import names, seconds
+
+_CODES = (
+    "Exit codes: 0 done or nothing to do, 1 failed or refused, 2 the command line, 3 obstacles, nothing was changed."
+)
+_FOREGROUND = "keep everything running as children until a signal comes, where systemd does not"
+
+
+def add_machine(
+    commands: Any, listen: Callable[[str], object], add_store_url: Callable[[argparse.ArgumentParser], None]
+) -> None:
+    """Add them to the top parser's subparsers."""
+    init = commands.add_parser("init", help="make this machine the first server of a cluster", epilog=_CODES)
+    init.add_argument(
+        "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
+        help="the address to serve HTTPS on (default: 0.0.0.0:6443)",
+    )  # fmt: skip
+    init.add_argument(
+        "--tls-san", action="append", default=[], metavar="NAME",
+        help="another name or address that machines reach it under; may be repeated",
+    )  # fmt: skip
+    add_store_url(init)
+    init.add_argument(
+        "--location", default="", metavar="CODE", help="be a node too, of the Location with this city code"
+    )
+    init.add_argument("--name", default="", metavar="NAME", help="the node's name (default: the machine's)")
+    _add_common(init, "60s")
+
+    join = commands.add_parser("join", help="make this machine a node of a cluster, or a server", epilog=_CODES)
+    join.add_argument(
+        "addresses", type=_addresses, nargs="?", default=[], metavar="ADDRESS[,ADDRESS]",
+        help="where servers are, to be their node: HOST or HOST:PORT",
+    )  # fmt: skip
+    join.add_argument(
+        "--server", type=_addresses, default=[], metavar="ADDRESS[,ADDRESS]",
+        help="where servers are, to be a server beside them: takes a token of `tarmac token create --server`",
+    )  # fmt: skip
+    join.add_argument(
+        "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
+        help="with --server: the address to serve HTTPS on (default: 0.0.0.0:6443)",
+    )  # fmt: skip
+    join.add_argument(
+        "--tls-san", action="append", default=[], metavar="NAME",
+        help="with --server: another name or address that machines reach it under; may be repeated",
+    )  # fmt: skip
+    join.add_argument("--token", required=True, metavar="TOKEN", help="of `tarmac token create`, where the cluster is")
+    join.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the machine's)")
+    join.add_argument("--labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="labels of the node")
+    join.add_argument(
+        "--address", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
+        help="addresses the node is reached at (default: those it would use to go out)",
+    )  # fmt: skip
+    _add_common(join, "2m")
+
+    leave = commands.add_parser(
+        "leave", help="make this machine no node, and remove all that made it one", epilog=_CODES
+    )
+    leave.add_argument(
+        "--drain-timeout", type=seconds, default=300.0, metavar="TIME",
+        help="how long disruption budgets are kept (default: 5m)",
+    )  # fmt: skip
+    leave.add_argument("--delete-disks", action="store_true", help="also with disks of instances here, which are lost")
+    leave.add_argument("--force", action="store_true", help="without asking the server, which is then told elsewhere")
+    leave.add_argument(
+        "--delete-data", action="store_true", help="be no server either: everything that it has stored is lost"
+    )
+    commands.add_parser("containerd", help="the containerd of a machine that has joined, as its unit runs it")
+
+
+def _add_common(command: argparse.ArgumentParser, timeout: str) -> None:
+    command.add_argument("--foreground", action="store_true", help=_FOREGROUND)
+    command.add_argument(
+        "--timeout", type=seconds, default=seconds(timeout), metavar="TIME",
+        help=f"how long to wait until it is ready (default: {timeout})",
+    )  # fmt: skip
+
+
+def _addresses(text: str) -> list[str]:
+    found = list(names(text))
+    if not found:
+        raise argparse.ArgumentTypeError("name at least one server, such as 192.0.2.1")
+    return found

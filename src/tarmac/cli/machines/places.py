@@ -1,0 +1,75 @@
+"""Which instance is meant, and where the server has what leads into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from tarmac.api.compute.names import API_VERSION, LABEL_WORKLOAD_NAME
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.cli.verbs.objects import BadObject
+from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig
+from tarmac.client.targets.typed import INSTANCES
+from tarmac.client.targets.untyped import PODS
+
+_WORDS = ("instance", "instances", "inst")
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instance, and how the server is reached."""
+
+    http: HttpConfig
+    namespace: str
+    name: str
+
+    def path(self, subresource: str, **query: str) -> str:
+        """Of one of its subresources; empty parameters are left out."""
+        given = urlencode({name: value for name, value in query.items() if value})
+        home = f"/apis/{API_VERSION}/namespaces/{self.namespace}/instances/{self.name}/{subresource}"
+        return f"{home}?{given}" if given else home
+
+    def attach_path(self, keyboard: bool) -> str:
+        """The console where the server has no such subresources: a Kubernetes API server with our kinds as CRDs."""
+        flags = [("stdin", "true")] if keyboard else []
+        return self.pod_path("attach", [*flags, ("stdout", "true"), ("tty", "true")])
+
+    def pod_path(self, subresource: str, query: list[tuple[str, str]]) -> str:
+        """Of a subresource of its Pod."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/{subresource}?{urlencode(query)}"
+
+
+async def screen_path(client: Client, place: Place, view: bool) -> str:
+    """The screen there: asked of the node itself. Raises NotFound."""
+    pod = await client.resource(PODS).get(place.name, place.namespace)
+    node, uid = pod["spec"].get("nodeName", ""), pod["metadata"]["uid"]
+    if not node:
+        raise NotFound(f'instance "{place.name}" is on no node yet')
+    own = f"tarmac/v1/vnc/{place.namespace}/{place.name}/{uid}"
+    return f"/api/v1/nodes/{node}/proxy/{own}" + ("?view=true" if view else "")
+
+
+async def find_instance(client: Client, http: HttpConfig, namespace: str, written: str) -> Place:
+    """`NAME`, `instance/NAME`, or a Workload that has one instance. Raises BadObject and NotFound."""
+    kind, slash, name = written.rpartition("/")
+    if (slash and kind not in _WORDS) or not name:
+        raise BadObject(f"{written!r} names no instance; write NAME or instance/NAME")
+    instances = client.resource(INSTANCES.typed(dict))
+    try:
+        await instances.get(name, namespace)
+    except NotFound:
+        name = _only((await instances.list(namespace, labels=f"{LABEL_WORKLOAD_NAME}={name}")).items, name)
+    return Place(http, namespace, name)
+
+
+def _only(found: list[JsonObject], workload: str) -> str:
+    names = sorted(each["metadata"]["name"] for each in found)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise NotFound(f'instances "{workload}" not found, and no Workload of this name has any')
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    raise BadObject(f"workload {workload} has {len(names)} instances; name one: {', '.join(names[:_MOST_NAMED])}{more}")

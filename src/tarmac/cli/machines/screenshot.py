@@ -1,0 +1,124 @@
+"""One picture of a screen: an RFB client without any input or output, and PNG.
+
+It asks for the whole screen in raw pixels, once, and is done when every pixel has come. A server that announces more
+pixels than any screen has, or sends what was not asked for, is not believed.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Generator
+from typing import Final
+
+VERSION: Final = b"RFB 003.008\n"
+MOST_PIXELS: Final = 16 * 1024 * 1024
+_FORMAT: Final = struct.pack(">BxxxBBBBHHHBBBxxx", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
+_RAW, _DESKTOP_SIZE = 0, -223
+_ENCODINGS: Final = struct.pack(">BxHii", 2, 2, _RAW, _DESKTOP_SIZE)
+_LONGEST_TEXT: Final = 1024 * 1024
+
+
+class NoPicture(Exception):
+    """What came is not what a VNC server sends."""
+
+
+class Screenshot:
+    """Reads what the server says; says what to answer. `done` once the picture is complete."""
+
+    def __init__(self) -> None:
+        self.width = 0
+        self.height = 0
+        self.done = False
+        self._pixels = bytearray()
+        self._missing = 0
+        self._buffer = bytearray()
+        self._out: list[bytes] = []
+        self._steps = self._conversation()
+        self._wanted = next(self._steps)
+
+    def receive(self, data: bytes) -> bytes:
+        """Bytes to send back. Raises NoPicture."""
+        self._buffer += data
+        while not self.done and len(self._buffer) >= self._wanted:
+            taken = bytes(self._buffer[: self._wanted])
+            del self._buffer[: self._wanted]
+            try:
+                self._wanted = self._steps.send(taken)
+            except StopIteration:
+                self.done = True
+        out, self._out = b"".join(self._out), []
+        return out
+
+    def png(self) -> bytes:
+        """The picture."""
+        rows = bytearray()
+        for row in range(self.height):
+            line = self._pixels[row * self.width * 4 : (row + 1) * self.width * 4]
+            rgb = bytearray(self.width * 3)
+            rgb[0::3], rgb[1::3], rgb[2::3] = line[2::4], line[1::4], line[0::4]
+            rows += b"\0" + rgb
+        head = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
+        parts = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(bytes(rows))), _chunk(b"IEND", b""))
+        return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+    def _conversation(self) -> Generator[int, bytes, None]:
+        """Yields how many bytes it wants next."""
+        if not (yield 12).startswith(b"RFB 003."):
+            raise NoPicture("no VNC server answers")
+        self._out.append(VERSION)
+        offered = yield (yield 1)[0]
+        if 1 not in offered:
+            raise NoPicture("the VNC server wants a password")
+        self._out.append(b"\x01")
+        if (yield 4) != bytes(4):
+            raise NoPicture("the VNC server refuses")
+        self._out.append(b"\x01")
+        head = yield 24
+        yield from self._skip(int.from_bytes(head[20:24]))
+        self._out += (_FORMAT, _ENCODINGS)
+        self._resize(*struct.unpack(">HH", head[:4]))
+        while self._missing > 0:
+            yield from self._message((yield 1)[0])
+
+    def _message(self, kind: int) -> Generator[int, bytes, None]:
+        if kind == 0:
+            head = yield 3
+            for _ in range(int.from_bytes(head[1:3])):
+                yield from self._rectangle(struct.unpack(">HHHHi", (yield 12)))
+        elif kind == 1:
+            yield from self._skip(6 * int.from_bytes((yield 5)[3:5]))
+        elif kind == 3:
+            yield from self._skip(int.from_bytes((yield 7)[3:7]))
+        elif kind != 2:  # a bell
+            raise NoPicture(f"a message of unknown kind {kind}")
+
+    def _rectangle(self, head: tuple[int, ...]) -> Generator[int, bytes, None]:
+        left, top, width, height, encoding = head
+        if encoding == _DESKTOP_SIZE:
+            self._resize(width, height)
+            return
+        if encoding != _RAW or left + width > self.width or top + height > self.height:
+            raise NoPicture("a part of the picture that was not asked for")
+        for row in range(top, top + height):
+            begin = (row * self.width + left) * 4
+            if width:
+                self._pixels[begin : begin + width * 4] = yield width * 4
+        self._missing -= width * height
+
+    def _resize(self, width: int, height: int) -> None:
+        if not 0 < width * height <= MOST_PIXELS:
+            raise NoPicture(f"a screen of {width}x{height}")
+        self.width, self.height, self._missing = width, height, width * height
+        self._pixels = bytearray(width * height * 4)
+        self._out.append(struct.pack(">BBHHHH", 3, 0, 0, 0, width, height))
+
+    def _skip(self, length: int) -> Generator[int, bytes, None]:
+        if length > _LONGEST_TEXT:
+            raise NoPicture("a text without an end")
+        if length:
+            yield length
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

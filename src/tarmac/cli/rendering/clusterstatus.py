@@ -1,0 +1,177 @@
+"""The state of a cluster on one screen, and the same as a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tarmac.cli.rendering.text import printable, table
+
+DAY: Final = 86400.0
+CERTIFICATE_SOON: Final = 30 * DAY
+BACKUP_OLD: Final = 26 * 3600.0
+_MOST_NAMES: Final = 5
+
+
+@dataclass(slots=True)
+class Member:
+    """A server or a node. `trouble` is why it is not well, in a word of its own; empty when it is."""
+
+    name: str
+    version: str = ""
+    trouble: str = ""
+
+
+@dataclass(slots=True)
+class City:
+    """A Location."""
+
+    name: str
+    code: str
+    ready: int
+    nodes: int
+    trouble: str = ""
+
+
+@dataclass(slots=True)
+class ClusterStatus:
+    """What could be found out. None is what could not; `hidden` says of each such part why."""
+
+    servers: list[Member] | None = None
+    store: dict[str, bool] | None = None  # by check: whether it passes
+    leader: str | None = None  # empty when nobody leads
+    cities: list[City] | None = None
+    nodes: list[Member] | None = None
+    certificates: dict[str, float] | None = None  # seconds that are left
+    backup: float | None = None  # seconds of age
+    has_backup: bool | None = None
+    conflicts: int = 0
+    hidden: list[str] = field(default_factory=list[str])
+
+    def problems(self) -> list[str]:
+        """Everything that is not well, the worst first."""
+        found = [f"server {each.name}: {each.trouble}" for each in self.servers or () if each.trouble]
+        found += [f"store: the check {name} fails" for name, passes in (self.store or {}).items() if not passes]
+        if self.leader == "":
+            found.append("no controllers lead: nothing is placed, scaled or repaired")
+        found += [f"node {each.name}: {each.trouble}" for each in self.nodes or () if each.trouble]
+        found += [f"location {each.name}: {each.trouble}" for each in self.cities or () if each.trouble]
+        if self.conflicts:
+            found.append(f"{self.conflicts} running pods are not as a restored state has them")
+        found += [f"certificate {name} ends in {_span(left)}" for name, left in self._ending()]
+        if self.backup is not None and self.backup > BACKUP_OLD:
+            found.append(f"the newest backup is {_span(self.backup)} old")
+        return found
+
+    def _ending(self) -> list[tuple[str, float]]:
+        return [each for each in sorted((self.certificates or {}).items()) if each[1] < CERTIFICATE_SOON]
+
+    def versions(self) -> dict[str, dict[str, int]]:
+        """How many of each kind run which version."""
+        kinds = {"servers": self.servers, "nodes": self.nodes}
+        return {kind: dict(sorted(Counter(each.version or "unknown" for each in of or ()).items()))
+                for kind, of in kinds.items()}  # fmt: skip
+
+
+def status_document(status: ClusterStatus) -> dict[str, Any]:
+    """For programs. What could not be seen is null."""
+    problems = status.problems()
+    return {
+        "fine": not problems,
+        "worst": problems[0] if problems else "",
+        "problems": problems,
+        "hidden": status.hidden,
+        "servers": status.servers,
+        "store": status.store,
+        "leader": status.leader,
+        "cities": status.cities,
+        "nodes": status.nodes,
+        "versions": status.versions(),
+        "certificates": status.certificates,
+        "backupAgeSeconds": status.backup,
+    }
+
+
+def status_screen(status: ClusterStatus) -> str:
+    """For people: a line for each part, and the worst there is to say."""
+    problems = status.problems()
+    rows = [
+        ("Servers", _members(status.servers)),
+        ("Store", _store(status.store)),
+        ("Leader", _unknown if status.leader is None else printable(status.leader) or "nobody"),
+        ("Cities", _cities(status.cities)),
+        ("Nodes", _members(status.nodes)),
+        ("Versions", _versions(status)),
+        ("Certificates", _certificates(status)),
+        ("Backup", _backup(status)),
+        ("Worst", problems[0] if problems else "nothing is wrong"),
+    ]
+    lines = [table(("", ""), [(f"{name}:", text) for name, text in rows]).lstrip("\n")]
+    more = problems[1 : 1 + _MOST_NAMES]
+    lines += [f"Also: {printable(each)}" for each in more]
+    if len(problems) > 1 + len(more):
+        lines.append(f"Also: {len(problems) - 1 - len(more)} more; -o json lists all")
+    lines += [f"Not seen: {printable(each)}" for each in status.hidden]
+    return "\n".join(lines) + "\n"
+
+
+_unknown: Final = "?"
+
+
+def _members(members: list[Member] | None) -> str:
+    if members is None:
+        return _unknown
+    bad = [each for each in members if each.trouble]
+    text = f"{len(members) - len(bad)} of {len(members)} ready"
+    names = ", ".join(each.name for each in bad[:_MOST_NAMES])
+    more = f" and {len(bad) - _MOST_NAMES} more" if len(bad) > _MOST_NAMES else ""
+    return f"{text}; not {names}{more}" if bad else text
+
+
+def _store(store: dict[str, bool] | None) -> str:
+    if store is None:
+        return _unknown
+    failing = [name for name, passes in store.items() if not passes]
+    return f"fails: {', '.join(failing)}" if failing else "takes writes"
+
+
+def _cities(cities: list[City] | None) -> str:
+    if cities is None:
+        return _unknown
+    shown = [f"{each.code or each.name} {each.ready}/{each.nodes}" for each in cities[:30]]
+    more = [f"{len(cities) - len(shown)} more"] if len(cities) > len(shown) else []
+    return ", ".join([*shown, *more]) or "none"
+
+
+def _versions(status: ClusterStatus) -> str:
+    parts = [
+        f"{kind} {', '.join(f'{version} ({count})' for version, count in found.items())}"
+        for kind, found in status.versions().items()
+        if found
+    ]
+    return "; ".join(parts) or _unknown
+
+
+def _certificates(status: ClusterStatus) -> str:
+    if status.certificates is None:
+        return _unknown
+    ending = [f"{name} ends in {_span(left)}" for name, left in sorted(status.certificates.items())
+              if left < CERTIFICATE_SOON]  # fmt: skip
+    return ", ".join(ending) or "none ends within 30 days"
+
+
+def _backup(status: ClusterStatus) -> str:
+    if status.has_backup is None:
+        return _unknown
+    return f"{_span(status.backup)} old" if status.backup is not None else "there is none"
+
+
+def _span(seconds: float) -> str:
+    """Days, else hours, else minutes."""
+    if seconds < 0:
+        return "the past"
+    for size, name in ((DAY, "day"), (3600.0, "hour"), (60.0, "minute")):
+        if seconds >= 2 * size or name == "minute":
+            return f"{int(seconds // size)} {name}s"
+    return ""

@@ -1,0 +1,86 @@
+"""Lines of logs as text, with where they come from before them, or as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from tarmac.cli.logs.lines import Line, Source
+from tarmac.cli.rendering.text import escaped, printable
+
+_COLOURS: Final = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+_encode = msgspec.json.encode
+
+
+class LogLines:
+    """Shows lines one way. `terminal`: what others have written must not talk to it."""
+
+    def __init__(
+        self, *, terminal: bool, colour: bool, prefix: bool, timestamps: bool, grep: str = "", json: bool = False
+    ) -> None:
+        self._escape = escaped if terminal else str
+        self._colour = colour
+        self._prefixed = prefix
+        self._timestamps = timestamps
+        self._grep = re.compile(grep) if grep else None
+        self._json = json
+        self._prefixes: dict[Source, tuple[str, str]] = {}
+        self._width = 0
+
+    def introduce(self, sources: Iterable[Source]) -> None:
+        """Lines of these may come: what stands before them is aligned."""
+        known = dict.fromkeys((*self._prefixes, *sources))
+        containers = Counter((each.namespace, each.instance) for each in known)
+        names = {each: _name(each, containers[each.namespace, each.instance] > 1) for each in known}
+        self._width = max(map(len, names.values()), default=0)
+        self._prefixes = {each: self._before(each, name) for each, name in names.items()}
+
+    def text(self, lines: Sequence[tuple[Source, Line]]) -> str:
+        """What is printed of them."""
+        if self._grep is not None:
+            lines = [(source, line) for source, line in lines if self._grep.search(line.text)]
+        if self._json:
+            return "".join(map(_document, lines))
+        escape, out, prefixed = self._escape, list[str](), self._prefixed or len(self._prefixes) > 1
+        for source, line in lines:
+            if prefixed:
+                out += self._prefixes[source]
+            if self._timestamps and line.time:
+                out += (line.time, " ")
+            out += (escape(line.text), "\n")
+        return "".join(out)
+
+    def _before(self, source: Source, name: str) -> tuple[str, str]:
+        blanks = " " * (self._width - len(name)) + " | "
+        if not self._colour:
+            return name, blanks
+        number = _COLOURS[crc32(source.instance.encode()) % len(_COLOURS)]
+        return f"\x1b[{number}m{name}\x1b[0m", blanks
+
+
+def title(source: Source) -> str:
+    """An instance, as notices name it."""
+    return printable(f"{source.city or '-'} {source.instance}")
+
+
+def _name(source: Source, several: bool) -> str:
+    return title(source) + (f"/{printable(source.container)}" if several else "")
+
+
+def _document(shown: tuple[Source, Line]) -> str:
+    source, line = shown
+    found = {
+        "time": line.time,
+        "city": source.city,
+        "node": source.node,
+        "namespace": source.namespace,
+        "instance": source.instance,
+        "container": source.container,
+        "line": line.text,
+    }
+    return _encode(found).decode() + "\n"

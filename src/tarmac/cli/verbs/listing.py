@@ -1,0 +1,40 @@
+"""Lists for tables that are complete for those who may see everything, and true for the others.
+
+A server that does not have a kind has none of it. What may not be listed, or cannot be just now, is left out, and said
+once for each kind, however often a table is painted anew.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, Forbidden, NotFound
+from tarmac.cli.verbs.console import Console
+from tarmac.cli.verbs.objects import Json
+from tarmac.client.client import Client
+
+
+class Listing:
+    """What one table is made from."""
+
+    def __init__(self, client: Client, console: Console) -> None:
+        self._client, self._console = client, console
+        self._warned: set[str] = set()
+
+    async def listed(
+        self, target: Json, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[JsonObject] | None:
+        """All objects of a kind; None when there is no knowing."""
+        pages = self._client.resource(target).pages(namespace, labels=labels, fields=fields)
+        try:
+            return [each async for page in pages for each in page.items]
+        except NotFound:
+            return []
+        except Forbidden:
+            why = "may not be listed"
+        except ApiError as error:  # metrics come from a server of their own, which may be away
+            why = f"cannot be listed ({error.message})"
+        kind = f"{target.plural}.{target.group}" if target.group else target.plural
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self._console.warn(f"{kind} {why}, so the answer leaves them out")
+        return None

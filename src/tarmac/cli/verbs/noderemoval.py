@@ -1,0 +1,71 @@
+"""`tarmac node remove`: takes a node out of the cluster that does not go by itself, such as one whose machine is lost.
+
+Its certificates are refused first, so that a machine which comes back, or somebody who has its disk, is nobody. A node
+that was heard of lately is refused without `--force`: one that lives leaves by `tarmac leave`, in order.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tarmac.api.status import NotFound
+from tarmac.base.clock import parse_rfc3339
+from tarmac.base.duration import human_duration
+from tarmac.cli.rendering.text import printable
+from tarmac.cli.verbs.console import Console
+from tarmac.client.client import Client
+from tarmac.client.targets.untyped import LEASES, NODES, PODS
+from tarmac.controllers.noderemoval import LEASE_NAMESPACE, disk_names, disks_of, forget_node, release_disks
+from tarmac.controllers.revoking import refused_until, revoke
+
+SILENT_SECONDS = 40.0
+_FAILED = 1
+
+
+async def node_remove(client: Client, name: str, console: Console, *, force: bool) -> int:
+    """Refuse its certificates, then remove Node, Lease, pods and disks. Repeating it goes on where it ended."""
+    user = f"system:node:{name}"
+    try:
+        await client.resource(NODES).get(name)
+    except NotFound:
+        if not await refused_until(client, user):
+            console.fail(f'there is no node "{printable(name)}"')
+            return _FAILED
+    else:
+        age = await _silent_for(client, name)
+        if age is not None and age < SILENT_SECONDS and not force:
+            console.fail(
+                f'node "{name}" was heard of {human_duration(age)} ago: run `tarmac leave` on it, '
+                "or add --force if it is not yours any more"
+            )
+            return _FAILED
+        await revoke(client, user)
+    disks = disk_names(await disks_of(client, name))
+    await release_disks(client, name)
+    await forget_node(client, name)
+    pods = await _remove_pods(client, name)
+    console.say(f'node "{name}" removed, its certificates are refused; {pods} pods and {len(disks)} disks with it\n')
+    for disk in disks:
+        console.say(f"disk of {printable(disk)} is gone\n")
+    return 0
+
+
+async def _silent_for(client: Client, name: str) -> float | None:
+    """Seconds since the node was last heard of; None when it never was."""
+    try:
+        lease = await client.resource(LEASES).get(name, LEASE_NAMESPACE)
+        return client.clock.now() - parse_rfc3339((lease.get("spec") or {}).get("renewTime") or "")
+    except (NotFound, ValueError):
+        return None
+
+
+async def _remove_pods(client: Client, node: str) -> int:
+    """At once: there is nobody who could end them in order."""
+    count = 0
+    async for page in client.resource(PODS).pages(fields=f"spec.nodeName={node}"):
+        for pod in page.items:
+            metadata = pod["metadata"]
+            with suppress(NotFound):
+                await client.resource(PODS).delete(metadata["name"], metadata["namespace"], grace=0)
+                count += 1
+    return count

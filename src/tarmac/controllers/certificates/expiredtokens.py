@@ -1,0 +1,55 @@
+"""Deletes the Secrets of bootstrap tokens when their time is over, as Kubernetes' token cleaner does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarmac.api.identities import NAMESPACE
+from tarmac.api.nodetokens import SECRET_PREFIX, SECRET_TYPE, secret_fields
+from tarmac.api.status import Conflict, NotFound
+from tarmac.base.clock import parse_rfc3339
+from tarmac.client.cache import Item
+from tarmac.client.controller import RetryAfter
+from tarmac.client.targets.untyped import SECRETS
+from tarmac.controllers.context import Context
+
+_PREFIX = f"{NAMESPACE}/{SECRET_PREFIX}"
+
+
+class ExpiredTokens:
+    """Reconciles by the Secret's key."""
+
+    def __init__(self, context: Context) -> None:
+        self._clock = context.client.clock
+        self._secrets = context.client.resource(SECRETS)
+        self._known = context.informers.informer(SECRETS)
+        self._controller = context.controller("certificates-tokens", self.reconcile)
+        self._controller.watches(self._known, _tokens)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._controller.run()
+
+    async def reconcile(self, key: str) -> RetryAfter | None:
+        """Delete one token if its time is over; come back when it will be."""
+        secret = self._known.get(key)
+        if secret is None or secret.get("type") != SECRET_TYPE:
+            return None
+        try:
+            left = parse_rfc3339(secret_fields(secret).get("expiration", "")) - self._clock.now()
+        except ValueError:
+            return None  # none, or one that cannot be read: such a token has no end, or is good for nothing
+        if left > 0:
+            return RetryAfter(left)
+        metadata = secret["metadata"]
+        try:
+            await self._secrets.delete(
+                metadata["name"], NAMESPACE, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+            )
+        except (NotFound, Conflict):
+            return None  # gone, or given more time
+        return None
+
+
+def _tokens(item: Item[Any]) -> list[str]:
+    return [item.key] if item.key.startswith(_PREFIX) else []

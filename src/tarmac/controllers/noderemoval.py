@@ -1,0 +1,54 @@
+"""Taking a node out of the cluster, in an order in which a kill -9 between any two steps leaves nothing half done.
+
+Its certificates are revoked first, so that its agent cannot come back while it goes. The Node is deleted last: as long
+as it is there, whoever removes it finds it and goes on. Disks go with their node; their claims go before the pods that
+use them, so that what is made in the pods' place gets new ones.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tarmac.api.compute.names import LABEL_DISK_NODE
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import Conflict, NotFound
+from tarmac.client.client import Client
+from tarmac.client.targets.untyped import LEASES, NODES, VOLUME_CLAIMS, VOLUMES
+from tarmac.controllers.revoking import revoke
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+async def disks_of(client: Client, node: str) -> list[JsonObject]:
+    """The volumes whose disks are on a node."""
+    selector = f"{LABEL_DISK_NODE}={node}"
+    return [each async for page in client.resource(VOLUMES).pages(labels=selector) for each in page.items]
+
+
+def disk_names(volumes: list[JsonObject]) -> list[str]:
+    """Disks as people know them: by the claim that has each, else by the volume."""
+    claims = [each["spec"].get("claimRef") or {} for each in volumes]
+    return sorted(
+        f"{claim['namespace']}/{claim['name']}" if claim.get("name") else each["metadata"]["name"]
+        for claim, each in zip(claims, volumes, strict=True)
+    )
+
+
+async def release_disks(client: Client, node: str) -> None:
+    """Delete the claims and volumes of a node's disks. The volumes stay until the claims' users have gone."""
+    for volume in await disks_of(client, node):
+        claim, metadata = volume["spec"].get("claimRef") or {}, volume["metadata"]
+        with suppress(NotFound, Conflict):  # gone, or another claim of that name
+            if claim.get("uid"):
+                await client.resource(VOLUME_CLAIMS).delete(claim["name"], claim["namespace"], uid=claim["uid"])
+        with suppress(NotFound, Conflict):
+            await client.resource(VOLUMES).delete(metadata["name"], uid=metadata["uid"])
+
+
+async def forget_node(client: Client, node: str) -> None:
+    """Refuse its certificates, then delete its Lease and its Node. Safe to repeat."""
+    await revoke(client, f"system:node:{node}")
+    with suppress(NotFound):
+        await client.resource(LEASES).delete(node, LEASE_NAMESPACE)
+    with suppress(NotFound):
+        await client.resource(NODES).delete(node)

@@ -1,0 +1,49 @@
+"""Writing down that the certificates of a name are refused from now on. Servers act on it as soon as they read it."""
+
+from __future__ import annotations
+
+from tarmac.api.identities import NAMESPACE
+from tarmac.api.nodetokens import KEPT, REVOKED_MAP, refused_before, revocation, revocation_key
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import AlreadyExists, NotFound
+from tarmac.client.client import Client
+from tarmac.client.targets.untyped import CONFIG_MAPS
+
+
+async def revoke(client: Client, name: str) -> None:
+    """Refuse every certificate of a common name that was issued until now. Safe to repeat.
+
+    Only the key of this name is written, so that two who revoke at the same time do not undo each other.
+    """
+    maps, now = client.resource(CONFIG_MAPS), client.clock.now()
+    entry = {revocation_key(name): revocation(name, now)}
+    while True:
+        try:
+            known = await maps.get(REVOKED_MAP, NAMESPACE)
+        except NotFound:
+            try:
+                await maps.create(_map(entry))
+            except AlreadyExists:
+                continue
+            return
+        old = {key: None for key, value in (known.get("data") or {}).items() if refused_before(value) + KEPT < now}
+        try:
+            await maps.patch(REVOKED_MAP, {"data": {**old, **entry}}, NAMESPACE)
+        except NotFound:
+            continue
+        return
+
+
+async def refused_until(client: Client, name: str) -> float:
+    """The moment before which certificates of a common name are refused; 0 when none are."""
+    try:
+        known = await client.resource(CONFIG_MAPS).get(REVOKED_MAP, NAMESPACE)
+    except NotFound:
+        return 0.0
+    value = (known.get("data") or {}).get(revocation_key(name))
+    return 0.0 if value is None else refused_before(value)
+
+
+def _map(data: dict[str, str]) -> JsonObject:
+    metadata = {"name": REVOKED_MAP, "namespace": NAMESPACE}
+    return {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": metadata, "data": data}

@@ -1,0 +1,31 @@
+"""RevocationRestriction: which certificates are refused is for administrators and the node controller to say.
+
+A right to write ConfigMaps in `kube-system` is not enough: whoever takes an entry away brings a removed node back.
+"""
+
+from __future__ import annotations
+
+from tarmac.api.identities import NAMESPACE, controller_user
+from tarmac.api.nodetokens import REVOKED_MAP
+from tarmac.api.resource import Resource
+from tarmac.server.admission.chain import Attributes, Operation, Plugin
+from tarmac.server.admission.refusal import refuse
+from tarmac.server.security.authorize import MASTERS
+
+_NODE_CONTROLLER = controller_user("node")
+
+
+class RevocationRestriction(Plugin):
+    """Refuses everybody else, whatever their roles allow."""
+
+    name = "RevocationRestriction"
+
+    def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return resource.bucket == "core/configmaps"
+
+    def admit(self, attributes: Attributes) -> None:
+        name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
+        if name != REVOKED_MAP or attributes.namespace != NAMESPACE:
+            return
+        if MASTERS not in attributes.user.groups and attributes.user.name != _NODE_CONTROLLER:
+            raise refuse(attributes, "only system:masters and the node controller may change which certificates hold")

@@ -1,0 +1,135 @@
+"""Ranges of SourceIPClasses against each other, and against the addresses that are handed out of them.
+
+Reads what is accepted, durable or not: two writes on their way to the disk see each other. Which SourceIPs there are
+is kept in order from the store's events, so that a class that gives up a range is compared with the addresses in that
+range, not with all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address, IPv6Address
+from typing import NamedTuple
+
+from tarmac.api.declare import decode
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.addressrules import Bounds, bounds_of, written_as
+from tarmac.api.submariner.names import Address, object_name
+from tarmac.api.submariner.sourceip import AddressRange
+from tarmac.server.reader import Reader
+from tarmac.server.reader import decode as read
+from tarmac.store.interface import Event
+
+CLASSES, SOURCE_IPS = "submariner.io/sourceipclasses", "submariner.io/sourceips"
+_SHOWN = 3
+_RESTING = ("Released", "Quarantined")
+
+
+class ClassRange(NamedTuple):
+    """A range, and the class that offers it."""
+
+    bounds: Bounds
+    class_name: str
+    written: str
+
+
+def ranges_of(obj: JsonObject | None, name: str = "") -> list[ClassRange]:
+    """The ranges of an accepted class, in its order."""
+    found = [decode(AddressRange, each) for each in objects(mapping(obj, "spec"), "ranges")]
+    return [ClassRange(bounds_of(each), name, written_as(each)) for each in found]
+
+
+def overlapping(bounds: Bounds, others: Sequence[ClassRange]) -> ClassRange | None:
+    """One of the ranges, which are in order and apart from each other, that has an address in common with these."""
+    at = bisect_right(others, (bounds.family, bounds.last), key=lambda each: each.bounds[:2])
+    found = others[at - 1] if at else None
+    return found if found is not None and found.bounds.overlaps(bounds) else None
+
+
+def _lost(old: Sequence[ClassRange], new: Sequence[ClassRange]) -> Iterator[Bounds]:
+    """What the old ranges hold and the new ones do not."""
+    kept = sorted(each.bounds for each in new)
+    for family, first, last in sorted(each.bounds for each in old):
+        for other in kept:
+            if other.family == family and other.first <= last and first <= other.last:
+                if first < other.first:
+                    yield Bounds(family, first, other.first - 1)
+                first = other.last + 1
+        if first <= last:
+            yield Bounds(family, first, last)
+
+
+class SourceRanges:
+    """Loaded when first asked."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._known: list[tuple[int, int]] | None = None  # family and number of every SourceIP, in order
+
+    def offered(self, without: str = "") -> list[ClassRange]:
+        """The ranges of all classes but one, in order of their addresses."""
+        store = self._reader.store
+        classes = {entry.name: entry for entry in store.list(CLASSES).entries}
+        for event in store.pending():
+            if event.bucket == CLASSES:
+                classes.pop(event.entry.name, None)
+                if event.type != "DELETED":
+                    classes[event.entry.name] = event.entry
+        classes.pop(without, None)
+        return sorted(each for name, entry in classes.items() for each in ranges_of(read(entry), name))
+
+    def dropped(self, old: JsonObject | None, new: JsonObject | None) -> list[str]:
+        """The first few addresses that a class no longer offers and that are held or resting, with their holders."""
+        found: list[str] = []
+        for bounds in _lost(ranges_of(old), ranges_of(new)):
+            for address in self._between(bounds):
+                holder = _holder(self._reader.get(SOURCE_IPS, object_name(address)))
+                if holder is not None and f"{address} ({holder})" not in found:
+                    found.append(f"{address} ({holder})")
+                if len(found) == _SHOWN:
+                    return found
+        return found
+
+    def _between(self, bounds: Bounds) -> Iterator[Address]:
+        known, family = self._loaded(), bounds.family
+        for at in range(bisect_left(known, (family, bounds.first)), bisect_right(known, (family, bounds.last))):
+            yield _made(*known[at])
+        for event in self._reader.store.pending():
+            if event.bucket == SOURCE_IPS and bounds.holds(address := _made(*_number(event.entry.name))):
+                yield address
+
+    def _loaded(self) -> list[tuple[int, int]]:
+        if self._known is None:
+            self._reader.store.subscribe(SOURCE_IPS, self._changed)
+            self._known = sorted(_number(entry.name) for entry in self._reader.store.list(SOURCE_IPS).entries)
+        return self._known
+
+    def _changed(self, events: Sequence[Event]) -> None:
+        assert self._known is not None, "they are subscribed to when they are loaded"
+        for event in events:
+            number = _number(event.entry.name)
+            if event.type == "ADDED":
+                insort(self._known, number)
+            elif event.type == "DELETED":
+                del self._known[bisect_left(self._known, number)]
+
+
+def _number(name: str) -> tuple[int, int]:
+    return (4, int(IPv4Address(name))) if "." in name else (6, int(name, 16))
+
+
+def _made(family: int, number: int) -> Address:
+    return IPv4Address(number) if family == 4 else IPv6Address(number)
+
+
+def _holder(source_ip: JsonObject | None) -> str | None:
+    """Who has an address, or had it lately; None when nobody."""
+    claim, status = mapping(source_ip, "spec", "claimRef"), mapping(source_ip, "status")
+    if claim:
+        return f"claim {claim.get('namespace')}/{claim.get('name')}"
+    if status.get("phase") not in _RESTING:
+        return None
+    last = mapping(status, "lastClaim")
+    return f"resting after claim {last.get('namespace')}/{last.get('name')}" if last else "resting"

@@ -1,0 +1,103 @@
+"""Whether the cluster is well, for whoever is woken at night: store, leader, certificates, backup, nodes and disk.
+
+Everything is read when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+
+from tarmac import __version__
+from tarmac.api.backups import BACKUPS_MAP, made_at
+from tarmac.api.identities import NAMESPACE, PROCESS
+from tarmac.base.clock import Clock, parse_rfc3339
+from tarmac.base.metrics import Family, Sample
+from tarmac.server.nodesummaries import NodeSummaries
+from tarmac.server.reader import Reader
+from tarmac.server.security.certificates import load_certificate
+from tarmac.store.interface import Store
+
+
+class ClusterMetrics:
+    """Families for `/metrics`. `certificates` by the name they are shown under; `tunnelled` has the nodes with one."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        nodes: NodeSummaries,
+        certificates: Mapping[str, Path],
+        data: Path,
+        tunnelled: Container[str],
+    ) -> None:
+        self._store = store
+        self._reader = Reader(store)
+        self._clock = clock
+        self._certificates = certificates
+        self._data = data
+        self._tunnelled = tunnelled
+        self._nodes = nodes
+
+    def families(self) -> Iterator[Family]:
+        """Called at each scrape."""
+        yield _one("tarmac_build_info", "Which Tarmac this is; always 1.", 1, ("version", __version__))
+        available = self._store.checks()["store"]() is None
+        yield _one("tarmac_store_available", "Whether the store takes writes.", int(available))
+        yield from self._certificate_family()
+        yield from self._backup_family()
+        yield from self._node_families()
+        name = "tarmac_disk_available_bytes"
+        found = os.statvfs(self._data)
+        yield _one(name, "Room on the disk of the data directory.", found.f_bavail * found.f_frsize, ("name", "data"))
+
+    def _certificate_family(self) -> Iterator[Family]:
+        name, now = "tarmac_certificate_expiry_seconds", self._clock.now()
+        samples: list[Sample] = []
+        for each, path in self._certificates.items():
+            try:
+                ends = load_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+            except (OSError, ValueError):  # not made yet
+                continue
+            samples.append((name, [("name", each)], ends - now))
+        yield name, "gauge", "Seconds until a certificate ends; below 0 when it has.", samples
+
+    def _backup_family(self) -> Iterator[Family]:
+        """Nothing where there is no backup: an age of 0 would say the opposite."""
+        record = self._reader.get("core/configmaps", f"{NAMESPACE}/{BACKUPS_MAP}")
+        made = made_at(record.get("data") or {}) if record is not None else None
+        if made is not None:
+            age = max(0.0, self._clock.now() - made)
+            yield _one("tarmac_backup_age_seconds", "How old the newest backup is.", age)
+
+    def _node_families(self) -> Iterator[Family]:
+        nodes = self._nodes.all()
+        name = "tarmac_node_ready"
+        ready = [(name, [("node", node.name), ("location", node.location)], int(node.ready)) for node in nodes]
+        yield name, "gauge", "Whether a node is ready.", ready
+        name = "tarmac_node_tunnel"
+        tunnels = [(name, [("node", node.name)], int(node.name in self._tunnelled)) for node in nodes]
+        yield name, "gauge", "Whether a node has a tunnel to this server.", tunnels
+
+
+def leader_metrics(store: Store, clock: Clock, leading: Callable[[], bool | None]) -> Iterator[Family]:
+    """`leading`: whether the controllers of this process work; None when it has none, and their Lease has to tell."""
+    here = leading()
+    held = _lease_is_held(Reader(store), clock) if here is None else here
+    yield _one("tarmac_leader", "Whether controllers lead here, or apart from any server.", int(held))
+
+
+def _lease_is_held(reader: Reader, clock: Clock) -> bool:
+    """By the wall clocks of both sides, so it is good for a figure and for nothing that has to be certain."""
+    lease = reader.get("coordination.k8s.io/leases", f"{NAMESPACE}/{PROCESS}")
+    spec = (lease or {}).get("spec") or {}
+    try:
+        renewed = parse_rfc3339(spec.get("renewTime") or "")
+    except ValueError:
+        return False
+    return bool(spec.get("holderIdentity")) and clock.now() - renewed < (spec.get("leaseDurationSeconds") or 0)
+
+
+def _one(name: str, description: str, value: float, *labels: tuple[str, str]) -> Family:
+    return name, "gauge", description, [(name, labels, value)]

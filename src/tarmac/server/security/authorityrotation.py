@@ -1,0 +1,63 @@
+"""Rotating the authority behind certificates.
+
+The new authority is signed by the old one as well, and servers send that certificate along: whoever knows the old one
+alone goes on until it is retired. The new one signs when every server and every agent says that it trusts it.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from tarmac.api.rotations import certified_by, trusts_authority
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.http.bundles import authority_id
+from tarmac.server.security.authoritykeys import authority_record
+from tarmac.server.security.authorityusers import OldCertificateUsers
+from tarmac.server.security.certificates import Authority, KeyPair
+from tarmac.server.security.keyrecords import AUTHORITIES, KeptKey, KeyRecord, with_new_key
+from tarmac.server.security.pki import Pki
+from tarmac.server.security.rotation import Rotation, named
+from tarmac.server.security.trusting import silent_nodes, silent_servers
+from tarmac.store.interface import Store
+
+_NODES = "system:node:"
+
+
+class AuthorityRotation(Rotation):
+    """The rotation of one cluster. `users` knows who came with certificates of the old authority."""
+
+    kind = AUTHORITIES
+
+    def __init__(self, store: Store, pki: Pki, users: OldCertificateUsers, clock: Clock) -> None:
+        super().__init__(store, lambda: authority_record(pki, clock.now()), clock)
+        self._users = users
+
+    def with_new_key(self, record: KeyRecord) -> KeyRecord:
+        """One more, which the one that signs vouches for."""
+        now, old = self.clock.now(), record.keys[record.signing]
+        # Names differ: with equal ones, programs cannot tell whose signature to look for.
+        made = Authority.create(f"tarmac-ca-{sha256(f'{now} {old.certificate}'.encode()).hexdigest()[:8]}", now)
+        signer = Authority(KeyPair(old.certificate.encode(), old.pem.encode()))
+        cross = signer.vouch_for(made.certificate, now).decode()
+        kept = KeptKey(made.key.decode(), rfc3339(now), made.certificate.decode(), cross)
+        return with_new_key(record, authority_id(kept.certificate), kept)
+
+    async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
+        """Servers that would refuse its certificates, and agents that have not heard of it."""
+        word = trusts_authority(record.newest)
+        nodes = [] if force else await silent_nodes(self.store, self.clock, word)
+        return [*await silent_servers(self.store, self.clock, word), *nodes]
+
+    async def obstacles(self) -> list[str]:
+        """Certificates of the old authority that are in use."""
+        record = self.record
+        if record.settled:
+            return []
+        if not record.switched:
+            return ["the new authority does not sign yet: --status names whom it waits for"]
+        found: list[str] = []
+        if nodes := await silent_nodes(self.store, self.clock, certified_by(record.signing)):
+            found.append(f"certificates of nodes are of the old authority: {named(nodes)}")
+        if users := [each for each in self._users.seen() if not each.startswith(_NODES)]:
+            found.append(f"seen with certificates of the old authority in the last 7 days: {named(users)}")
+        return found

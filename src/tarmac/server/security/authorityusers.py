@@ -1,0 +1,71 @@
+"""Who was seen with a certificate of the authority that is to go, and when last: what `--retire` asks.
+
+Kept beside the keys (`tarmac/keys`), since any server may have seen them and any server is asked. A certificate that
+was checked is looked at anew each hour (`AGAIN`), so what is written is right to the hour and costs a write for each
+user and hour, only while an authority is being rotated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
+from tarmac.server.security.keyrecords import BUCKET
+from tarmac.store.interface import Conflict, Exists, Missing, Store
+
+AGAIN: Final = 3600.0
+NAME: Final = "ca-users"
+KEPT: Final = 7 * 24 * 3600.0
+_MOST = 10_000
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    metadata: dict[str, str]
+    users: dict[str, str]
+
+
+class OldCertificateUsers:
+    """What this process has seen and not written yet, and what all have written."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._noted: dict[str, float] = {}
+
+    def note(self, user: str) -> None:
+        """Somebody has come."""
+        if len(self._noted) < _MOST:
+            self._noted[user] = self._clock.now()
+
+    def seen(self) -> Iterator[str]:
+        """Those of the last seven days."""
+        now = self._clock.now()
+        for user, at in sorted({**self._written(), **self._noted}.items()):
+            if now - at < KEPT:
+                yield user
+
+    async def write(self) -> None:
+        """Have others know. Raises Unavailable."""
+        while self._noted:
+            taken = dict(self._noted)
+            entry = self._store.head(BUCKET, NAME)
+            known = {user: at for user, at in self._written().items() if self._clock.now() - at < KEPT}
+            users = {user: rfc3339(at) for user, at in sorted({**known, **taken}.items())}
+            value = msgspec.json.encode(_Seen({"name": NAME}, users))
+            try:
+                if entry is None:
+                    await self._store.create(BUCKET, NAME, value)
+                else:
+                    await self._store.update(BUCKET, NAME, value, entry.revision)
+            except (Exists, Conflict, Missing):
+                continue
+            # What came in meanwhile is later than what was taken, and stays.
+            self._noted = {user: at for user, at in self._noted.items() if at > taken.get(user, 0.0)}
+
+    def _written(self) -> dict[str, float]:
+        entry = self._store.head(BUCKET, NAME)
+        users = msgspec.json.decode(entry.raw, type=_Seen).users if entry is not None else {}
+        return {user: parse_rfc3339(at) for user, at in users.items()}

@@ -1,0 +1,134 @@
+"""Public keys of an issuer: a JSON Web Key Set, read with limits, and kept up to date.
+
+Keys are fetched when the server starts, and again when no key that is there verifies a token: the issuer may have new
+ones. There is one fetch at a time and one in ten seconds, whoever asks and however many do; those who come during it
+wait for it together. A fetch that fails leaves the keys as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any, NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from tarmac.base.clock import Clock
+from tarmac.base.tasks import Tasks
+from tarmac.server.security.jwt import Unverified, unbase64url
+from tarmac.server.security.signatures import PublicKey, check_signature
+
+BETWEEN = 10.0  # seconds from the beginning of one fetch to the next
+_MOST_KEYS = 100
+_RSA_BITS = range(1024, 8192 + 1)  # a check with a larger key would hold everybody up
+_LARGEST_EXPONENT = 2**32
+_CURVES: dict[str, type[ec.EllipticCurve]] = {"P-256": ec.SECP256R1, "P-384": ec.SECP384R1, "P-521": ec.SECP521R1}
+
+
+class BadDocument(Exception):
+    """What the issuer answered cannot be used; the text says why."""
+
+
+class NamedKey(NamedTuple):
+    """A public key under the id that tokens name it by."""
+
+    id: str
+    key: PublicKey
+
+
+class RemoteKeys:
+    """The keys of one issuer. `fetch` gets them, in its own time limits, and raises nothing: None when it failed."""
+
+    def __init__(self, fetch: Callable[[], Awaitable[tuple[NamedKey, ...] | None]], clock: Clock) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: tuple[NamedKey, ...] = ()
+        self._began = -inf
+        self._fetching: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+
+    def verify(self, token: Unverified) -> bool:
+        """Whether a key that is there made the token's signature."""
+        name, algorithm = token.header.get("kid", ""), token.header["alg"]
+        for key in self._keys:
+            if name in ("", key.id):
+                try:
+                    check_signature(key.key, algorithm, token.signed, token.signature)
+                except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+                    continue
+                return True
+        return False
+
+    @property
+    def may_change(self) -> bool:
+        """Whether waiting for `refresh` could bring other keys."""
+        return self._fetching is not None or self._clock.monotonic() - self._began >= BETWEEN
+
+    def begin(self) -> asyncio.Task[None]:
+        """The fetch that is under way, or a new one."""
+        if self._fetching is None:
+            self._began = self._clock.monotonic()
+            self._fetching = self._tasks.begin(self._replace(), "keys of an issuer")
+        return self._fetching
+
+    async def refresh(self) -> None:
+        """Wait for a fetch."""
+        # A waiter whose client goes away is cancelled; `wait` leaves the fetch to the others.
+        await asyncio.wait({self.begin()})
+
+    async def close(self) -> None:
+        """End a fetch that is under way."""
+        await self._tasks.close()
+
+    async def _replace(self) -> None:
+        try:
+            found = await self._fetch()
+        finally:
+            self._fetching = None
+        if found is not None:
+            self._keys = found
+
+
+def read_keys(document: bytes) -> tuple[NamedKey, ...]:
+    """Every key of a set that can verify a signature; those of other kinds are left out. Raises BadDocument."""
+    try:
+        found = msgspec.json.decode(document, type=dict[str, Any]).get("keys")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadDocument(f"the key set is no JSON object: {error}") from error
+    if not isinstance(found, list):
+        raise BadDocument('the key set has no list "keys"')
+    if len(found) > _MOST_KEYS:
+        raise BadDocument(f"the key set has {len(found)} keys; {_MOST_KEYS} are allowed")
+    read = [_read_key(each) for each in found if isinstance(each, dict)]
+    return tuple(key for key in read if key is not None)
+
+
+def _read_key(jwk: dict[str, Any]) -> NamedKey | None:
+    name = jwk.get("kid", "")
+    if jwk.get("use", "sig") != "sig" or not isinstance(name, str):
+        return None
+    try:
+        key = _rsa(jwk) if jwk.get("kty") == "RSA" else _elliptic(jwk) if jwk.get("kty") == "EC" else None
+    except (KeyError, TypeError, ValueError, binascii.Error, UnsupportedAlgorithm):
+        return None  # one key that makes no sense does not take the others away
+    return None if key is None else NamedKey(name, key)
+
+
+def _rsa(jwk: dict[str, Any]) -> rsa.RSAPublicKey | None:
+    modulus, exponent = _number(jwk["n"]), _number(jwk["e"])
+    if modulus.bit_length() not in _RSA_BITS or exponent >= _LARGEST_EXPONENT:
+        return None
+    return rsa.RSAPublicNumbers(exponent, modulus).public_key()
+
+
+def _elliptic(jwk: dict[str, Any]) -> ec.EllipticCurvePublicKey:
+    curve = _CURVES[jwk["crv"]]()
+    return ec.EllipticCurvePublicNumbers(_number(jwk["x"]), _number(jwk["y"]), curve).public_key()
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(unbase64url(text), "big")

@@ -1,0 +1,60 @@
+"""Upgrades that the server itself answers or guards: watches and logs by WebSocket, and pages of other origins.
+
+A browser sends a client certificate with whatever page asks, so an upgrade that a page of another origin asks for is
+refused, whoever it comes from. Nor can a browser say there what it accepts, so `as=Table` in the query of a watch by
+WebSocket stands for the media type of Tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from tarmac.api.status import ApiError, BadRequest, Forbidden
+from tarmac.http.messages import Answer, Request, StreamResponse
+from tarmac.http.websocketstreams import BadHandshake, Send, as_websocket, base64_text, binary, lines, wants_websocket
+from tarmac.server.requestinfo import RequestInfo
+
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_LOG_PROTOCOLS: Final[dict[str, Send]] = {"binary.k8s.io": binary, "base64.binary.k8s.io": base64_text}
+
+
+def prepare_upgrade(request: Request) -> None:
+    """Look at an upgrade before anybody else does. Raises Forbidden for one that a page of another origin asks for."""
+    if "upgrade" not in request.headers:
+        return
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+        raise Forbidden("the page that asks for this connection is not of this server: Origin is not Host", details={})
+    if request.query and wants_websocket(request.headers) and request.param("as") == "Table":
+        request.headers = {**request.headers, "accept": _TABLE}
+
+
+def in_messages(request: Request, answer: StreamResponse) -> Answer:
+    """A watch or a log as a WebSocket, if it was asked for as one; any other answer as it is. Raises ApiError."""
+    info: RequestInfo = request.info
+    is_log = (info.resource, info.subresource) == ("pods", "log")
+    if not wants_websocket(request.headers) or answer.status != 200 or not (is_log or info.verb == "watch"):
+        return answer
+    try:
+        return as_websocket(request.headers, answer, _for_logs if is_log else _for_watches, greets=is_log)
+    except (BadHandshake, ApiError) as error:
+        if answer.abandon is not None:
+            answer.abandon()
+        raise BadRequest(str(error)) if isinstance(error, BadHandshake) else error from error
+
+
+def _for_watches(protocols: Sequence[str]) -> tuple[str, Send]:
+    """The first: browsers give up a connection that chooses none of what they offered."""
+    return (protocols[0] if protocols else ""), lines
+
+
+def _for_logs(protocols: Sequence[str]) -> tuple[str, Send]:
+    if not protocols:
+        return "", binary
+    chosen = next((each for each in protocols if each in _LOG_PROTOCOLS), None)
+    if chosen is None:
+        known = ", ".join(_LOG_PROTOCOLS)
+        raise Forbidden(f"no subprotocol of a log is among {', '.join(protocols)}: offer one of {known}", details={})
+    return chosen, _LOG_PROTOCOLS[chosen]

@@ -1,0 +1,315 @@
+"""What a worker knows of the others: who is there and ready, which nodes each has tunnels of, and how to ask them.
+
+    GET  /held                 upgraded; one JSON line for each change: nodes that came and went, whether it is ready
+    GET  /open/NODE/TOKEN      ask the node for a stream on the tunnel that is here
+    GET  /stream/NODE/TOKEN    upgraded; a stream of the node that came to the one who asks and is wanted here
+    GET  /metrics, /usage/…    this worker's figures
+
+To each of the others a worker keeps one connection at `/held`. While it lasts that other is alive; when it breaks, the
+other's nodes are forgotten with it. The lowest worker alive does what is done once on a machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.base.tasks import Tasks
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head
+from tarmac.http.limits import ListenerLimits
+from tarmac.http.listener import Listener
+from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
+from tarmac.server.nodes.proxying import answer_of
+from tarmac.server.nodes.tunnels import STREAM, Tunnels
+from tarmac.server.workers.sockets import WorkerSocket, socket_path, unix
+
+UPGRADE = "tarmac-worker"
+ANSWER_SECONDS = 1.0
+STREAM_SECONDS = 5.0
+PATIENCE = 10.0  # how long another may be away or not ready before this one is not ready either
+SETTLING = 1.0  # how long the lower ones must have been away before one takes their work over
+_RETRY, _LOOK = 0.1, 0.5
+_LARGEST = 256 * 1024 * 1024
+_LARGEST_LINE = 64 * 1024 * 1024
+
+_log = log("workers")
+
+
+class _News(msgspec.Struct, omit_defaults=True):
+    """One line at `/held`."""
+
+    came: list[str] = []
+    went: list[str] = []
+    ready: bool | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_News).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+class _Link:
+    """What one other worker has told."""
+
+    def __init__(self, now: float) -> None:
+        self.alive = False
+        self.ready = False
+        self.since = now  # when it was last alive, or when we began to look
+        self.unready_since: float | None = now
+        self.nodes: set[str] = set()
+
+    def hear(self, news: _News, now: float) -> None:
+        self.nodes |= {*news.came}
+        self.nodes -= {*news.went}
+        if news.ready is not None:
+            self.ready = news.ready
+            self.unready_since = None if news.ready else (self.unready_since or now)
+
+    def lose(self, now: float) -> None:
+        self.alive = self.ready = False
+        self.nodes = set()
+        self.since = now
+        self.unready_since = self.unready_since or now
+
+
+class Peers:
+    """The other workers of this server. Implements `nodes.tunnels.OtherWorkers`."""
+
+    def __init__(self, folder: Path, index: int, count: int, clock: Clock) -> None:
+        self.index = index
+        self.count = count
+        self.ready: Callable[[], bool] = lambda: False
+        self.figures: Mapping[str, Callable[[], object]] = {}
+        self._folder = folder
+        self._clock = clock
+        self._links = {other: _Link(clock.monotonic()) for other in range(count) if other != index}
+        self._tunnels: Tunnels | None = None
+        self._listening: list[asyncio.Transport] = []
+        self._was_ready = False
+
+    def serve(self, tunnels: Tunnels) -> None:
+        """Whose tunnels are told of."""
+        self._tunnels = tunnels
+        tunnels.on_change = self._told
+
+    async def run(self) -> None:
+        """Listen and keep links until cancelled."""
+        listener = Listener(self._answer, ListenerLimits())
+        await listener.start([], 0, None)
+        door, tasks = WorkerSocket(socket_path(self._folder, self.index), listener), Tasks()
+        door.open()
+        try:
+            for other in self._links:
+                tasks.begin(self._keep(other), f"link to worker {other}")
+            while True:
+                self._tell_readiness()
+                await self._clock.sleep(_LOOK)
+        finally:
+            door.close()
+            await tasks.close()
+            await listener.stop(grace=0.1)
+
+    # What is known.
+
+    def holder(self, node: str) -> int | None:
+        """The worker that the node has a tunnel to, if it is another one."""
+        return next((other for other, link in self._links.items() if node in link.nodes), None)
+
+    @property
+    def is_lowest(self) -> bool:
+        """Whether nobody below has been alive for a moment."""
+        now = self._clock.monotonic()
+        below = [link for other, link in self._links.items() if other < self.index]
+        return not any(link.alive or now - link.since < SETTLING for link in below)
+
+    async def until_lowest(self, lowest: bool) -> None:
+        """Wait until this worker is the lowest alive, or is not any more."""
+        while self.is_lowest != lowest:
+            await self._clock.sleep(_LOOK)
+
+    def lowest(self) -> int:
+        """The lowest worker alive."""
+        return min([self.index, *(other for other, link in self._links.items() if link.alive)])
+
+    def checks(self) -> dict[str, Callable[[], str | None]]:
+        """A check of readiness for each of the others."""
+        return {f"worker-{other}": lambda link=link: self._trouble(link) for other, link in self._links.items()}
+
+    def _trouble(self, link: _Link) -> str | None:
+        since = link.unready_since
+        away = since is not None and self._clock.monotonic() - since > PATIENCE
+        return f"not ready for {PATIENCE:g} s and more" if away else None
+
+    def states(self) -> dict[str, int]:
+        """How many processes are ready, are there and not ready, and are not there."""
+        links = list(self._links.values())
+        ready = sum(link.ready for link in links) + self.ready()
+        alive = sum(link.alive for link in links) + 1
+        return {"ready": ready, "unready": alive - ready, "missing": len(links) + 1 - alive}
+
+    # Asking the others.
+
+    async def ask(self, worker: int, node: str, token: str) -> None:
+        """Have the node asked for a stream on its tunnel there. Raises OSError."""
+        reply = await self._reach(worker, f"/open/{quote(node, safe='')}/{token}", ANSWER_SECONDS)
+        reply.close()
+        if reply.status != 200:
+            raise ConnectionError("the tunnel has just been lost")
+
+    async def stream(self, worker: int, node: str, token: str) -> Answer:
+        """Pass a stream of a node on to the worker that wants it. Raises NotFound when that does not."""
+        target, headers = f"/stream/{quote(node, safe='')}/{token}", [("Connection", "Upgrade"), ("Upgrade", STREAM)]
+        try:
+            reply = await self._reach(worker, target, STREAM_SECONDS, headers)
+        except OSError as error:
+            raise NotFound("nobody asked for this stream", details={}) from error
+        if reply.status != 101:
+            reply.close()
+            raise NotFound("nobody asked for this stream", details={})
+        return answer_of(reply)
+
+    async def gathered(self, what: str) -> dict[int, Any]:
+        """What each of the others answers at once; those that are silent are left out."""
+        others = [other for other, link in self._links.items() if link.alive]
+        found = await asyncio.gather(*(self._fetched(other, what) for other in others))
+        return {other: each for other, each in zip(others, found, strict=True) if each is not None}
+
+    async def usage(self, what: str) -> Sequence[JsonObject]:
+        """What the lowest worker has measured."""
+        return await self._fetched(self.lowest(), f"/usage/{what}") or ()
+
+    async def _fetched(self, worker: int, what: str) -> Any:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reply = await self._reach(worker, what, ANSWER_SECONDS, [("Connection", "close")])
+                return _decode_any(await reply.read(_LARGEST))
+        except (OSError, ConnectionBroken, msgspec.MsgspecError) as error:
+            _log.debug("a worker does not answer", worker=worker, error=str(error))
+            return None
+
+    async def _reach(
+        self, worker: int, target: str, seconds: float, headers: Sequence[tuple[str, str]] = ()
+    ) -> StreamedReply:
+        """Raises OSError."""
+        try:
+            dial = unix(socket_path(self._folder, worker))
+            return await ask(dial, request_head("GET", target, "worker", headers), seconds)
+        except ConnectionBroken as error:
+            raise ConnectionError(str(error)) from error
+
+    # The links.
+
+    async def _keep(self, other: int) -> None:
+        link = self._links[other]
+        while True:
+            try:
+                await self._follow(other, link)
+            except OSError:
+                pass
+            except (ConnectionBroken, msgspec.MsgspecError) as error:
+                _log.warning("a worker says what cannot be read", worker=other, error=str(error))
+            if link.alive:
+                _log.info("a worker has gone", worker=other)
+                link.lose(self._clock.monotonic())
+            await self._clock.sleep(_RETRY)
+
+    async def _follow(self, other: int, link: _Link) -> None:
+        headers = [("Connection", "Upgrade"), ("Upgrade", UPGRADE)]
+        reply = await self._reach(other, "/held", ANSWER_SECONDS, headers)
+        if reply.status != 101:
+            reply.close()
+            return
+        hearing = _Hearing(*reply.detach(), lambda news: link.hear(news, self._clock.monotonic()))
+        link.alive = True
+        try:
+            await hearing.lost
+        finally:
+            hearing.close()
+
+    def _told(self, node: str, held: bool) -> None:
+        self._send(_News(came=[node]) if held else _News(went=[node]))
+
+    def _tell_readiness(self) -> None:
+        now = self.ready()
+        if now != self._was_ready:
+            self._was_ready = now
+            self._send(_News(ready=now))
+
+    def _send(self, news: _News) -> None:
+        self._listening = [each for each in self._listening if not each.is_closing()]
+        line = _encode(news) + b"\n"
+        for each in self._listening:
+            each.write(line)
+
+    # Answering the others.
+
+    def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
+        first, _, rest = request.path[1:].partition("/")
+        node, _, token = rest.rpartition("/")
+        tunnels = self._tunnels
+        if first == "held" and tunnels is not None:
+            return UpgradeResponse(lambda transport, _: self._begin(transport, tunnels), _upgraded(UPGRADE))
+        if first == "open" and tunnels is not None:
+            return Response(200 if tunnels.ask_here(unquote(node), token) else 404, b"")
+        if first == "stream" and tunnels is not None:
+            return tunnels.arrived(unquote(node), token) or Response(404, b"")
+        figures = self.figures.get(request.path)
+        return Response(404, b"") if figures is None else Response(200, _encode(figures()))
+
+    def _begin(self, transport: asyncio.Transport, tunnels: Tunnels) -> None:
+        transport.set_protocol(asyncio.Protocol())
+        # Looked at here and not when it was asked: what changes between the two would be told to nobody.
+        transport.write(_encode(_News(came=tunnels.nodes(), ready=self._was_ready)) + b"\n")
+        self._listening.append(transport)
+
+
+def _upgraded(protocol: str) -> list[tuple[str, str]]:
+    return [("Connection", "Upgrade"), ("Upgrade", protocol)]
+
+
+class _Hearing(asyncio.Protocol):
+    """Lines of news. `lost` is done when the connection is."""
+
+    def __init__(self, transport: asyncio.Transport, rest: bytes, hear: Callable[[_News], None]) -> None:
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport = transport
+        self._hear = hear
+        self._rest = b""
+        transport.set_protocol(self)
+        if rest:
+            self.data_received(rest)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        try:
+            for line in lines:
+                self._hear(_decode(line))
+        except msgspec.MsgspecError as error:
+            self._end(error)
+        if len(self._rest) > _LARGEST_LINE:
+            self._end(ConnectionBroken("a line without an end"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        self._transport.abort()
+        if self.lost.done():
+            return
+        if error is None:
+            self.lost.set_result(None)
+        else:
+            self.lost.set_exception(error)

@@ -1,0 +1,123 @@
+"""Sockets between the processes of one server: in a folder of their own, mode 0600, and the peer's user is checked.
+
+What comes over them is believed: a stream of a node, a node's name. So both sides ask the kernel whose process the
+other is, and speak to nobody but their own user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from tarmac.base.log import log
+from tarmac.http.accepting import Acceptor
+from tarmac.http.clientrequest import Dial
+from tarmac.http.listener import Listener
+
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
+_log = log("workers")
+
+
+def socket_path(folder: Path, index: int) -> Path:
+    """Where a worker listens."""
+    return folder / f"{index}.sock"
+
+
+def make_folder(folder: Path) -> None:
+    """Make it, for our own eyes only. Raises OSError when somebody else's is there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if folder.is_symlink() or found.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} belongs to another user; remove it")
+    folder.chmod(0o700)
+
+
+def unix(path: Path, is_own: Callable[[socket.socket], bool] | None = None) -> Dial:
+    """A connection to another worker. Raises PermissionError when somebody else listens there."""
+    own = is_own or is_ours
+
+    async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
+        loop = asyncio.get_running_loop()
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.setblocking(False)
+            await loop.sock_connect(made, str(path))
+            if not own(made):
+                raise PermissionError(f"{path} is another user's")
+            await loop.create_unix_connection(factory, sock=made)
+        except BaseException:
+            made.close()
+            raise
+
+    return dial
+
+
+def is_ours(connection: socket.socket) -> bool:
+    """Whether the process at the other end is our own user's."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return _CREDENTIALS.unpack(found)[1] == os.geteuid()
+
+
+class WorkerSocket:
+    """Brings those who come to a listener, if they are ours. Implements `http.accepting.Welcome`."""
+
+    def __init__(self, path: Path, listener: Listener, is_own: Callable[[socket.socket], bool] | None = None) -> None:
+        self._path = path
+        self._listener = listener
+        self._is_own = is_own or is_ours
+        self._acceptor = Acceptor(self, asyncio.get_running_loop().connect_accepted_socket, None)
+
+    def open(self) -> None:
+        """Listen. Raises OSError."""
+        self._path.unlink(missing_ok=True)  # of a worker that was killed
+        bound = socket.socket(socket.AF_UNIX)
+        before = os.umask(0o177)  # nothing awaits between here and there, so nobody else makes files meanwhile
+        try:
+            bound.bind(str(self._path))
+        finally:
+            os.umask(before)
+        self._acceptor.add(bound)
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._acceptor.close()
+        self._path.unlink(missing_ok=True)
+
+    # Called by the acceptor.
+
+    def welcome(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
+        """Those of others are cut before a byte is read."""
+        if self._is_own(accepted):
+            return _Adopted(self._listener)
+        _log.warning("another user's process was turned away", socket=str(self._path))
+        return _TurnedAway()
+
+    def forget(self, protocol: asyncio.Protocol) -> None:
+        """There is nothing to forget."""
+
+    def make_room(self) -> int:
+        """Nobody here can be spared."""
+        return 0
+
+    @property
+    def held(self) -> int:
+        """These descriptors are not clients'."""
+        return 0
+
+
+class _Adopted(asyncio.Protocol):
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._listener.adopt(cast("asyncio.Transport", transport), b"")
+
+
+class _TurnedAway(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).abort()

@@ -1,0 +1,207 @@
+"""The backup's file: a database in the SQLite store's own format, and a table `backup` that says what must be in it.
+
+The log holds the live rows of one revision, with their sums; values are as they lie in the store, so Secrets are
+sealed. The one row of `backup` has the count and the digest of each bucket, and a digest over all of that. The
+cluster's keys, if they are in it, are sealed by whoever made the backup, together with that digest: whoever has the
+passphrase also knows that nobody has changed anything.
+
+Sums find faults of disks, digests also find rows that somebody changed and summed anew. A file whose digests were made
+anew as well is found by the seal of its keys alone.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import msgspec
+
+from tarmac.store.backups.digests import BucketDigest, Digests
+from tarmac.store.backups.errors import BackupCutOff, BackupDamaged, NotABackup
+from tarmac.store.interface import Damaged, Unavailable
+from tarmac.store.sqlite.checking import UNREADABLE, check_pages, sound_rows
+from tarmac.store.sqlite.format import create_tables, format_of, insert_rows, write_total
+from tarmac.store.sqlite.sums import Row, Total
+
+BACKUP_FORMAT = 1
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_TABLE = """
+CREATE TABLE backup (
+    format   INTEGER NOT NULL,  -- of this table
+    version  TEXT    NOT NULL,  -- of the Tarmac that wrote it
+    revision INTEGER NOT NULL,  -- of the store: everything up to it is here
+    at       INTEGER NOT NULL,  -- Unix seconds
+    buckets  TEXT    NOT NULL,  -- JSON: objects and digest of each
+    digest   TEXT    NOT NULL,  -- SHA-256 over all of the above
+    keys     BLOB               -- the cluster's keys, sealed; NULL: they are kept elsewhere
+) STRICT;
+"""
+_SELECT = "SELECT format, version, revision, at, buckets, digest, keys FROM backup"
+
+
+class BackupHead(NamedTuple):
+    """What a backup says of itself."""
+
+    format: int
+    version: str
+    revision: int
+    at: int
+    buckets: dict[str, BucketDigest]
+    digest: str
+    keys: bytes | None
+
+    @property
+    def objects(self) -> int:
+        """How many there are."""
+        return sum(each.objects for each in self.buckets.values())
+
+
+class BackupWriter:
+    """Writes a new file in one transaction. Nothing of it is durable before `finish` returns."""
+
+    def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
+        self._path = path
+        path.unlink(missing_ok=True)  # of one that was killed
+        path.touch(mode=0o600)
+        self._db = apsw.Connection(str(path))
+        self._digests = Digests()
+        self._total = Total(new_id(), 0, 0, 0, 0)
+        self._db.execute("BEGIN")
+        create_tables(self._db, self._total)
+        self._db.execute(_TABLE)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Live rows, each of a key of its own and in any order."""
+        insert_rows(self._db, rows)
+        added = self._total.added + sum(row.sum for row in rows)
+        self._total = self._total._replace(rows=self._total.rows + len(rows), added=added)
+        for row in rows:
+            self._digests.add(row.bucket, row.name, row.value or b"")
+
+    def finish(self, version: str, revision: int, at: int, seal: Callable[[str], bytes] | None) -> None:
+        """All rows are there; `seal` gives the keys for a digest. The file is on the disk when this returns."""
+        buckets = _encode(self._digests.by_bucket())
+        digest = _digest(BACKUP_FORMAT, version, revision, at, buckets)
+        keys = seal(digest) if seal is not None else None
+        row = (BACKUP_FORMAT, version, revision, at, buckets, digest, keys)
+        self._db.execute("INSERT INTO backup VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        write_total(self._db, self._total._replace(floor=revision))
+        self._db.execute("COMMIT")  # SQLite syncs the file
+        self._db.close()
+
+    def abandon(self) -> None:
+        """It came to nothing."""
+        self._db.close(True)
+        self._path.unlink(missing_ok=True)
+
+
+def read_backup(path: Path) -> tuple[BackupHead, list[Row]]:
+    """Everything in it, once all of it was found to be what was written. Raises BackupError, OSError."""
+    _check_length(path)
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            _check_kind(db, path)
+            check_pages(db)
+            head = _read_head(db, path)
+            rows = [Row._make(row) for row in sound_rows(db)]
+    except Unavailable as error:
+        if isinstance(error, Damaged):
+            raise BackupDamaged(f"{path} is damaged: {error}") from error
+        raise NotABackup(str(error)) from error
+    except (*UNREADABLE, apsw.IOError) as error:
+        raise BackupDamaged(f"{path} is damaged: {error}") from error
+    _compare(path, head, rows)
+    return head, rows
+
+
+def is_backup(path: Path) -> bool:
+    """Whether it is one, perhaps a damaged one: what a new one may replace."""
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            _check_kind(db, path)
+    except (NotABackup, Unavailable, apsw.Error):
+        return False
+    return True
+
+
+def _check_length(path: Path) -> None:
+    with path.open("rb") as file:
+        header, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
+    if len(header) < _HEADER:
+        if header and _MAGIC.startswith(header[: len(_MAGIC)]):
+            raise BackupCutOff(f"{path} is cut off: {size} bytes are left")
+        raise NotABackup(f"{path} is no backup of Tarmac")
+    if not header.startswith(_MAGIC):
+        raise NotABackup(f"{path} is no backup of Tarmac")
+    [page], [pages] = struct.unpack(">H", header[16:18]), struct.unpack(">I", header[28:32])
+    wanted = (65536 if page == 1 else page) * pages
+    if size < wanted:
+        raise BackupCutOff(f"{path} is cut off: {size} of {wanted} bytes are left")
+    if size > wanted:
+        raise BackupDamaged(f"{path} is damaged: it has {size} bytes instead of {wanted}")
+
+
+def _check_kind(db: apsw.Connection, path: Path) -> None:
+    version = format_of(db, path)
+    found = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'backup'").get
+    if not version or not found:
+        raise NotABackup(f"{path} is no backup of Tarmac")
+
+
+def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
+    found: list[tuple[Any, ...]] = list(db.execute(_SELECT))
+    if len(found) != 1:
+        raise Damaged("it does not say what is in it")
+    [(format_, version, revision, at, buckets, digest, keys)] = found
+    if format_ > BACKUP_FORMAT:
+        known = f"this program knows up to {BACKUP_FORMAT}: install tarmac {version}"
+        raise NotABackup(f"{path} is a backup of format {format_}, {known}")
+    if _digest(format_, version, revision, at, buckets) != digest:
+        raise Damaged("what it says of itself fails its digest")
+    return BackupHead(format_, version, revision, at, _decode(buckets), digest, keys)
+
+
+def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
+    digests = Digests()
+    for row in rows:
+        digests.add(row.bucket, row.name, row.value or b"")
+    found = digests.by_bucket()
+    for bucket in sorted({*head.buckets, *found}):
+        wanted, has = head.buckets.get(bucket), found.get(bucket)
+        if wanted != has:
+            counted = f"{has.objects if has else 0} objects of {wanted.objects if wanted else 0}"
+            raise BackupDamaged(f"{path} is damaged: {bucket} has {counted}, which are not those that were backed up")
+    if any(row.deleted or row.revision > head.revision for row in rows):
+        raise BackupDamaged(f"{path} is damaged: it has rows that no backup has")
+
+
+def in_batches(rows: Iterator[Row], size: int = 500) -> Iterator[list[Row]]:
+    """As `BackupWriter.add` likes them."""
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _digest(format_: int, version: str, revision: int, at: int, buckets: str) -> str:
+    return sha256(f"{format_}\0{version}\0{revision}\0{at}\0{buckets}".encode()).hexdigest()
+
+
+def _encode(buckets: dict[str, BucketDigest]) -> str:
+    return msgspec.json.encode({name: each._asdict() for name, each in buckets.items()}).decode()
+
+
+def _decode(text: str) -> dict[str, BucketDigest]:
+    found: dict[str, dict[str, Any]] = msgspec.json.decode(text)
+    return {name: BucketDigest(**each) for name, each in found.items()}

@@ -1,0 +1,133 @@
+"""A store that holds what a backup holds, in the place of the one that is there. Its server is stopped.
+
+Revisions never go back: the new store begins `FLOOR_STEP` above the newest revision that the old one or the backup
+knows, so each client that watched is told to list again. Objects that are changed on the way get revisions of their
+own above that; the others keep theirs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from tarmac.store.backups.sources import copy_sqlite
+from tarmac.store.interface import FLOOR_STEP, Damaged, Unavailable
+from tarmac.store.sqlite.disk import take_lock
+from tarmac.store.sqlite.marker import marker_path, read_marker
+from tarmac.store.sqlite.replacing import (
+    finish_restore,
+    keep_replaced,
+    restored_beside,
+    take_place,
+    write_complete,
+)
+from tarmac.store.sqlite.salvaging import Salvage
+from tarmac.store.sqlite.sums import Row, row_sum
+
+Key = tuple[str, str]
+"""Bucket and name."""
+
+
+class Present(NamedTuple):
+    """What is in the place now."""
+
+    rows: list[Row]  # the live ones
+    newest: int  # revision; 0 where there is no store
+    trouble: str  # why nobody can say what is in it; empty where somebody can
+
+
+class Changed(NamedTuple):
+    """An object that is other than in the backup, or is not in it."""
+
+    bucket: str
+    name: str
+    value: bytes
+
+
+class StorePlace(Protocol):
+    """Where a store lies whose server is stopped."""
+
+    async def close(self) -> None:
+        """Let servers in again."""
+        ...
+
+    async def present(self) -> Present:
+        """What is there. A store that is damaged tells no more than how far it had come."""
+        ...
+
+    async def replace(
+        self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
+    ) -> tuple[int, Path | None]:
+        """Get all of it ready, above a revision; the newest one, and where the old store is kept. Raises OSError."""
+        ...
+
+    async def rename(self) -> None:
+        """From here on it is the store; a kill in the middle leaves the rest to whoever opens it next."""
+        ...
+
+
+class SqlitePlace:
+    """The file of a SQLite store, held so that no server starts on it."""
+
+    def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
+        """Raises Unavailable when a server runs on it."""
+        self._path = path
+        self._new_id = new_id
+        self._lock = take_lock(path)
+        try:
+            finish_restore(path)  # of one that was killed: what is there is then one store again
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    async def close(self) -> None:
+        """Let servers in again."""
+        os.close(self._lock)
+
+    async def present(self) -> Present:
+        """What is there. A store that is damaged tells no more than how far it had come."""
+        if not self._path.exists() and not marker_path(self._path).exists():
+            return Present([], 0, "")
+        rows: list[Row] = []
+        try:
+            newest = copy_sqlite(self._path, rows.extend)
+        except Unavailable as error:
+            return Present([], self._highest(), str(error))
+        return Present(rows, newest, "")
+
+    async def replace(
+        self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
+    ) -> tuple[int, Path | None]:
+        """Write the new database beside, and keep links to the old one."""
+        rows, floor = replaced_rows(backup, changed, above + FLOOR_STEP, at)
+        aside = keep_replaced(self._path)
+        write_complete(restored_beside(self._path), rows, floor, self._new_id())
+        return floor, aside
+
+    async def rename(self) -> None:
+        """The new database becomes the store."""
+        take_place(self._path, restored_beside(self._path))
+
+    def _highest(self) -> int:
+        mark, _ = read_marker(marker_path(self._path))
+        marked = mark.revision if mark is not None else 0
+        with suppress(Damaged):
+            salvage = Salvage(self._path, marked)
+            return max([marked, salvage.floor, *(row.revision for row in salvage.rows)])
+        return marked
+
+
+def replaced_rows(backup: Iterable[Row], changed: Sequence[Changed], above: int, at: int) -> tuple[list[Row], int]:
+    """The rows of the new store and its newest revision."""
+    kept = {(row.bucket, row.name): row for row in backup}
+    newest = above
+    for each in changed:
+        newest += 1
+        before = kept.get((each.bucket, each.name))
+        created = before.created if before is not None else newest
+        columns = (newest, at, each.bucket, each.name, created, 0, 0, each.value)
+        kept[each.bucket, each.name] = Row(*columns, row_sum(*columns))
+    return sorted(kept.values()), newest

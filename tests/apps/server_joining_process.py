@@ -1,0 +1,45 @@
+"""`tarmac join --server` on a machine whose folders are below one folder: FOLDER ADDRESS TOKEN LISTEN."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tarmac.api.nodetokens import parse_token
+from tarmac.apps.machine.joining import told_in_words
+from tarmac.apps.machine.layout import DONE, Machine, setting_up
+from tarmac.apps.machine.serverjoining import ServerJoining, join_server
+from tarmac.apps.machine.services import Elsewhere, Foreground, Signals
+from tarmac.base.clock import SystemClock
+from tarmac.base.log import configure
+from tarmac.cli.options import parsed
+
+
+def machine_in(folder: Path) -> Machine:
+    """With a configuration, data and a run folder of its own."""
+    return Machine(folder / "etc" / "config.yaml", folder / "data", folder / "run")
+
+
+async def _run(folder: Path, address: str, token: str, listen: str) -> int:
+    options = parsed(["join", f"--server={address}", f"--token={token}", f"--listen={listen}", "--timeout=40s"])
+    machine = machine_in(folder)
+    async with AsyncExitStack() as stack, Signals() as signals:
+        keeper = Elsewhere(machine) if listen.endswith(":1") else Foreground(machine, stack)
+
+        async def work() -> None:
+            with setting_up(machine):
+                await join_server(
+                    machine, ServerJoining(options.server, parse_token(token), "two", options), keeper, SystemClock()
+                )
+
+        code = await told_in_words(work)
+        if code == DONE and keeper.supervised:
+            await signals.wait()
+        return code
+
+
+if __name__ == "__main__":
+    configure(level="warning")
+    sys.exit(asyncio.run(_run(Path(sys.argv[1]), *sys.argv[2:])))

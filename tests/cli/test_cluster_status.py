@@ -1,0 +1,174 @@
+"""`tarmac status`: one screen about a cluster that is well, one that is not, and one of which little may be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarmac.apps.control_plane import local_transport
+from tarmac.apps.main import main
+from tarmac.base.clock import ManualClock, rfc3339, rfc3339_micro
+from tarmac.cli.verbs.clusterstatus import status
+from tarmac.cli.verbs.console import Console
+from tarmac.client.client import Client
+from tarmac.client.transport import Reply, Request
+from tarmac.server.security.users import User
+from tests.cli.test_node_report import Listing
+from tests.server.streams.planet import planet
+
+NOW = 1_800_000_000.0
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+LOCATIONS = "/apis/networking.datumapis.com/v1alpha/locations"
+BACKUPS = "/api/v1/namespaces/kube-system/configmaps/tarmac-backups"
+METRICS = """\
+# HELP tarmac_leader x
+tarmac_leader 0
+tarmac_certificate_expiry_seconds{name="ca"} 300000000
+tarmac_certificate_expiry_seconds{name="server"} 31000000
+tarmac_node_ready{node="dfw-0",location="dfw"} 1
+"""
+READY = "[+]ping ok\n[+]store ok\nreadyz check passed\n"
+
+
+class Cluster(Listing):
+    """Lists, and the two pages that are text."""
+
+    def __init__(self, lists: dict[str, Any], texts: dict[str, tuple[int, str]]) -> None:
+        super().__init__(lists)
+        self._texts = texts
+
+    async def request(self, request: Request) -> Reply:
+        if request.path in self._texts:
+            code, text = self._texts[request.path]
+            return Reply(code, {}, text.encode())
+        return await super().request(request)
+
+
+def node(name: str, ready: str = "True", reason: str = "KubeletReady", version: str = "0.2.0") -> dict[str, Any]:
+    condition = {"type": "Ready", "status": ready, "reason": reason}
+    return {
+        "metadata": {"name": name, "annotations": {"tarmac.dev/version": version}},
+        "status": {"conditions": [condition]},
+    }
+
+
+def location(name: str, ready: int, nodes: int) -> dict[str, Any]:
+    verdict = {"type": "Ready", "status": "True" if ready else "False", "reason": "Ready" if ready else "NoNodeReady"}
+    return {
+        "metadata": {"name": name},
+        "spec": {"topology": {"topology.datum.net/city-code": name.upper()}},
+        "status": {"readyNodes": ready, "nodes": nodes, "conditions": [verdict]},
+    }
+
+
+def lease(name: str, holder: str, renewed: float = NOW - 2) -> dict[str, Any]:
+    spec = {"holderIdentity": holder, "renewTime": rfc3339_micro(renewed), "leaseDurationSeconds": 15}
+    return {"metadata": {"name": name, "annotations": {"tarmac.dev/version": "0.2.0"}}, "spec": spec}
+
+
+def lists(**other: Any) -> dict[str, Any]:
+    return {
+        LEASES: [lease("apiserver-1", "https://192.0.2.1:6443")],
+        f"{LEASES}/tarmac-controllers": lease("tarmac-controllers", "host_1"),
+        LOCATIONS: [location("dfw", 2, 2), location("sea", 0, 0)],
+        "/api/v1/nodes": [node("dfw-0"), node("dfw-1")],
+        BACKUPS: {"metadata": {"name": "tarmac-backups"}, "data": {"time": rfc3339(NOW - 7 * 3600)}},
+        **other,
+    }
+
+
+def shown(
+    found: dict[str, Any], metrics: str = METRICS, ready: str = READY, output: str = "text", code: int = 200
+) -> tuple[int, str]:
+    texts = {"/metrics": (200, metrics), "/readyz": (code, ready)}
+    out = io.StringIO()
+    client = Client(Cluster(found, texts), ManualClock(NOW))
+    exit_code = asyncio.run(status(client, Console(out, io.StringIO()), output))
+    return exit_code, out.getvalue()
+
+
+def test_a_cluster_that_is_well_fits_a_screen() -> None:
+    assert shown(lists()) == (0, textwrap.dedent("""\
+        Servers:       1 of 1 ready
+        Store:         takes writes
+        Leader:        host_1
+        Cities:        DFW 2/2, SEA 0/0
+        Nodes:         2 of 2 ready
+        Versions:      servers 0.2.0 (1); nodes 0.2.0 (2)
+        Certificates:  none ends within 30 days
+        Backup:        7 hours old
+        Worst:         nothing is wrong
+        """))  # fmt: skip
+
+
+def test_the_worst_comes_first_and_the_rest_behind_it() -> None:
+    found = lists()
+    found["/api/v1/nodes"][1] = node("dfw-1", "Unknown", "NodeStatusUnknown", "0.1.0")
+    found[LOCATIONS].append(location("lhr", 0, 3))
+    found[BACKUPS]["data"]["time"] = rfc3339(NOW - 3 * 86400)
+    metrics = METRICS.replace("31000000", "864000") + "tarmac_restored_conflicts 2\n"
+    ready = "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
+    code, text = shown(found, metrics, ready, code=500)
+    assert code == 1
+    assert text.splitlines()[-6:] == [
+        "Worst:         store: the check store fails",
+        "Also: node dfw-1: NodeStatusUnknown",
+        "Also: location lhr: NoNodeReady",
+        "Also: 2 running pods are not as a restored state has them",
+        "Also: certificate server ends in 10 days",
+        "Also: the newest backup is 3 days old",
+    ]
+    assert "nodes 0.1.0 (1), 0.2.0 (1)" in text
+    document = json.loads(shown(found, metrics, ready, "json", 500)[1])
+    assert document["fine"] is False
+    assert document["worst"] == document["problems"][0] == "store: the check store fails"
+    assert document["nodes"][1] == {"name": "dfw-1", "version": "0.1.0", "trouble": "NodeStatusUnknown"}
+
+
+@pytest.mark.parametrize(
+    "held", [lease("tarmac-controllers", "host_1", NOW - 600), lease("tarmac-controllers", "")], ids=["old", "free"]
+)
+def test_a_lease_that_nobody_renews_leads_nobody(held: dict[str, Any]) -> None:
+    code, text = shown(lists(**{f"{LEASES}/tarmac-controllers": held}))
+    assert code == 1
+    assert "Leader:        nobody" in text
+
+
+def test_no_backup_is_shown_and_no_reason_to_fail() -> None:
+    found = lists()
+    del found[BACKUPS]
+    code, text = shown(found)
+    assert code == 0
+    assert "Backup:        there is none" in text
+
+
+def test_names_cannot_talk_to_the_terminal() -> None:
+    _, text = shown(lists(**{f"{LEASES}/tarmac-controllers": lease("tarmac-controllers", "a\x1b[2Jb")}))
+    assert "\x1b" not in text
+
+
+async def test_whoever_may_little_sees_little_and_is_told(tmp_path: Path) -> None:
+    async with planet(tmp_path) as world:
+        out = io.StringIO()
+        nobody = Client(local_transport(world.running.server, User("jane", groups=("system:authenticated",))))
+        assert await status(nobody, Console(out, io.StringIO()), "text") == 0
+        assert "Store:         takes writes" in out.getvalue()  # readiness is for everybody
+        assert "Nodes:         ?" in out.getvalue()
+        assert "Not seen: may not list nodes\n" in out.getvalue()
+        assert "Not seen: may not get /metrics\n" in out.getvalue()
+        out = io.StringIO()
+        assert await status(world.client, Console(out, io.StringIO()), "json") == 0
+        document = json.loads(out.getvalue())
+        assert (document["leader"], document["hidden"]) == ("the server", [])
+        assert document["servers"][0]["version"] != ""
+
+
+def test_a_server_that_does_not_answer_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--kubeconfig", str(tmp_path / "none")]) == 1
+    assert "error:" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""The Debian package: the same bytes each time, and what belongs in it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.package import SCRIPTS, UNITS, build
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For one Python and without a node's programs: the rest is copied the same way."""
+    return build(tmp_path_factory.mktemp("dist"), ["3.11"])
+
+
+def listed(package: Path) -> list[tuple[str, str, str]]:
+    """Mode, owner and path of everything in it."""
+    told = subprocess.run(["dpkg-deb", "--contents", str(package)], capture_output=True, text=True, check=True).stdout
+    words = [line.split(None, 5) for line in told.splitlines()]
+    return [(each[0], each[1], each[5].removeprefix(".")) for each in words]
+
+
+def test_two_builds_are_the_same_bytes(package: Path, tmp_path: Path) -> None:
+    again = build(tmp_path, ["3.11"])
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(package.read_bytes()).hexdigest()
+
+
+def test_it_holds_what_a_machine_needs_and_belongs_to_root(package: Path) -> None:
+    found = listed(package)
+    paths = {path for _, _, path in found}
+    assert {owner for _, owner, _ in found} == {"root/root"}
+    assert not [path for path in paths if "__pycache__" in path or path.endswith(".pyc")]
+    assert {f"/usr/lib/systemd/system/{unit}" for unit in UNITS} <= paths
+    wanted = {"/usr/bin/tarmac", "/opt/tarmac/lib/cp311/tarmac/apps/main.py", "/usr/share/man/man8/tarmac-join.8"}
+    wanted |= {"/usr/share/bash-completion/completions/tarmac", "/usr/share/zsh/vendor-completions/_tarmac"}
+    assert wanted <= paths
+    assert not [path for path in paths if path.startswith(("/etc", "/var"))], (
+        "configuration and data are made, not shipped"
+    )
+    assert {mode for mode, _, path in found if path == "/usr/bin/tarmac"} == {"-rwxr-xr-x"}
+
+
+def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
+    packaging = Path(__file__).parents[2] / "packaging"
+    for name in SCRIPTS:
+        assert subprocess.run(["sh", "-n", str(packaging / name)]).returncode == 0
+    if not Path("/usr/bin/systemd-analyze").exists():
+        pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
+    for unit in UNITS:  # programs that are not installed here are no mistake of the unit
+        (tmp_path / unit).write_text((packaging / unit).read_text().replace("/usr/bin/tarmac", "/bin/true"))
+    told = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *(str(tmp_path / unit) for unit in UNITS)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert [line for line in told.stderr.splitlines() if str(tmp_path) in line or "tarmac-" in line] == []

@@ -1,0 +1,1 @@
+"""Links between the processes of one server, without the processes."""

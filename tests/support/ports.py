@@ -1,0 +1,31 @@
+"""Ports for servers that tests start.
+
+They lie below the range from which the kernel takes ports for outgoing connections: whatever it gave us there, it may
+give to somebody's connection before the server has bound it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+
+_FIRST, _LAST = 15_000, 32_000
+_draw = random.SystemRandom()  # two workers of one run must not draw alike
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = _draw.randrange(_FIRST, _LAST)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        found.add(port)
+    return list(found)
+
+
+def free_port() -> int:
+    """One of them."""
+    return free_ports(1)[0]

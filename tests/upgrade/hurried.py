@@ -1,0 +1,12 @@
+"""`tarmac`, with a shorter minute: for how long all servers are new before the format of the store is raised."""
+
+from __future__ import annotations
+
+import sys
+
+from tarmac.apps import formatraising
+from tarmac.apps.main import main
+
+if __name__ == "__main__":
+    formatraising.STEADY, formatraising.LOOK = 2.0, 0.5
+    sys.exit(main())
