@@ -1,0 +1,182 @@
+// A live list: pages of a Table first, then a watch over a WebSocket from where the list ended.
+//
+// A broken watch resumes from the last revision it told of, after half a second, doubling to thirty. When the server no
+// longer knows that revision, the list is made again and replaces the rows in one step. Changes are applied once a frame.
+// A page that nobody sees for thirty seconds closes its watch, and resumes it when it is seen again.
+import { signal } from "@preact/signals";
+import { connect } from "./sockets.ts";
+import { Failure, failureIn, json } from "./requests.ts";
+
+const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PAGE = 500;
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 30_000;
+const HIDDEN = 30_000;
+
+export interface Column {
+  name: string;
+  type: string;
+  format: string;
+  priority: number;
+}
+
+export interface Row {
+  uid: string;
+  namespace: string;
+  name: string;
+  labels: Record<string, string>;
+  created: string;
+  cells: unknown[];
+}
+
+interface Meta {
+  uid?: string;
+  name?: string;
+  namespace?: string;
+  labels?: Record<string, string>;
+  creationTimestamp?: string;
+  resourceVersion?: string;
+}
+
+interface Table {
+  columnDefinitions?: Column[] | null;
+  rows?: { cells: unknown[]; object: { metadata: Meta } }[] | null;
+  metadata?: { resourceVersion?: string; continue?: string };
+}
+
+interface Event {
+  type: string;
+  object: Table & { code?: number; message?: string };
+}
+
+export class LiveList {
+  readonly rows = signal<ReadonlyMap<string, Row>>(new Map());
+  readonly columns = signal<Column[]>([]);
+  readonly failure = signal<Failure | null>(null);
+  readonly loaded = signal(false);
+  /** Since when what is shown may be old; 0 while it is not. */
+  readonly staleSince = signal(0);
+
+  private next = new Map<string, Row>();
+  private revision = "";
+  private socket: WebSocket | null = null;
+  private pause = FIRST_PAUSE;
+  private timer = 0;
+  private frame = 0;
+  private stopped = false;
+  private hiding = 0;
+  private readonly seen = () => this.onVisibility();
+
+  /** `otherwise` is asked where `path` is not known: a kind that has no namespaces has no list in one. */
+  constructor(private path: string, private readonly query: Record<string, string> = {}, private readonly otherwise = path) {
+    document.addEventListener("visibilitychange", this.seen);
+    void this.list();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    document.removeEventListener("visibilitychange", this.seen);
+    clearTimeout(this.timer);
+    clearTimeout(this.hiding);
+    cancelAnimationFrame(this.frame);
+    this.socket?.close();
+  }
+
+  private url(more: Record<string, string>): string {
+    return `${this.path}?${new URLSearchParams({ ...this.query, includeObject: "Metadata", ...more })}`;
+  }
+
+  private async list(): Promise<void> {
+    try {
+      const found = new Map<string, Row>();
+      let token = "";
+      do {
+        const page = await json<Table>(this.url({ limit: String(PAGE), ...(token ? { continue: token } : {}) }), { accept: TABLE });
+        if (this.stopped) return;
+        if (page.columnDefinitions?.length) this.columns.value = page.columnDefinitions;
+        this.add(found, page);
+        token = page.metadata?.continue ?? "";
+        this.revision = page.metadata?.resourceVersion ?? "";
+      } while (token);
+      this.next = found;
+      this.failure.value = null;
+      this.loaded.value = true;
+      this.publish();
+      this.watch();
+    } catch (error) {
+      if (this.stopped) return;
+      if (error instanceof Failure && error.code === 404 && this.path !== this.otherwise) {
+        this.path = this.otherwise;
+        return this.list();
+      }
+      this.failure.value = failureIn(error);
+      // What one may not see will not change by asking again; what is away may come back.
+      if (!(error instanceof Failure) || error.code >= 500 || error.code === 429 || error.code === 0) this.again(() => void this.list());
+    }
+  }
+
+  private add(rows: Map<string, Row>, table: Table): void {
+    for (const each of table.rows ?? []) {
+      const meta = each.object.metadata;
+      rows.set(meta.uid ?? `${meta.namespace}/${meta.name}`, {
+        uid: meta.uid ?? "", namespace: meta.namespace ?? "", name: meta.name ?? "", labels: meta.labels ?? {},
+        created: meta.creationTimestamp ?? "", cells: each.cells,
+      });
+    }
+  }
+
+  private watch(): void {
+    if (this.stopped || document.hidden) return;
+    const query = { watch: "1", as: "Table", allowWatchBookmarks: "true", resourceVersion: this.revision };
+    const socket = connect(this.url(query), ["watch.k8s.io"]); // any name: a browser wants one to be chosen
+    if (!socket) return this.again(() => this.watch());
+    this.socket = socket;
+    socket.onopen = () => {
+      this.pause = FIRST_PAUSE;
+      this.staleSince.value = 0;
+    };
+    socket.onmessage = (message) => this.onEvent(JSON.parse(message.data as string) as Event);
+    socket.onclose = () => {
+      if (this.socket !== socket || this.stopped) return;
+      this.socket = null;
+      if (document.hidden) return;
+      this.staleSince.value ||= Date.now();
+      this.again(() => this.watch());
+    };
+  }
+
+  private onEvent(event: Event): void {
+    if (event.type === "ERROR") {
+      this.socket?.close();
+      this.socket = null;
+      if (event.object.code === 410) void this.list();
+      else this.again(() => void this.list());
+      return;
+    }
+    const meta = event.object.rows?.[0]?.object.metadata;
+    this.revision = meta?.resourceVersion ?? event.object.metadata?.resourceVersion ?? this.revision;
+    if (event.type === "DELETED" && meta) this.next.delete(meta.uid ?? "");
+    else if (event.type !== "BOOKMARK") this.add(this.next, event.object);
+    if (!this.frame) this.frame = requestAnimationFrame(() => this.publish());
+  }
+
+  private publish(): void {
+    this.frame = 0;
+    this.rows.value = new Map(this.next);
+  }
+
+  private again(what: () => void): void {
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(what, this.pause * (0.75 + Math.random() / 2));
+    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+  }
+
+  private onVisibility(): void {
+    clearTimeout(this.hiding);
+    if (document.hidden) {
+      this.hiding = window.setTimeout(() => this.socket?.close(), HIDDEN);
+    } else if (!this.socket && this.loaded.value) {
+      this.watch();
+    }
+  }
+}

@@ -1,0 +1,28 @@
+// WebSockets to the API. The token goes as a subprotocol, since a browser can set no header on one.
+import { text } from "./requests.ts";
+import { session } from "./session.ts";
+
+const BEARER = "base64url.bearer.authorization.k8s.io.";
+const MOST = 32;
+let open = 0;
+
+/** Connect to a path; `protocols` are what is spoken. Null when this page has as many as it may. */
+export function connect(path: string, protocols: string[]): WebSocket | null {
+  if (open >= MOST) return null;
+  const url = new URL(path, location.href);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  const socket = new WebSocket(url, [BEARER + encoded(session.value?.token ?? ""), ...protocols]);
+  socket.binaryType = "arraybuffer";
+  open += 1;
+  socket.addEventListener("close", () => (open -= 1), { once: true });
+  return socket;
+}
+
+/** Why a WebSocket was refused: a browser does not tell, so the same is asked once without one. */
+export async function refusal(path: string): Promise<string> {
+  return text(path, { accept: "*/*" }).then(() => "The connection was refused.", (error: Error) => error.message);
+}
+
+function encoded(token: string): string {
+  return btoa(token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}

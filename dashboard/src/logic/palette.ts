@@ -1,0 +1,31 @@
+// What the palette offers for what was typed: the beginning of a name first, then of a word in it, then letters in their order.
+
+const MOST = 50;
+
+export interface Choice {
+  label: string;
+  /** What it is: a view, an action, a kind. */
+  what: string;
+  href?: string;
+  act?: () => void;
+}
+
+export function offered(choices: readonly Choice[], typed: string): Choice[] {
+  const wanted = typed.trim().toLowerCase();
+  const scored = choices.map((each, index) => ({ each, index, score: score(each, wanted) }));
+  const found = scored.filter(({ score: points }) => points > 0).sort((a, b) => b.score - a.score || a.index - b.index);
+  return found.slice(0, MOST).map(({ each }) => each);
+}
+
+function score({ label, what }: Choice, wanted: string): number {
+  const text = `${label} ${what}`.toLowerCase();
+  if (!wanted || text.startsWith(wanted)) return 4;
+  const at = text.indexOf(wanted);
+  if (at > 0) return /[\w]/.test(text[at - 1] ?? "") ? 2 : 3;
+  let from = 0;
+  for (const letter of wanted) {
+    from = label.toLowerCase().indexOf(letter, from) + 1;
+    if (from === 0) return 0;
+  }
+  return 1;
+}

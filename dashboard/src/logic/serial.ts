@@ -1,0 +1,61 @@
+// How far a serial console has come, and who has its keyboard: what the node says beside the output.
+
+export interface Notice {
+  session?: string;
+  attempt?: number | null;
+  offset?: number;
+  recorded?: boolean;
+  keyboard?: boolean;
+  writer?: { user: string; since: string } | null;
+  gap?: number;
+  joined?: string;
+  left?: string;
+  watchers?: number;
+}
+
+export interface Progress {
+  attempt: number | null;
+  offset: number;
+  recorded: boolean | null;
+  keyboard: boolean;
+  writer: string;
+  /** What has just happened, as a sentence; empty when it is nothing that one would ask about. */
+  said: string;
+}
+
+export const BEGINNING: Progress = { attempt: null, offset: 0, recorded: null, keyboard: false, writer: "", said: "" };
+
+/** So many bytes of output later. */
+export function afterOutput(progress: Progress, bytes: number): Progress {
+  return { ...progress, offset: progress.offset + bytes };
+}
+
+/** After the node said something. */
+export function afterNotice(progress: Progress, notice: Notice): Progress {
+  return {
+    attempt: typeof notice.attempt === "number" ? notice.attempt : progress.attempt,
+    offset: notice.offset ?? progress.offset,
+    recorded: notice.recorded ?? progress.recorded,
+    keyboard: notice.keyboard ?? progress.keyboard,
+    writer: notice.keyboard === undefined ? progress.writer : (notice.writer?.user ?? ""),
+    said: sentence(notice),
+  };
+}
+
+/** Where to go on from after the connection broke: `since` of the console; empty for the beginning. */
+export function since(progress: Progress): string {
+  return progress.attempt === null ? "" : `${progress.attempt}:${progress.offset}`;
+}
+
+/** Who has the keyboard. */
+export function whose(progress: Progress): string {
+  if (progress.keyboard) return "You have the keyboard.";
+  return progress.writer ? `${progress.writer} has the keyboard; you watch.` : "Nobody has the keyboard; you watch.";
+}
+
+function sentence(notice: Notice): string {
+  if (notice.gap) return `${notice.gap} bytes are left out.`;
+  if (typeof notice.attempt === "number" && !notice.session) return "The machine has been restarted.";
+  if (notice.joined) return `${notice.joined} has come.`;
+  return notice.left ? `${notice.left} has left.` : "";
+}

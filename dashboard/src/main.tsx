@@ -1,0 +1,75 @@
+import "./nonce.ts";
+import "./theme.css";
+import "./parts/parts.css";
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { enterByCode, session } from "./api/session.ts";
+import { link, parse } from "./logic/routes.ts";
+import { visible } from "./logic/text.ts";
+import { Help } from "./parts/help.tsx";
+import { listen } from "./parts/keys.ts";
+import { Namespaces } from "./parts/namespaces.tsx";
+import { Palette } from "./parts/palette.tsx";
+import { announced } from "./state/announcing.ts";
+import { closeLists } from "./state/lists.ts";
+import { route } from "./state/navigation.ts";
+import { THEMES, theme, type Theme } from "./state/preferences.ts";
+import { Anything } from "./views/any.tsx";
+import { Change } from "./views/change.tsx";
+import { External } from "./views/external.tsx";
+import { Instances } from "./views/instances.tsx";
+import { Login } from "./views/login.tsx";
+import { Networks } from "./views/networks.tsx";
+import { Nodes } from "./views/nodes.tsx";
+import { Planet } from "./views/planet.tsx";
+import { Workloads } from "./views/workloads.tsx";
+
+const VIEWS = [
+  ["planet", "Planet", "p"], ["workloads", "Workloads", "w"], ["instances", "Instances", "i"],
+  ["change", "Change", "c"], ["nodes", "Nodes", "n"],
+  ["networks", "Networks", "t"], ["external", "External", "e"], ["any", "Anything", "a"],
+] as const;
+
+function Page() {
+  const [open, setOpen] = useState<"palette" | "help" | null>(null);
+  useEffect(() => listen({ palette: () => setOpen("palette"), help: () => setOpen("help"), views: VIEWS }), []);
+  useEffect(() => closeLists, [session.value?.token]);
+  if (!session.value) return <Login />;
+  const at = route.value;
+  return (
+    <>
+      <a class="skip" href="#main">To the content</a>
+      <header>
+        <nav aria-label="Views">
+          {VIEWS.map(([view, name]) => <a key={view} href={link(view)} aria-current={view === at.view ? "page" : undefined}>{name}</a>)}
+        </nav>
+        <span class="tools">
+          <Namespaces />
+          <span class="muted">{visible(session.value.server)}</span>
+          <button type="button" aria-keyshortcuts="Control+K" onClick={() => setOpen("palette")}>Go to… <kbd>Ctrl-K</kbd></button>
+          <button type="button" aria-label="Keys" onClick={() => setOpen("help")}>?</button>
+          <label>Theme <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each}>{each}</option>)}</select></label>
+        </span>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {at.view === "planet" && <Planet />}
+        {at.view === "workloads" && <Workloads route={at} />}
+        {at.view === "instances" && <Instances route={at} />}
+        {at.view === "change" && <Change route={at} />}
+        {at.view === "nodes" && <Nodes route={at} />}
+        {at.view === "networks" && <Networks route={at} />}
+        {at.view === "external" && <External route={at} />}
+        {at.view === "any" && <Anything route={at} />}
+        {!VIEWS.some(([view]) => view === at.view) && <p role="alert">There is no view “{visible(at.view)}”. <a href={link("planet")}>To the planet</a></p>}
+      </main>
+      <p class="announced" role="status">{visible(announced.value)}</p>
+      {open === "palette" && <Palette views={VIEWS} help={() => setOpen("help")} closed={() => setOpen((now) => (now === "palette" ? null : now))} />}
+      {open === "help" && <Help views={VIEWS} closed={() => setOpen((now) => (now === "help" ? null : now))} />}
+    </>
+  );
+}
+
+await enterByCode();
+route.value = parse(location.hash); // the code has left the address without a word to anybody
+const place = document.getElementById("page");
+if (place) render(<Page />, place);

@@ -1,0 +1,157 @@
+// The editor itself, loaded when one is opened: YAML with completion from the server's schemas and problems at their lines.
+//
+// Problems come from two sides: what the schema can tell while one types, and what the server said about this very text,
+// which is forgotten with the next change. Tab leaves the editor, so that nobody is caught in it.
+import { acceptCompletion, autocompletion, completionKeymap, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { bracketMatching, ensureSyntaxTree, HighlightStyle, indentOnInput, syntaxHighlighting, syntaxTree } from "@codemirror/language";
+import { forceLinting, linter, lintGutter, lintKeymap, type Diagnostic } from "@codemirror/lint";
+import { EditorState, Prec, StateEffect } from "@codemirror/state";
+import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { located, spanOf, type Located, type Problem } from "../logic/problems.ts";
+import { below, fields, unknownFields, values, type Document, type Schema } from "../logic/schema.ts";
+import { visible } from "../logic/text.ts";
+import { broken, lineOf, typing } from "../logic/yamltree.ts";
+import { nonce } from "../nonce.ts";
+
+const LONGEST_PARSE = 50; // milliseconds
+
+const learnt = StateEffect.define<null>();
+
+export interface Known {
+  document: Document;
+  schema: Schema;
+}
+
+export interface Editor {
+  text: () => string;
+  set: (text: string) => void;
+  /** Show what the server said, and where. */
+  tell: (problems: readonly Problem[]) => Located[];
+  /** What is known about the kind that is written. */
+  know: (known: Known | null) => void;
+  goTo: (line: number) => void;
+  close: () => void;
+}
+
+export interface Options {
+  place: HTMLElement;
+  text: string;
+  label: string;
+  changed: (text: string) => void;
+  preview: () => void;
+}
+
+export function edit({ place, text, label, changed, preview }: Options): Editor {
+  let known: Known | null = null;
+  let said: readonly Problem[] = [];
+  const view = new EditorView({
+    parent: place,
+    state: EditorState.create({
+      doc: text,
+      extensions: [
+        EditorView.cspNonce.of(nonce),
+        Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => (preview(), true) }])),
+        keymap.of([{ key: "Tab", run: acceptCompletion }, ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap]),
+        lineNumbers(), lintGutter(), history(), drawSelection(), highlightActiveLine(), highlightSpecialChars(), bracketMatching(), indentOnInput(),
+        yaml(), syntaxHighlighting(COLOURS), LOOK,
+        autocompletion({ override: [(context) => (known ? complete(context, known) : null)], icons: false }),
+        linter((each) => diagnostics(each, known, said), { delay: 300, needsRefresh: (update) => update.transactions.some((each) => each.effects.some((effect) => effect.is(learnt))) }),
+        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
+        EditorView.updateListener.of((update) => {
+          if (!update.docChanged) return;
+          said = [];
+          changed(update.state.doc.toString());
+        }),
+      ],
+    }),
+  });
+  return {
+    text: () => view.state.doc.toString(),
+    set: (wanted) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: wanted } }),
+    tell: (problems) => {
+      said = problems;
+      lintAgain(view);
+      return hinted(located(problems, treeOf(view), view.state.doc.toString()), unknownIn(view, known));
+    },
+    know: (wanted) => {
+      known = wanted;
+      lintAgain(view);
+    },
+    goTo: (line) => {
+      view.dispatch({ selection: { anchor: spanOf(view.state.doc.toString(), line).from }, scrollIntoView: true });
+      view.focus();
+    },
+    close: () => view.destroy(),
+  };
+}
+
+/** Look at the same text once more, at once: something was learnt about it. */
+function lintAgain(view: EditorView): void {
+  view.dispatch({ effects: learnt.of(null) });
+  forceLinting(view); // does nothing on its own while no change is waiting to be looked at
+}
+
+function treeOf(view: EditorView) {
+  return ensureSyntaxTree(view.state, view.state.doc.length, LONGEST_PARSE) ?? syntaxTree(view.state);
+}
+
+function diagnostics(view: EditorView, known: Known | null, said: readonly Problem[]): Diagnostic[] {
+  const [text, tree] = [view.state.doc.toString(), treeOf(view)];
+  const place = broken(tree);
+  const unparsed = place === null ? [] : [{ ...spanOf(text, lineOf(text, place)), message: "This does not parse as YAML." }];
+  return [...located(said, tree, text), ...unparsed, ...(place === null ? unknownIn(view, known) : [])].map(({ from, to, message }) => ({ from, to, message: visible(message), severity: "error" }));
+}
+
+function unknownIn(view: EditorView, known: Known | null): Located[] {
+  return known ? unknownFields(known.document, known.schema, treeOf(view), view.state.doc.toString()) : [];
+}
+
+/** What the server said, with what the schema would rather have in the same place. */
+function hinted(said: Located[], hints: Located[]): Located[] {
+  return said.map((each) => {
+    const hint = hints.find((one) => one.from === each.from);
+    return hint ? { ...each, message: `${each.message}; ${hint.message}` } : each;
+  });
+}
+
+function complete(context: CompletionContext, { document, schema }: Known): CompletionResult | null {
+  const at = typing(context.state.doc.toString(), context.pos);
+  const around = at && below(document, schema, at.path);
+  if (!at || !around || (!context.explicit && at.from === context.pos)) return null;
+  if (at.field) {
+    const own = below(document, around, [at.field]);
+    return own ? { from: at.from, options: values(own).map((label) => ({ label })) } : null;
+  }
+  const options = fields(document, around).map((each) => ({
+    label: each.name, detail: `${each.type}${each.required ? ", required" : ""}`, info: each.description, apply: `${each.name}: `, boost: each.required ? 1 : 0,
+  }));
+  return { from: at.from, options, validFor: /^[\w./-]*$/ };
+}
+
+const COLOURS = HighlightStyle.define([
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--accent)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--ok)" },
+  { tag: [tags.comment, tags.meta], color: "var(--muted)" },
+]);
+
+const MONO = { fontFamily: "ui-monospace, monospace" };
+const LOOK = EditorView.theme({
+  "&": { backgroundColor: "var(--bg)", color: "var(--text)", border: "1px solid var(--control)", borderRadius: "4px", fontSize: "14px" },
+  "&.cm-focused": { outline: "2px solid var(--accent)" },
+  ".cm-scroller": { ...MONO, minHeight: "240px", maxHeight: "max(240px, 48vh)", overflow: "auto" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-cursor, .cm-dropCursor": { borderLeftColor: "var(--text)" },
+  ".cm-gutters": { backgroundColor: "var(--surface)", color: "var(--muted)", border: "0" },
+  ".cm-activeLine": { backgroundColor: "transparent" },
+  "&.cm-focused .cm-activeLine": { backgroundColor: "var(--surface)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { background: "var(--raised)" },
+  "&.cm-focused .cm-matchingBracket": { backgroundColor: "var(--raised)" },
+  ".cm-tooltip": { backgroundColor: "var(--surface)", color: "var(--text)", border: "1px solid var(--control)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": MONO,
+  ".cm-tooltip-autocomplete ul li[aria-selected]": { background: "var(--accent)", color: "var(--bg)" },
+  ".cm-completionDetail": { color: "inherit" },
+  ".cm-completionInfo": { maxWidth: "420px" },
+});

@@ -1,0 +1,62 @@
+// Keys on the page: what each does to what is shown now. In terminals, screens and fields they belong to what has the focus.
+import { link } from "../logic/routes.ts";
+import { meaning, type Action } from "../logic/keys.ts";
+import { letters } from "../state/preferences.ts";
+
+const TYPING = "input, textarea, select, [contenteditable=true], .terminal, .screen";
+const ROWS = "main tbody th a";
+
+interface Openers {
+  palette: () => void;
+  help: () => void;
+  views: readonly (readonly [string, string, string])[];
+}
+
+/** Listen until the returned function is called. */
+export function listen({ palette, help, views }: Openers): () => void {
+  let going = false;
+  const go = (letter: string): void => {
+    const view = views.find((each) => each[2] === letter)?.[0];
+    if (view) location.hash = link(view);
+  };
+  const act = (action: Action): void => {
+    if (action.do === "palette") palette();
+    else if (action.do === "help") help();
+    else if (action.do === "filter") document.querySelector<HTMLElement>("[data-filter]")?.focus();
+    else if (action.do === "copy") document.querySelector<HTMLElement>("main .command button")?.click();
+    else if (action.do === "down") step(1);
+    else if (action.do === "up") step(-1);
+    else if (action.do === "next") tab(1);
+    else if (action.do === "previous") tab(-1);
+    else if (action.do === "tab") tabs().find((each) => each.textContent === action.name)?.click();
+    else if (action.do === "go") go(action.letter);
+  };
+  const pressed = (event: KeyboardEvent) => {
+    const target = event.target as HTMLElement;
+    if (target.closest(".console, .screen")) return; // every key goes through
+    if (event.key === "Escape" && target.matches("[data-filter]")) return target.blur();
+    const open = document.querySelector("dialog[open]") !== null;
+    const found = meaning({ key: event.key, ctrl: event.ctrlKey || event.metaKey, other: event.altKey, typing: open || target.closest(TYPING) !== null }, going, letters.value);
+    going = found.going;
+    if (!found.action) return;
+    event.preventDefault();
+    act(found.action);
+  };
+  addEventListener("keydown", pressed);
+  return () => removeEventListener("keydown", pressed);
+}
+
+function step(by: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>(ROWS)];
+  const at = rows.indexOf(document.activeElement as HTMLElement);
+  (rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by] ?? null)?.focus();
+}
+
+function tabs(): HTMLAnchorElement[] {
+  return [...document.querySelectorAll<HTMLAnchorElement>("main .tabs a")];
+}
+
+function tab(by: number): void {
+  const all = tabs();
+  all[all.findIndex((each) => each.hasAttribute("aria-current")) + by]?.click();
+}

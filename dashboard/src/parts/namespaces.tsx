@@ -1,0 +1,18 @@
+// The namespace that is looked at: one of those there are, or a field where they may not be listed.
+import { visible } from "../logic/text.ts";
+import { choose, namespace, namespaces } from "../state/namespace.ts";
+
+export function Namespaces() {
+  const known = namespaces.value;
+  if (known === undefined) return null;
+  const chosen = namespace.value;
+  if (known === null) {
+    return <label>Namespace <input value={chosen} size={16} spellcheck={false} autocomplete="off" onChange={(event) => choose(event.currentTarget.value.trim())} /></label>;
+  }
+  return (
+    <label>Namespace <select value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">all</option>
+      {[...new Set([...(chosen ? [chosen] : []), ...known])].sort().map((each) => <option key={each} value={each}>{visible(each)}</option>)}
+    </select></label>
+  );
+}

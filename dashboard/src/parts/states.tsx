@@ -1,0 +1,58 @@
+// What a part shows when it has nothing else to show: loading, empty, refused, failed, old.
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Failure } from "../api/requests.ts";
+import type { LiveList } from "../api/listwatch.ts";
+import { MARKS, WORDS, type State } from "../logic/health.ts";
+import { visible } from "../logic/text.ts";
+import { copy } from "../state/announcing.ts";
+import { namespace } from "../state/namespace.ts";
+
+export function Mark({ state, children }: { state: State; children?: ComponentChildren }) {
+  return (
+    <span class={`mark ${state}`}>
+      <span aria-hidden="true">{MARKS[state]}</span> {children ?? WORDS[state]}
+    </span>
+  );
+}
+
+export function Loading() {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 200);
+    return () => clearTimeout(timer);
+  }, []);
+  return late ? <p class="muted" role="status">Loading…</p> : null;
+}
+
+export function Failed({ failure, again }: { failure: Failure; again?: () => void }) {
+  return (
+    <div class="failed" role="alert">
+      <p><strong>{failure.code === 403 ? "You may not see this." : "This could not be loaded."}</strong> {visible(failure.message)}</p>
+      {failure.causes.map((each) => <p class="muted" key={each.field}>{visible(`${each.field ?? ""}: ${each.message ?? ""}`)}</p>)}
+      {failure.auditId && <p class="muted">Audit-Id {visible(failure.auditId)}</p>}
+      {again && failure.code !== 403 && <button type="button" onClick={again}>Try again</button>}
+    </div>
+  );
+}
+
+export function Stale({ list }: { list: LiveList }) {
+  const since = list.staleSince.value;
+  if (!since) return null;
+  return <p class="stale" role="status">The connection is lost: what is shown is of {new Date(since).toLocaleTimeString()}.</p>;
+}
+
+export function Command({ text: all }: { text: string }) {
+  const text = namespace.value ? all.replace(/ -A\b/, ` -n ${namespace.value}`) : all;
+  return (
+    <p class="command">
+      <code>{text}</code>{" "}
+      <button type="button" onClick={() => void copy(text)} aria-label={`Copy ${text}`}>Copy</button>
+    </p>
+  );
+}
+
+/** What may be wider than the screen: it scrolls by itself, also by keyboard. */
+export function Scrolls({ what, children }: { what: string; children: ComponentChildren }) {
+  return <div class="scroll" tabIndex={0} role="region" aria-label={`${what}, scrolls`}>{children}</div>;
+}

@@ -1,0 +1,44 @@
+// Lists that views share: the first that wants one opens it, and it is closed a little after the last has gone.
+import { useEffect, useState } from "preact/hooks";
+import { LiveList } from "../api/listwatch.ts";
+import { within } from "../logic/spaces.ts";
+import { namespace, namespaces } from "./namespace.ts";
+
+const LINGER = 5000;
+const shared = new Map<string, { list: LiveList; users: number; closing: number }>();
+
+/** A list over all namespaces is one of the chosen namespace, where there is one. Null until it is known whether there is. */
+export function useList(path: string, query: Record<string, string> = {}): LiveList | null {
+  const place = within(path, namespace.value);
+  const known = namespaces.value !== undefined;
+  const key = `${place}?${new URLSearchParams(query)}`;
+  const [list, setList] = useState<LiveList | null>(null);
+  useEffect(() => {
+    if (!known) return;
+    const entry = shared.get(key) ?? { list: new LiveList(place, query, path), users: 0, closing: 0 };
+    shared.set(key, entry);
+    clearTimeout(entry.closing);
+    entry.users += 1;
+    setList(entry.list);
+    return () => {
+      entry.users -= 1;
+      if (entry.users) return;
+      entry.closing = window.setTimeout(() => {
+        shared.delete(key);
+        entry.list.stop();
+      }, LINGER);
+    };
+  }, [key, known]);
+  return list;
+}
+
+/** The lists of a path that are open now, whatever they select. */
+export function openLists(path: string): LiveList[] {
+  return [...shared].filter(([key]) => key.startsWith(`${path}?`)).map(([, entry]) => entry.list);
+}
+
+/** Forget everything: somebody else looks now. */
+export function closeLists(): void {
+  for (const entry of shared.values()) entry.list.stop();
+  shared.clear();
+}

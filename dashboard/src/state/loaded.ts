@@ -1,0 +1,50 @@
+// One answer of the server, asked for when a view opens and again when it is told to.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { LiveList } from "../api/listwatch.ts";
+import { failureIn, json, type Failure } from "../api/requests.ts";
+
+const OFTEN = 1000;
+
+export interface Loaded<T> {
+  value: T | null;
+  failure: Failure | null;
+  again: () => void;
+}
+
+export function useLoaded<T>(path: string, every = 0, accept = "application/json"): Loaded<T> {
+  const [state, setState] = useState<{ value: T | null; failure: Failure | null }>({ value: null, failure: null });
+  const [asked, ask] = useState(0);
+  const refused = useRef(false);
+  refused.current = state.failure?.code === 403;
+  useEffect(() => setState({ value: null, failure: null }), [path]);
+  useEffect(() => {
+    const abort = new AbortController();
+    json<T>(path, { signal: abort.signal, accept })
+      .then((value) => setState({ value, failure: null }))
+      .catch((error: unknown) => {
+        if (!abort.signal.aborted) setState((old) => ({ value: old.value, failure: failureIn(error) }));
+      });
+    // What one may not see will not change by asking again.
+    const timer = every ? window.setInterval(() => !document.hidden && !refused.current && ask((n) => n + 1), every) : 0;
+    return () => {
+      abort.abort();
+      clearInterval(timer);
+    };
+  }, [path, asked, every]);
+  return { ...state, again: () => ask((n) => n + 1) };
+}
+
+/** The same, asked for again when a live list of it has changed; at most once a second. */
+export function useFollowed<T>(path: string, list: LiveList | null): Loaded<T> {
+  const loaded = useLoaded<T>(path);
+  const last = useRef(0);
+  const rows = list?.rows.value;
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      last.current = Date.now();
+      loaded.again();
+    }, Math.max(0, last.current + OFTEN - Date.now()));
+    return () => clearTimeout(timer);
+  }, [rows]);
+  return loaded;
+}

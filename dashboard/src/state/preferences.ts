@@ -1,0 +1,17 @@
+// How somebody likes the page, kept in this browser: its theme, and whether single letters are keys.
+import { effect, signal } from "@preact/signals";
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+
+const THEME = "tarmac-theme";
+const LETTERS = "tarmac-letters";
+
+export const theme = signal<Theme>(THEMES.find((each) => each === localStorage.getItem(THEME)) ?? "system");
+export const letters = signal(localStorage.getItem(LETTERS) !== "off");
+
+effect(() => {
+  document.documentElement.dataset["theme"] = theme.value;
+  localStorage.setItem(THEME, theme.value);
+});
+effect(() => localStorage.setItem(LETTERS, letters.value ? "on" : "off"));

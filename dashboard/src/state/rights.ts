@@ -1,0 +1,50 @@
+// Whether somebody may do something, asked of the server. What is not known is tried: the server has the last word.
+import { useEffect, useState } from "preact/hooks";
+import { json } from "../api/requests.ts";
+import { session } from "../api/session.ts";
+
+const GOOD_FOR = 300_000;
+const known = new Map<string, { until: number; refusal: Promise<string> }>();
+
+export interface Attributes {
+  verb: string;
+  group: string;
+  resource: string;
+  subresource?: string;
+  namespace: string;
+  name?: string;
+}
+
+interface Review {
+  status?: { allowed?: boolean; reason?: string };
+}
+
+/** Why not, as a sentence; empty when one may, or nobody knows. */
+export function useRefusal(what: Attributes): string {
+  const [refusal, setRefusal] = useState("");
+  useEffect(() => {
+    let shown = true;
+    void asked(what).then((found) => shown && setRefusal(found));
+    return () => void (shown = false);
+  }, [JSON.stringify(what)]);
+  return refusal;
+}
+
+export function useMay(what: Attributes): boolean {
+  return useRefusal(what) === "";
+}
+
+function asked(what: Attributes): Promise<string> {
+  const key = JSON.stringify([session.value?.token, what]);
+  const found = known.get(key);
+  if (found && found.until > Date.now()) return found.refusal;
+  const body = JSON.stringify({ apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes: what } });
+  const refusal = json<Review>("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", { method: "POST", type: "application/json", body })
+    .then(({ status }) => (status?.allowed === false ? sentence(what, status.reason) : ""), () => "");
+  known.set(key, { until: Date.now() + GOOD_FOR, refusal });
+  return refusal;
+}
+
+function sentence({ verb, resource, subresource, namespace }: Attributes, reason = ""): string {
+  return `You may not ${verb} ${resource}${subresource ? `/${subresource}` : ""} in ${namespace}.${reason ? ` ${reason}` : ""}`;
+}

@@ -1,0 +1,168 @@
+// A change before it is made: YAML with its mistakes at their lines, a preview by city, then Apply.
+//
+// Only what was previewed can be applied, and a preview is of one text: the next letter takes it back. What others own is
+// taken over only after they were shown, and what would end is named first.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { apply, preview, targetOf, type Target } from "../api/changes.ts";
+import { Failure, failureIn, text } from "../api/requests.ts";
+import { schemas } from "../api/schemas.ts";
+import { editable, kindWritten } from "../logic/manifest.ts";
+import { endings, type Plan } from "../logic/plans.ts";
+import { problemsOf, type Located } from "../logic/problems.ts";
+import { kindOf } from "../logic/schema.ts";
+import { link, type Route } from "../logic/routes.ts";
+import { visible } from "../logic/text.ts";
+import { drafts, keep } from "../state/drafts.ts";
+import { mustBeTyped } from "../logic/ending.ts";
+import type { Editor as Made } from "../parts/codemirror.ts";
+import { Dialog } from "../parts/dialog.tsx";
+import { Editor } from "../parts/editor.tsx";
+import { Confirm, WhatEnds } from "../parts/ending.tsx";
+import { PlanShown } from "../parts/plan.tsx";
+import { Command, Failed, Loading, Scrolls } from "../parts/states.tsx";
+import { COMPUTE, named } from "./paths.ts";
+
+export function Change({ route }: { route: Route }) {
+  const [namespace = "", name = ""] = route.parts;
+  const about = name ? `${namespace}/${name}` : "";
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const draft = drafts.value.get(about) ?? (name ? null : "");
+  useEffect(() => {
+    if (draft !== null) return;
+    text(named(COMPUTE, "workloads", namespace, name), { accept: "application/yaml" }).then((yaml) => keep(about, editable(yaml)), (error: unknown) => setFailure(failureIn(error)));
+  }, [about]);
+  return (
+    <>
+      <h1>{visible(about ? `Change ${about}` : "Change")}</h1>
+      {draft !== null ? <Changing key={about} about={about} draft={draft} /> : failure ? <Failed failure={failure} /> : <Loading />}
+    </>
+  );
+}
+
+type Outcome =
+  | { is: "refused"; problems: Located[]; failure: Failure }
+  | { is: "owned"; problems: Located[]; failure: Failure }
+  | { is: "previewed"; target: Target; plan: Plan | null; force: boolean }
+  | { is: "applied"; target: Target };
+
+function Changing({ about, draft }: { about: string; draft: string }) {
+  const editor = useRef<Made | null>(null);
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const [here, setHere] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [asking, setAsking] = useState(false);
+  useKnown(draft, here, editor);
+  const made = (loaded: Made | null) => {
+    editor.current = loaded;
+    setHere(loaded !== null);
+  };
+  const changed = (written: string) => {
+    keep(about, written);
+    setOutcome(null);
+  };
+  const act = async (what: (yaml: string) => Promise<Outcome>) => {
+    const yaml = editor.current?.text() ?? draft;
+    setBusy(true);
+    setAsking(false);
+    try {
+      editor.current?.tell([]);
+      const found = await what(yaml);
+      // Somebody typed on meanwhile: what came back is about a text that is no more.
+      if (editor.current?.text() === yaml) setOutcome(found);
+    } catch (error) {
+      setOutcome(refused(failureIn(error), editor.current));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const look = (force: boolean) => act(async (yaml) => {
+    const target = await targetOf(yaml);
+    return { is: "previewed", target, plan: await preview(target, yaml, force), force };
+  });
+  const ready = outcome?.is === "previewed" ? outcome : null;
+  const commit = () => ready && void act(async (yaml) => {
+    await apply(ready.target, yaml, ready.force);
+    return { is: "applied", target: ready.target };
+  });
+  const ends = ready?.plan ? [...endings(ready.plan)] : [];
+  const ended = ends.reduce((sum, [, count]) => sum + count, 0);
+  return (
+    <>
+      <Editor text={draft} label="An object, as YAML" changed={changed} preview={() => void look(false)} made={made} />
+      <p class="actions">
+        <button type="button" disabled={busy || !draft.trim()} onClick={() => void look(false)}>Preview</button>
+        <button type="button" disabled={busy || !ready} onClick={() => (ended ? setAsking(true) : commit())}>Apply</button>
+        {!ready && <span class="muted">Ctrl-Enter previews; what was previewed can be applied.</span>}
+      </p>
+      <div aria-live="polite">{outcome && <Shown outcome={outcome} goTo={(line) => editor.current?.goTo(line)} takeOver={() => void look(true)} />}</div>
+      {asking && ready && (
+        <Dialog title={`Apply ${visible(ready.target.name)}`} closed={() => setAsking(false)}>
+          <WhatEnds ends={{ cities: ends, kinds: [], instances: ended }} />
+          <Confirm name={ready.target.name} verb="Apply" typed={mustBeTyped(ended)} act={commit} />
+          <button type="button" onClick={() => setAsking(false)}>Cancel</button>
+        </Dialog>
+      )}
+      <Command text={ready && !ready.target.plans ? "kubectl apply --server-side --dry-run=server -f FILE" : "tarmac plan -f FILE"} />
+    </>
+  );
+}
+
+function refused(failure: Failure, editor: Made | null): Outcome {
+  const owned = failure.code === 409 && failure.causes.some((each) => each.reason === "FieldManagerConflict");
+  return { is: owned ? "owned" : "refused", failure, problems: editor?.tell(problemsOf(failure)) ?? [] };
+}
+
+/** Tell the editor what the server says about the kind that is written, whenever that becomes another. */
+function useKnown(draft: string, here: boolean, editor: { current: Made | null }): void {
+  const kind = kindWritten(draft);
+  useEffect(() => {
+    const [apiVersion = "", name = ""] = kind.split(" ");
+    const [version = "", group = ""] = apiVersion.split("/").reverse();
+    if (!kind || !here) return editor.current?.know(null);
+    // Without a schema there is no completion; the preview says the rest.
+    void schemas(apiVersion).catch(() => null).then((document) => {
+      const schema = document && kindOf(document, group, version, name);
+      editor.current?.know(document && schema ? { document, schema } : null);
+    });
+  }, [kind, here]);
+}
+
+function Shown({ outcome, goTo, takeOver }: { outcome: Outcome; goTo: (line: number) => void; takeOver: () => void }) {
+  if (outcome.is === "previewed") return outcome.plan ? <PlanShown plan={outcome.plan} /> : <p class="change">The server would take {visible(outcome.target.kind)} {visible(outcome.target.name)}.</p>;
+  if (outcome.is === "applied") return <Applied target={outcome.target} />;
+  if (outcome.is === "owned") return <Owners problems={outcome.problems} failure={outcome.failure} takeOver={takeOver} />;
+  return (
+    <div class="failed" role="alert">
+      <p><strong>The server would not take it.</strong></p>
+      <ul class="problems">
+        {outcome.problems.map((each, index) => (
+          <li key={index}><button type="button" onClick={() => goTo(each.line)}>Line {each.line}</button> {visible(each.message)}</li>
+        ))}
+      </ul>
+      {outcome.failure.auditId && <p class="muted">Audit-Id {visible(outcome.failure.auditId)}</p>}
+    </div>
+  );
+}
+
+function Owners({ problems, failure, takeOver }: { problems: Located[]; failure: Failure; takeOver: () => void }) {
+  return (
+    <div class="failed" role="alert">
+      <p><strong>Others own what you change.</strong> Leave those fields as they are, or take them over: whoever owns them now will be told of a conflict the next time.</p>
+      <Scrolls what="Owners"><table>
+        <thead><tr><th scope="col">Line</th><th scope="col">Field</th><th scope="col">Owner</th></tr></thead>
+        <tbody>
+          {failure.causes.map((each, index) => (
+            <tr key={index}><td>{problems[index]?.line}</td><td class="long">{visible(each.field ?? "")}</td><td>{visible((each.message ?? "").replace(/^conflict with /, ""))}</td></tr>
+          ))}
+        </tbody>
+      </table></Scrolls>
+      <p><button type="button" onClick={takeOver}>Take over, and preview</button></p>
+    </div>
+  );
+}
+
+function Applied({ target }: { target: Target }) {
+  const where = target.plans ? link("workloads", [target.namespace, target.name, "rollout"]) : "";
+  const name = visible(target.namespace ? `${target.namespace}/${target.name}` : target.name);
+  return <p class="change">{name} is applied.{where && <> <a href={where}>See its rollout</a>, or <a href={link("planet")}>the planet</a>.</>}</p>;
+}

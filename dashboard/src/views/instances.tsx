@@ -1,0 +1,75 @@
+// Instances as a list, and one of them: why, logs, a terminal, its text.
+import { queryOf, questionOf } from "../logic/reach.ts";
+import { link, type Route } from "../logic/routes.ts";
+import { visible, word } from "../logic/text.ts";
+import type { Row } from "../api/listwatch.ts";
+import { useList } from "../state/lists.ts";
+import { Delete } from "../parts/ending.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { Command } from "../parts/states.tsx";
+import { LiveTable } from "../parts/table.tsx";
+import { Tabs } from "../parts/tabs.tsx";
+import { Logs } from "./logs.tsx";
+import { CITY_LABEL, COMPUTE, named } from "./paths.ts";
+import { Power } from "./power.tsx";
+import { Ask } from "./reach.tsx";
+import { Recordings } from "./recordings.tsx";
+import { Screen } from "./screen.tsx";
+import { Serial } from "./serial.tsx";
+import { Shell } from "./shell.tsx";
+import { Why } from "./why.tsx";
+import { YamlText } from "./yaml.tsx";
+
+export function Instances({ route }: { route: Route }) {
+  const [namespace, name, tab = "why"] = route.parts;
+  return namespace && name ? <Instance namespace={namespace} name={name} tab={tab} query={route.query} /> : <List city={route.query.get("city") ?? ""} />;
+}
+
+function List({ city }: { city: string }) {
+  const list = useList(`${COMPUTE}/instances`, city ? { labelSelector: `${CITY_LABEL}=${city}` } : {});
+  return (
+    <>
+      <h1>Instances{city && visible(` in ${city}`)}</h1>
+      {city && <p><a href={link("instances")}>All cities</a></p>}
+      <LiveTable list={list} what="Instances" empty="No instance is here." href={(row: Row) => link("instances", [row.namespace, row.name])} />
+      <Command text={`kubectl get instances -A${city ? ` -l ${CITY_LABEL}=${word(city)}` : ""}`} />
+    </>
+  );
+}
+
+interface Runs {
+  spec: { runtime?: { virtualMachine?: object } };
+}
+
+function Instance({ namespace, name, tab, query }: { namespace: string; name: string; tab: string; query: URLSearchParams }) {
+  const path = named(COMPUTE, "instances", namespace, name);
+  const pod = named("/api/v1", "pods", namespace, name);
+  const { value, failure } = useLoaded<Runs>(path);
+  const machine = Boolean(value?.spec.runtime?.virtualMachine);
+  const known = value !== null || failure !== null; // until then nobody knows which kind of terminal it has
+  const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "yaml"];
+  const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
+  const about = `${word(name)} -n ${word(namespace)}`;
+  const commands: Record<string, string> = {
+    why: `tarmac why instance/${about}`, logs: `kubectl logs -f ${about}`,
+    terminal: machine ? `tarmac console ${about}` : `kubectl exec -it ${about} -- /bin/sh`,
+    screen: `tarmac vnc ${about}`, yaml: `kubectl get instance ${about} -o yaml`,
+  };
+  const command = commands[tab];
+  return (
+    <>
+      <h1>{visible(`${namespace}/${name}`)}</h1>
+      <Tabs tabs={tabs} chosen={tab} />
+      {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
+      {tab === "why" && <Why path={path} />}
+      {tab === "logs" && <Logs key={pod} pod={pod} />}
+      {tab === "terminal" && known && (machine ? <Serial key={path} instance={path} /> : <Shell key={pod} pod={pod} />)}
+      {tab === "screen" && <Screen key={path} instance={path} />}
+      {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
+      {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
+      {tab === "yaml" && <YamlText path={path} />}
+      <Delete what={{ path, group: "compute.datumapis.com", plural: "instances", namespace, name }} />
+      {command && <Command text={command} />}
+    </>
+  );
+}

@@ -1,0 +1,36 @@
+// Nodes, and one of them: its Pods and its text.
+import { link, type Route } from "../logic/routes.ts";
+import { visible, word } from "../logic/text.ts";
+import { useList } from "../state/lists.ts";
+import { Command } from "../parts/states.tsx";
+import { LiveTable } from "../parts/table.tsx";
+import { Tabs } from "../parts/tabs.tsx";
+import { named } from "./paths.ts";
+import { YamlText } from "./yaml.tsx";
+
+export function Nodes({ route }: { route: Route }) {
+  const [name, tab = "pods"] = route.parts;
+  return name ? <Node name={name} tab={tab} /> : <List />;
+}
+
+function List() {
+  return (
+    <>
+      <h1>Nodes</h1>
+      <LiveTable list={useList("/api/v1/nodes")} what="Nodes" empty="No node has joined." href={(row) => link("nodes", [row.name])} wide />
+      <Command text="tarmac node report" />
+    </>
+  );
+}
+
+function Node({ name, tab }: { name: string; tab: string }) {
+  const pods = useList("/api/v1/pods", { fieldSelector: `spec.nodeName=${name}` });
+  return (
+    <>
+      <h1>{visible(name)}</h1>
+      <Tabs tabs={["pods", "yaml"].map((each) => ({ name: each, href: link("nodes", [name, each]) }))} chosen={tab} />
+      {tab === "yaml" ? <YamlText path={named("/api/v1", "nodes", "", name)} /> : <LiveTable list={pods} what="Pods" empty="Nothing runs here." href={(row) => link("instances", [row.namespace, row.name])} />}
+      <Command text={`tarmac node report ${word(name)}`} />
+    </>
+  );
+}

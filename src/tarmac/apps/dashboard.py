@@ -1,0 +1,130 @@
+"""`tarmac dashboard`: the page in a browser of this computer, on the server of a kubeconfig.
+
+The address holds the code that lets a browser in, and other users can read command lines. So the browser is not started
+with the address but with a file that only its owner can read, and that leads there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+
+from tarmac.api.status import ApiError
+from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.cli.verbs.console import Console
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.http import HttpTransport
+from tarmac.client.kubeconfig import ServerContext, load
+from tarmac.dashboard.files import DashboardFiles
+from tarmac.dashboard.loopback import Loopback
+from tarmac.dashboard.relaying import Relay
+from tarmac.http.listener import Listener, serve
+
+LOOPBACK = "127.0.0.1"
+USUAL_PORT = 6480
+
+
+def main(options: argparse.Namespace) -> int:
+    """Serve until a signal comes; returns the exit code."""
+    console = Console(sys.stdout, sys.stderr)
+    try:
+        return asyncio.run(_run(options, console))
+    except (ClientError, OSError) as error:
+        console.fail(str(error))
+    except ApiError as error:
+        console.fail(f"the server refuses: {error.message}")
+    return 1
+
+
+async def _run(options: argparse.Namespace, console: Console) -> int:
+    randomness = Randomness()
+    files = DashboardFiles(randomness)
+    if not files.built:
+        console.fail("the page is not built: run make setup where Tarmac was cloned, with a network")
+        return 1
+    context = load(options.kubeconfig, options.context)
+    await _reach(context)
+    relay = Relay(context.http)
+    namespace = options.namespace or context.namespace
+    page = Loopback(files, relay.answer, context.http.url, namespace, console.warn, SystemClock(), randomness)
+    listener = await _listen(page, options.port)
+    page.serve_at(listener.port)
+    try:
+        await _serve(page, console, options.browser)
+    finally:
+        await relay.close()
+        await listener.stop(0.1)
+    return 0
+
+
+async def _reach(context: ServerContext) -> None:
+    """Say now that the server is away, not in the browser. Raises ClientError, ApiError."""
+    client = Client(HttpTransport(context.http))
+    try:
+        await client.call("GET", "/version")
+    finally:
+        await client.close()
+
+
+async def _listen(page: Loopback, port: int | None) -> Listener:
+    try:
+        return await serve(page.answer, None, LOOPBACK, USUAL_PORT if port is None else port, common_headers=())
+    except OSError as error:
+        if port is not None:
+            raise OSError(f"port {port} cannot be had: {error.strerror or error}") from error
+        return await serve(page.answer, None, LOOPBACK, 0, common_headers=())
+
+
+async def _serve(page: Loopback, console: Console, browser: bool) -> None:
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    address = page.new_address()
+    console.say(f"tarmac dashboard {address}\n")
+    with _leading_to(address) as file, _told_of_lines(lambda: console.say(f"{page.new_address()}\n")):
+        if browser:
+            await asyncio.to_thread(webbrowser.open, file.as_uri())
+        await ended.wait()
+
+
+@contextmanager
+def _leading_to(address: str) -> Generator[Path]:
+    """A file for this user's eyes that takes a browser to the address."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    with tempfile.TemporaryDirectory(prefix="tarmac-dashboard-", dir=runtime) as folder:  # of mode 0700
+        file = Path(folder) / "open.html"
+        file.touch(0o600)
+        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
+        yield file
+
+
+@contextmanager
+def _told_of_lines(pressed: Callable[[], None]) -> Generator[None]:
+    """Call back for each line that somebody types; nobody can where there is no terminal."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    loop, number = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def read() -> None:
+        if sys.stdin.readline():
+            pressed()
+        else:
+            loop.remove_reader(number)
+
+    loop.add_reader(number, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(number)

@@ -1,0 +1,228 @@
+"""Logs that are followed: of what is there, and of every instance that comes.
+
+Informers say which pods there are. Each log has a task that reads it, resumes it when the connection breaks and begins
+it again when its container does; it ends when the container will write no more. The lines meet in a `Hold`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tarmac.api.kubernetes.core.pods.phases import is_terminal
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, NotFound
+from tarmac.base.tasks import Tasks, background, first
+from tarmac.cli.logs.lines import Source
+from tarmac.cli.logs.merging import HOLD, Hold
+from tarmac.cli.logs.reading import Asked, LogStream
+from tarmac.cli.logs.selecting import Choice, Selection, has_begun, is_over
+from tarmac.cli.rendering.loglines import LogLines, title
+from tarmac.cli.rendering.text import printable
+from tarmac.cli.verbs.console import Console
+from tarmac.client.backoff import Backoff
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.informer import Informer, Informers
+from tarmac.client.targets.untyped import PODS
+
+_FIRST_ANSWERS: Final = 5.0
+_LAST_LINES: Final = 5.0
+_SHORTEST, _LONGEST = 0.5, 10.0
+
+Key = tuple[str, str]
+"""The uid of a pod and the name of a container."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A log with its task."""
+
+    stream: LogStream
+    task: asyncio.Task[None] | None = None
+    failed: bool = False  # at least once
+    leaving: bool = False
+    over: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has answered, or failed to."""
+        return self.failed or self.stream.began
+
+
+class Follower:
+    """Follows what is selected until all of it is gone."""
+
+    def __init__(
+        self, client: Client, namespace: str, selected: list[Selection], choice: Choice, asked: Asked,
+        cities: Mapping[str, str], most: int, lines: LogLines, console: Console,
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._choice = choice
+        self._asked = asked
+        self._cities = cities
+        self._most = most
+        self._lines = lines
+        self._console = console
+        self._informers = Informers(client)
+        self._pods = [
+            self._informers.informer(PODS, namespace=namespace, labels=each.labels, fields=each.fields)
+            for each in selected
+        ]
+        self._owners = [self._owner(each, namespace) for each in selected]
+        self._hold = Hold(client.clock, lambda shown: console.say(lines.text(shown)) if shown else None)
+        self._tasks = Tasks()
+        self._followed: dict[Key, _Followed] = {}
+        self._changed = asyncio.Event()
+        self._first = True
+        self._left_waiting: set[Key] = set()
+        self.unread = False
+        """Whether a log has come to its end of which nothing could be read."""
+
+    def _owner(self, selected: Selection, namespace: str) -> Callable[[], bool]:
+        """Whether what was named can still have pods that write."""
+        if selected.owner is None:
+            return lambda: True
+        fields = f"metadata.name={selected.name}"
+        informer: Informer[JsonObject] = self._informers.informer(selected.owner, namespace=namespace, fields=fields)
+        informer.on_change(lambda _old, _new: self._changed.set())
+        return lambda: (
+            informer.get(f"{namespace}/{selected.name}") is not None and not self._named_pod_is_over(selected)
+        )
+
+    def _named_pod_is_over(self, selected: Selection) -> bool:
+        """One pod that has ended is not followed by another; a Workload's is."""
+        if not selected.fields:
+            return False
+        known = self._known().values()
+        return bool(known) and all(is_terminal(pod) for pod in known)
+
+    async def run(self) -> None:
+        """Show lines until everything that was named is gone. Lines that wait are shown whatever ends it."""
+        for informer in self._pods:
+            informer.on_change(lambda _old, _new: self._changed.set())
+        try:
+            async with background(self._informers.run(), "informers of logs"):
+                await self._informers.synced()
+                await first(self._hold.run(), self._keep_up())
+        finally:
+            await self._tasks.close()
+            self._hold.flush()
+
+    def _known(self) -> dict[str, JsonObject]:
+        return {item.metadata.uid: item.object for informer in self._pods for item in informer.cache.items()}
+
+    async def _keep_up(self) -> None:
+        """Begin and end logs as pods come and go."""
+        async with background(self._begin_showing(), "beginning of logs"):
+            while True:
+                self._changed.clear()
+                self._reconcile()
+                if all(each.over for each in self._followed.values()) and not any(owner() for owner in self._owners):
+                    return
+                await self._changed.wait()
+
+    async def _begin_showing(self) -> None:
+        """Once the streams of the beginning have answered, however slow one of them is."""
+        until = self._client.clock.monotonic() + _FIRST_ANSWERS
+        while self._client.clock.monotonic() < until:
+            if not self._first and all(each.settled for each in self._followed.values()):
+                break
+            await self._client.clock.sleep(HOLD / 5)
+        self._hold.begin()
+
+    def _reconcile(self) -> None:
+        pods = self._known()
+        wanted = {
+            (uid, source.container): source
+            for uid, pod in pods.items()
+            for source in self._choice.sources(pod, self._cities)
+        }
+        new = {key: source for key, source in wanted.items() if key not in self._followed}
+        self._begin(new)
+        for (uid, _), each in list(self._followed.items()):
+            if uid not in pods:
+                self._leave((uid, each.stream.source.container), each)
+        self._first = False
+
+    def _begin(self, new: Mapping[Key, Source]) -> None:
+        room = self._most - sum(not each.over for each in self._followed.values())
+        begun = dict(sorted(new.items(), key=lambda item: item[1])[: max(0, room)])
+        self._lines.introduce(begun.values())
+        for key, source in begun.items():
+            if not self._first and not any(uid == key[0] for uid, _ in self._followed):
+                self._tell(f"+ {title(source)}")
+            # An instance that has come is read from its beginning, whatever was asked of the others.
+            asked = self._asked if self._first else Asked(follow=True)
+            self._followed[key] = each = _Followed(LogStream(self._client, source, asked))
+            each.task = self._tasks.begin(self._follow(key, each), f"log of {source.instance}")
+        for key in new.keys() - begun.keys() - self._left_waiting:
+            self._tell(f"{title(new[key])} waits: {self._most} logs are followed; --max-log-requests allows more")
+            self._left_waiting.add(key)
+
+    def _leave(self, key: Key, each: _Followed) -> None:
+        """Its pod is gone. What its container wrote last may still be on its way."""
+        if each.over:
+            del self._followed[key]
+            if not any(uid == key[0] for uid, _ in self._followed):
+                self._tell(f"- {title(each.stream.source)}")
+        elif not each.leaving:
+            each.leaving = True
+            self._tasks.begin(self._end_later(each), "end of a log")
+
+    async def _end_later(self, each: _Followed) -> None:
+        """A node that has gone silent would never end it."""
+        await self._client.clock.sleep(_LAST_LINES)
+        if each.task is not None:
+            each.task.cancel()
+
+    async def _follow(self, key: Key, each: _Followed) -> None:
+        backoff, told = Backoff(self._client.randomness, _SHORTEST, _LONGEST), ""
+        try:
+            while True:
+                ended, why = await self._read(key, each, backoff)
+                each.failed = True
+                if why and why != told:
+                    self._tell(f"{title(each.stream.source)}: {printable(why)}")
+                told = why or told
+                pod = self._known().get(key[0])
+                if pod is None or (ended and is_over(pod, key[1])):
+                    return
+                await self._client.clock.sleep(backoff.next())
+        finally:
+            each.over = True
+            self.unread = self.unread or not each.stream.began
+            self._changed.set()
+
+    async def _read(self, key: Key, each: _Followed, backoff: Backoff) -> tuple[bool, str]:
+        """One connection: whether the log came to its end, and if not, why."""
+        stream = each.stream
+        try:
+            if each.failed and not await self._is_the_same(key[0], stream.source):
+                return False, ""
+            async for lines in stream.read():
+                self._hold.add(stream.source, lines)
+                backoff.reset()
+                while self._hold.full:
+                    await self._client.clock.sleep(HOLD)
+        except NotFound:
+            return False, ""  # its pod has just gone, which the informer will tell
+        except ApiError as error:
+            pod = self._known().get(key[0])
+            if pod is not None and not has_begun(pod, key[1]):
+                stream.asked = replace(stream.asked, tail=None)  # all that it will write is new
+                return False, ""
+            return False, error.message
+        except (ClientError, OSError) as error:
+            return False, f"{error}; it is resumed"
+        return True, ""
+
+    async def _is_the_same(self, uid: str, source: Source) -> bool:
+        """A log is asked for by name: one that is resumed must not go on with that of a pod that came after."""
+        found = await self._client.resource(PODS).get(source.instance, source.namespace)
+        return found["metadata"]["uid"] == uid
+
+    def _tell(self, text: str) -> None:
+        print(text, file=self._console.err, flush=True)

@@ -1,0 +1,157 @@
+"""The log of one container, over as many connections as it takes.
+
+A connection that breaks is made again by `sinceTime`, a second before the newest line that has come: runtimes write two
+streams into one file, so a line may stand behind one that is a little younger. What has been given out already is
+known by its time and text and left out. The container may have ended and begun anew in between; then what its last
+life wrote stands in another log, the previous one, and is read first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from tarmac.api.status import BadRequest, NotFound
+from tarmac.base.clock import rfc3339
+from tarmac.cli.logs.lines import Line, LineCutter, Source, earlier, sort_key
+from tarmac.client.client import Client, Query, refuse
+from tarmac.client.targets.untyped import PODS
+
+OVERLAP: Final = 1.0
+"""How far lines of one log may stand in another order than their times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which part of each log is wanted. `since` in seconds, `since_time` in RFC 3339."""
+
+    follow: bool = False
+    previous: bool = False
+    tail: int | None = None
+    since: float | None = None
+    since_time: str = ""
+
+
+class LogStream:
+    """One log. `began`: whether the server has given any of it, be it empty."""
+
+    def __init__(self, client: Client, source: Source, asked: Asked) -> None:
+        self.source = source
+        self.asked = asked
+        self.began = False
+        self._client = client
+        self._path = PODS.path(source.namespace, source.instance, "log")
+        self._opened = 0.0  # monotonic, of the first answer
+        self._since_opened = ""  # the server's time at the first answer
+        self._oldest = self._newest = ""
+        self._recent: deque[tuple[str, str, str]] = deque()
+
+    async def read(self) -> AsyncIterator[list[Line]]:
+        """Lines from where the last reading ended, to the end of the log. Raises ApiError, ClientError."""
+        since = earlier(self._newest, OVERLAP) if self._newest else ""
+        repeats = _Repeats(since, self._recent)
+        if self.began and not self.asked.previous:
+            async with aclosing(self._last_life(since)) as lives:
+                async for lines in lives:
+                    if fresh := self._taken(repeats.left_out(lines, self._oldest)):
+                        yield fresh
+        async with aclosing(self._answer(self._query(since))) as answer:
+            async for lines in answer:
+                if fresh := self._taken(repeats.left_out(lines)):
+                    yield fresh
+
+    async def _last_life(self, since: str) -> AsyncGenerator[list[Line]]:
+        query = {"container": self.source.container, "timestamps": True, "previous": True}
+        try:
+            async for lines in self._answer({**query, "sinceTime": since or self._since_opened}):
+                yield lines
+        except (BadRequest, NotFound):
+            return  # it has had one life only
+
+    async def _answer(self, query: Query) -> AsyncGenerator[list[Line]]:
+        cutter = LineCutter()
+        async with self._client.open(self._path, query) as reply:
+            if reply.status >= 300:
+                raise await refuse(reply)
+            if not self.began:
+                self.began, self._opened = True, self._client.clock.monotonic()
+                self._since_opened = _date(reply.headers.get("date", "")) or rfc3339(self._client.clock.now())
+                self._oldest = sort_key(self._since_opened)
+            async for chunk in reply.chunks:
+                if isinstance(chunk, bytes) and (lines := cutter.of(chunk)):
+                    yield lines
+        # Only behind the end of a whole answer: what a broken one leaves is read again.
+        if lines := cutter.rest():
+            yield lines
+
+    def _query(self, since: str) -> Query:
+        asked = self.asked
+        query: dict[str, str | int | bool | None] = {
+            "container": self.source.container,
+            "timestamps": True,
+            "follow": asked.follow or None,
+            "previous": asked.previous or None,
+        }
+        if since:
+            return {**query, "sinceTime": since}
+        if self.began and asked.tail == 0:
+            return {**query, "sinceTime": self._since_opened}
+        passed = self._client.clock.monotonic() - self._opened if self.began else 0.0
+        return {
+            **query,
+            # A log that gave none of its last lines had none, so from now on all of it is wanted.
+            "tailLines": None if self.began else asked.tail,
+            "sinceSeconds": None if asked.since is None else max(1, round(asked.since + passed)),
+            "sinceTime": asked.since_time,
+        }
+
+    def _taken(self, lines: list[Line]) -> list[Line]:
+        """Keep them in the order of the stream, and in mind for as long as they may come again."""
+        if not lines:
+            return lines
+        if not self._newest and lines[0].key:
+            self._oldest = min(self._oldest, lines[0].key)
+        for place, line in enumerate(lines):
+            if line.key < self._newest:
+                lines[place] = line._replace(key=self._newest)
+            else:
+                self._newest = line.key
+            self._recent.append((self._newest, line.time, line.text))
+        if self._newest:
+            begin = earlier(self._newest, OVERLAP)
+            while self._recent[0][0] < begin:
+                self._recent.popleft()
+        return lines
+
+
+class _Repeats:
+    """Knows what has come before among the first lines of a connection."""
+
+    def __init__(self, since: str, recent: deque[tuple[str, str, str]]) -> None:
+        self._since = since
+        self._left = Counter((time, text) for key, time, text in recent if key >= since)
+
+    def left_out(self, lines: list[Line], since: str = "") -> list[Line]:
+        """The others. A server that counts in whole seconds begins earlier than it was asked to."""
+        since = max(since, self._since if self._left else "")
+        return [line for line in lines if line.key >= since and not self._has_come(line)] if since else lines
+
+    def _has_come(self, line: Line) -> bool:
+        left = self._left.get((line.time, line.text), 0)
+        if left > 1:
+            self._left[line.time, line.text] = left - 1
+        elif left:
+            del self._left[line.time, line.text]
+        return bool(left)
+
+
+def _date(text: str) -> str:
+    """The time of an HTTP header in RFC 3339; empty if it is none."""
+    try:
+        return rfc3339(parsedate_to_datetime(text).timestamp())
+    except (TypeError, ValueError):
+        return ""

@@ -1,0 +1,32 @@
+"""The answer to the network question as text: the sentence, every path rule by rule, what to add."""
+
+from __future__ import annotations
+
+from tarmac.api.compute.whyandplan import Reach, Reachability, ReachPath
+from tarmac.cli.rendering.text import paragraph, printable, table
+
+_HEADERS = ("RULE", "ANSWER", "REASON", "MESSAGE")
+
+
+def reachability_text(found: Reachability) -> str:
+    """What `tarmac why --reach` prints."""
+    back = ["", "The other way round:", "", *_parts(found.reverse)] if found.reverse is not None else []
+    return "\n".join((*_parts(found), *back)) + "\n"
+
+
+def _parts(found: Reach) -> list[str]:
+    parts = [paragraph(found.sentence)]
+    for path in found.paths:
+        rows = [(line.rule, line.answer, line.reason, line.message) for line in path.lines]
+        parts += ["", _title(path), table(_HEADERS, rows)]
+    if found.change:
+        # As it is, in one line: it is to be copied.
+        parts += ["", f"Smallest change: {printable(found.change)}"]
+    return parts
+
+
+def _title(path: ReachPath) -> str:
+    ends = f"{path.source or '?'} → {path.target or '?'}"
+    where = f" on {path.network}" if path.network else ""
+    seen = f", seen as {path.seen_as}" if path.seen_as else ""
+    return printable(f"{ends}{where}{seen}: {path.answer}")

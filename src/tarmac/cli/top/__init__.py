@@ -1,0 +1,1 @@
+"""`tarmac top`: what cities, nodes, workloads and instances use."""

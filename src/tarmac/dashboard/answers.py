@@ -1,0 +1,28 @@
+"""Refusals: a page for people, a Status for programs."""
+
+from __future__ import annotations
+
+from html import escape
+
+from tarmac.api.status import ApiError
+from tarmac.dashboard.headers import page_headers
+from tarmac.http.messages import Request, Response
+
+HTML = "text/html; charset=utf-8"
+
+
+def refusal(request: Request, status: int, title: str, text: str) -> Response:
+    """Browsers that open an address get a page that says what to do, others a Status."""
+    if "text/html" in request.headers.get("accept", ""):
+        return page(status, title, text)
+    error = ApiError(f"{title}: {text}", reason="", code=status)
+    return Response(status, error.encoded(), headers=page_headers())
+
+
+def page(status: int, title: str, text: str, headers: list[tuple[str, str]] | None = None) -> Response:
+    """A page that says what is wrong and what to do."""
+    body = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
+        f"<h1>{escape(title)}</h1><p>{escape(text)}</p></html>"
+    )
+    return Response(status, body.encode(), HTML, [*page_headers(), *(headers or [])])

@@ -1,0 +1,76 @@
+"""The built page, served by name.
+
+A file is found in the build's manifest, never by its path, so no request reaches anything else of the disk. Files
+carry a hash in their names and may be kept for ever; the page itself is made anew for each request, with a nonce of
+its own. Where the page was not built, its address says how to build it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+import msgspec
+
+from tarmac.base.randomness import Randomness
+from tarmac.dashboard.answers import HTML, page
+from tarmac.dashboard.headers import file_headers, page_headers
+from tarmac.http.compression import accepts_gzip
+from tarmac.http.messages import Request, Response
+
+BELOW = "/dashboard/"
+GENERATED = Path(__file__).parent / "_generated"
+_NONCE = b"{{nonce}}"
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".json": "application/json", ".txt": "text/plain"}
+
+
+class _Manifest(msgspec.Struct):
+    files: frozenset[str] = frozenset()
+
+
+class DashboardFiles:
+    """Answers everything below `/dashboard/`."""
+
+    def __init__(self, randomness: Randomness, folder: Path = GENERATED) -> None:
+        self._randomness = randomness
+        self._folder = folder
+        self._files = _files_of(folder)
+
+    @property
+    def built(self) -> bool:
+        """Whether there is a page."""
+        return bool(self._files)
+
+    def answer(self, request: Request) -> Response | Awaitable[Response]:
+        """One request of anybody: the files are no secret."""
+        if request.path == BELOW.rstrip("/"):
+            return Response(301, b"", "", [("Location", BELOW)])
+        if request.method not in ("GET", "HEAD"):
+            return page(405, "Only GET", "The page is read, nothing is sent to it.", [("Allow", "GET, HEAD")])
+        if not self._files:
+            return page(503, "The dashboard is not built", "Run make setup where Tarmac was cloned, with a network.")
+        name = request.path.removeprefix(BELOW)
+        if name in ("", "index.html"):
+            return asyncio.to_thread(self._index)
+        if name not in self._files:
+            return page(404, "No such page", f"The dashboard is at {BELOW}; its views come after a #.")
+        return asyncio.to_thread(self._file, name, accepts_gzip(request.headers))
+
+    def _index(self) -> Response:
+        nonce = self._randomness.token(16)
+        text = (self._folder / "index.html").read_bytes().replace(_NONCE, nonce.encode())
+        return Response(200, text, HTML, page_headers(nonce))
+
+    def _file(self, name: str, packed: bool) -> Response:
+        path, headers = self._folder / name, [*file_headers(), ("Vary", "Accept-Encoding")]
+        if packed:
+            path, headers = path.with_name(path.name + ".gz"), [*headers, ("Content-Encoding", "gzip")]
+        return Response(200, path.read_bytes(), _TYPES.get(Path(name).suffix, "application/octet-stream"), headers)
+
+
+def _files_of(folder: Path) -> frozenset[str]:
+    try:
+        return msgspec.json.decode((folder / "manifest.json").read_bytes(), type=_Manifest).files
+    except OSError:
+        return frozenset()

@@ -1,0 +1,104 @@
+"""Passing a browser's request on to the server of a kubeconfig, with the credentials that stand there.
+
+What the browser says about who it is goes no further: its own Authorization, cookies, origin and wishes to act as
+somebody else are dropped. Answers are handed back as they come, compressed or not; a connection that becomes a
+WebSocket is joined to the server's and no longer looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import quote, urlsplit
+
+from tarmac.base.tasks import Tasks
+from tarmac.client.http import HttpConfig, tls_context
+from tarmac.client.websockets import credentials
+from tarmac.dashboard.answers import refusal
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.messages import Answer, Request, Stream, StreamResponse, UpgradeResponse
+from tarmac.http.splicing import splice
+
+_SECONDS = 30.0
+_TO_SERVER = (
+    "accept", "accept-encoding", "content-type", "if-none-match", "sec-websocket-extensions", "sec-websocket-key",
+    "sec-websocket-protocol", "sec-websocket-version", "user-agent",
+)  # fmt: skip
+_TO_BROWSER = frozenset((
+    "audit-id", "cache-control", "content-encoding", "etag", "retry-after", "sec-websocket-accept",
+    "sec-websocket-extensions", "sec-websocket-protocol", "vary", "warning",
+))  # fmt: skip
+
+
+class Relay:
+    """The way to one server."""
+
+    def __init__(self, server: HttpConfig) -> None:
+        self._server = server
+        self._place = place = urlsplit(server.url)
+        self._tls = tls_context(server) if place.scheme == "https" else None
+        name = server.server_name or place.hostname or ""
+        self._dial = tcp(place.hostname or "", place.port or (443 if self._tls else 80), self._tls, name)
+        self._tasks = Tasks()
+
+    async def answer(self, request: Request) -> Answer:
+        """The server's answer, or a 502 that says why there is none."""
+        try:
+            reply = await ask(self._dial, self._head(request) + request.body, _SECONDS)
+        except (OSError, ConnectionBroken) as error:
+            return refusal(request, 502, "The server does not answer", f"{self._server.url}: {error or 'no answer'}")
+        return _upgraded(reply) if reply.status == 101 else self._streamed(reply)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        await self._tasks.close()
+
+    def _head(self, request: Request) -> bytes:
+        headers = [(name, request.headers[name]) for name in _TO_SERVER if name in request.headers]
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            headers += [("Connection", "Upgrade"), ("Upgrade", "websocket")]
+        else:
+            headers += [("Connection", "close")]
+        if request.body or request.method not in ("GET", "HEAD"):
+            headers.append(("Content-Length", str(len(request.body))))
+        # The path has been decoded; what a decoded slash or line break would mean is the server's to refuse.
+        target = self._place.path.rstrip("/") + quote(request.path, safe="/:@!$&'()*+,;=~-._")
+        target += f"?{request.query}" if request.query else ""
+        host = self._place.netloc.rpartition("@")[2]
+        return request_head(request.method, target, host, [*headers, *credentials(self._server)])
+
+    def _streamed(self, reply: StreamedReply) -> StreamResponse:
+        def start(stream: Stream) -> Callable[[], None]:
+            task = self._tasks.begin(_pass_on(reply, stream), "an answer for a browser")
+
+            def over() -> None:
+                task.cancel()
+                reply.close()
+
+            return over
+
+        return StreamResponse(start, reply.status, reply.header("content-type"), _chosen(reply), reply.close)
+
+
+async def _pass_on(reply: StreamedReply, stream: Stream) -> None:
+    try:
+        async for chunk in reply.chunks():
+            if not stream.write(chunk):
+                return
+            await stream.drained()
+    except ConnectionBroken:
+        stream.abort()  # the browser must not take half an answer for a whole one
+        return
+    stream.close()
+
+
+def _upgraded(reply: StreamedReply) -> UpgradeResponse:
+    def start(transport: asyncio.Transport, rest: bytes) -> None:
+        splice((transport, rest), reply.detach(), idle=None)
+
+    headers = [("Connection", "Upgrade"), ("Upgrade", "websocket"), *_chosen(reply)]
+    return UpgradeResponse(start, headers, reply.close)
+
+
+def _chosen(reply: StreamedReply) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in reply.headers if name.lower() in _TO_BROWSER]

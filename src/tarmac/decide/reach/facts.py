@@ -1,0 +1,177 @@
+"""API objects as networks see them: a few fields each, read without the rest, so that thousands cost little.
+
+Pods are in `members`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tarmac.api.declare import decode
+from tarmac.api.networking.policy import NetworkPolicySpec
+
+
+class Fields(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Some fields of an object, named as the API names them."""
+
+
+class Metadata(Fields, frozen=True, gc=False):
+    """What an object is called, and what is said about it."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class PolicyFacts(msgspec.Struct, frozen=True):
+    """A NetworkPolicy. `limits_egress`: it says something about egress, if only that nothing goes out."""
+
+    namespace: str
+    name: str
+    spec: NetworkPolicySpec
+    limits_egress: bool
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"NetworkPolicy {self.namespace}/{self.name}"
+
+
+class ServicePortFacts(Fields, frozen=True, gc=False):
+    """A port at which a Service is reached; where its backends answer, its slices say."""
+
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+
+
+class _ClientIP(Fields, frozen=True, gc=False):
+    timeout_seconds: int = 10800
+
+
+class _AffinityConfig(Fields, frozen=True, gc=False):
+    client_ip: _ClientIP | None = msgspec.field(name="clientIP", default=None)
+
+
+class _ServiceSpec(Fields, frozen=True, gc=False):
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    cluster_ips: list[str] | None = msgspec.field(name="clusterIPs", default=None)
+    ports: list[ServicePortFacts] | None = None
+    session_affinity: str = "None"
+    session_affinity_config: _AffinityConfig | None = None
+    internal_traffic_policy: str = "Cluster"
+
+
+class ServiceFacts(Fields, frozen=True, gc=False):
+    """A Service."""
+
+    metadata: Metadata
+    spec: _ServiceSpec
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def addresses(self) -> list[str]:
+        """Its cluster addresses; none when it is headless or only a name."""
+        if self.spec.type == "ExternalName":
+            return []
+        return [each for each in self.spec.cluster_ips or [self.spec.cluster_ip] if each not in ("", "None")]
+
+    @property
+    def local(self) -> bool:
+        """Whether only backends on the client's node answer, even if there are none."""
+        return self.spec.internal_traffic_policy == "Local"
+
+    @property
+    def affinity(self) -> int:
+        """For how many seconds a client stays with its backend."""
+        if self.spec.session_affinity != "ClientIP":
+            return 0
+        config = self.spec.session_affinity_config
+        return (config.client_ip if config and config.client_ip else _ClientIP()).timeout_seconds
+
+
+class _Conditions(Fields, frozen=True, gc=False):
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class _Hint(Fields, frozen=True, gc=False):
+    name: str
+
+
+class _Hints(Fields, frozen=True, gc=False):
+    for_zones: list[_Hint] | None = None
+    for_nodes: list[_Hint] | None = None
+
+
+class Backend(Fields, frozen=True, gc=False):
+    """One backend."""
+
+    addresses: list[str]
+    conditions: _Conditions = _Conditions()
+    node_name: str | None = None
+    hints: _Hints | None = None
+
+    @property
+    def zones(self) -> list[str]:
+        """The zones that it is meant for; none when it is for all."""
+        return [each.name for each in self.hints.for_zones or ()] if self.hints else []
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that it is meant for; none when it is for all."""
+        return [each.name for each in self.hints.for_nodes or ()] if self.hints else []
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes new connections; one that says nothing does."""
+        return self.conditions.ready is not False
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it still serves though it is on its way out."""
+        return bool(self.conditions.serving and self.conditions.terminating)
+
+
+class _SlicePort(Fields, frozen=True, gc=False):
+    port: int | None = None
+    name: str = ""
+    protocol: str = "TCP"
+
+
+class SliceFacts(Fields, frozen=True, gc=False):
+    """An EndpointSlice."""
+
+    metadata: Metadata
+    address_type: str
+    endpoints: list[Backend] | None = None
+    ports: list[_SlicePort] | None = None
+
+
+decode_service = msgspec.json.Decoder(ServiceFacts).decode
+decode_slice = msgspec.json.Decoder(SliceFacts).decode
+
+
+class _PolicyObject(msgspec.Struct):
+    metadata: Metadata
+    spec: dict[str, Any]
+
+
+_decode_policy = msgspec.json.Decoder(_PolicyObject).decode
+
+
+def policy_of(raw: bytes) -> PolicyFacts:
+    """A NetworkPolicy from its encoded form."""
+    found = _decode_policy(raw)
+    spec = decode(NetworkPolicySpec, found.spec)
+    return PolicyFacts(found.metadata.namespace, found.metadata.name, spec, "egress" in found.spec)

@@ -1,0 +1,148 @@
+"""Pods as networks see them: who is where, under which addresses and ports.
+
+Of the pods of its own node the agent reads the Pods, of all others their PodEndpoints: both become members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tarmac.api.declare import decoder
+from tarmac.api.kubernetes.core.pods.phases import TERMINAL
+from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, pods_network
+from tarmac.api.networking.podendpoint import PodEndpoint
+from tarmac.decide.reach.facts import Fields, Metadata
+
+Protocol = Literal["TCP", "UDP", "SCTP"]
+
+
+class _ContainerPort(Fields, frozen=True, gc=False):
+    container_port: int
+    name: str = ""
+    protocol: Protocol = "TCP"
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+
+
+class _Container(Fields, frozen=True, gc=False):
+    ports: list[_ContainerPort] | None = None
+
+
+class _PodSpec(Fields, frozen=True, gc=False):
+    node_name: str = ""
+    host_network: bool = False
+    containers: tuple[_Container, ...] = ()
+    init_containers: list[_Container] | None = None
+
+
+class _Address(Fields, frozen=True, gc=False):
+    ip: str
+
+
+class _PodStatus(Fields, frozen=True, gc=False):
+    phase: str = ""
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    host_ips: list[_Address] | None = msgspec.field(name="hostIPs", default=None)
+
+
+class _Pod(Fields, frozen=True, gc=False):
+    metadata: Metadata
+    spec: _PodSpec
+    status: _PodStatus = _PodStatus()
+
+
+class Published(NamedTuple):
+    """A port of a pod that its node publishes, at one of its addresses or (empty) at all of a family, 4 or 6."""
+
+    protocol: Protocol
+    host_port: int
+    port: int
+    family: int
+    address: str
+
+
+class NetworkPod(msgspec.Struct, frozen=True):
+    """A pod that has to do with networks: by its interfaces, or as part of its node.
+
+    `ports` by name and protocol; `hosts` are its node's addresses; `as_node` is the network in which a pod with the
+    node's own interfaces looks for services. Of a pod elsewhere, interfaces say no more than network and addresses.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    labels: dict[str, str]
+    interfaces: tuple[AttachedInterface, ...]
+    hosts: tuple[str, ...]
+    ports: dict[tuple[str, str], int]
+    published: tuple[Published, ...] = ()
+    as_node: str = ""
+
+    def addresses(self, network: str) -> list[str]:
+        """Its addresses on a network, without prefix lengths."""
+        return [each.partition("/")[0] for own in self.interfaces if own.network == network for each in own.addresses]
+
+
+_decode_pod = msgspec.json.Decoder(_Pod).decode
+
+
+def member_of(raw: bytes) -> NetworkPod | None:
+    """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
+    pod = _decode_pod(raw)
+    text, own = (pod.metadata.annotations or {}).get(ANNOTATION_INTERFACES), pod.spec.host_network
+    if not (text or own) or not pod.spec.node_name or pod.status.phase in TERMINAL:
+        return None
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    named = [port for container in containers for port in container.ports or () if port.name]
+    return NetworkPod(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        node=pod.spec.node_name,
+        labels=pod.metadata.labels or {},
+        interfaces=tuple(decode_interfaces(text)) if text and not own else (),
+        hosts=tuple(each.ip for each in pod.status.host_ips or ())
+        or ((pod.status.host_ip,) if pod.status.host_ip else ()),
+        ports={(port.name, port.protocol): port.container_port for port in reversed(named)},
+        published=() if own else tuple(_published(pod.spec)),
+        as_node=pods_network(pod.metadata.namespace) if own else "",
+    )
+
+
+_decode_endpoint = decoder(PodEndpoint)
+
+
+def remote_member(raw: bytes, node: str) -> NetworkPod | None:
+    """The member that a PodEndpoint of another node than `node` is, if it is one."""
+    found = _decode_endpoint(raw)
+    nowhere = not found.node or found.node == node or found.phase in TERMINAL
+    if nowhere or not (found.interfaces or found.host_network):
+        return None
+    return NetworkPod(
+        namespace=found.metadata.namespace,
+        name=found.metadata.name,
+        uid=found.metadata.uid,
+        node=found.node,
+        labels=found.metadata.labels,
+        interfaces=tuple(AttachedInterface("", each.network, addresses=each.addresses) for each in found.interfaces),
+        hosts=tuple(found.node_addresses),
+        ports={(port.name, port.protocol): port.port for port in found.ports},
+        as_node=pods_network(found.metadata.namespace) if found.host_network else "",
+    )
+
+
+def _published(spec: _PodSpec) -> Iterator[Published]:
+    """As kubelets have it: of plain containers only. An address that is none publishes nothing."""
+    for port in (port for container in spec.containers for port in container.ports or () if port.host_port):
+        with suppress(ValueError):
+            address = ip_address(port.host_ip) if port.host_ip else None
+            own = "" if address is None or address.is_unspecified else str(address)
+            for family in (4, 6) if address is None else (address.version,):
+                yield Published(port.protocol, port.host_port, port.container_port, family, own)

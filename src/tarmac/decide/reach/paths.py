@@ -1,0 +1,257 @@
+"""One path, rule by rule: the first No ends it, and every line names the rule that it is of.
+
+The order is that of the datapath: out of the pod by its routes, through Services, by the policies about the sender,
+over to whoever has the address, and by the policies about the receiver. Replies always pass, and are not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
+from tarmac.api.compute.whyandplan import Answer, Line, ReachPath
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
+from tarmac.decide import reasons
+from tarmac.decide.reach.budget import CompilationTooLarge
+from tarmac.decide.reach.facts import PolicyFacts
+from tarmac.decide.reach.marks import is_reserved
+from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.permitting import permits
+from tarmac.decide.reach.remedies import rule_for
+from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
+from tarmac.decide.reach.world import ReachWorld
+
+TUNNEL_PORTS: Final = (4789, 4800, 4801)
+_MOST_NAMED: Final = 5
+
+Sees = Callable[[str], bool]
+"""Whether whoever asks may see the policies of a namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where a path has come to. `lines` grow; a copy begins where Services divide it."""
+
+    world: ReachWorld
+    sees: Sees
+    sender: NetworkPod
+    protocol: str
+    expected: NetworkPod | None = None  # who is meant, where somebody is
+    lines: list[Line] = field(default_factory=list[Line])
+
+    def to(self, address: str, port: int) -> Iterator[ReachPath]:
+        """The paths to an address: one, or one for each backend of a Service."""
+        interface = way_out(self.sender.interfaces, address)
+        source = own_address(interface, address) if interface is not None else None
+        if interface is None or source is None:
+            yield self._no("", "", address, port, "route", reasons.NO_ROUTE, f"No interface leads to {address}")
+            return
+        if self._is_always(interface, address):
+            said = "its own" if address in own_addresses(interface) else "reached by every pod, whatever policies say"
+            self._yes("always", f"{address} is {said}")
+            yield self._end(interface.network, source, address, port, "Yes")
+            return
+        if self.protocol == "UDP" and port in TUNNEL_PORTS:
+            message = f"UDP port {port} is of the nodes' tunnels, and not let out of pods"
+            yield self._no(interface.network, source, address, port, "route", reasons.TUNNEL_PORT, message)
+            return
+        self._yes("route", f"{interface.name or 'its interface'} on Network {interface.network} leads to {address}")
+        yield from self._through_services(interface, source, address, port)
+
+    def _is_always(self, interface: AttachedInterface, address: str) -> bool:
+        return address in own_addresses(interface) or address in (*RESOLVERS, METADATA_ADDRESS)
+
+    def _through_services(
+        self, interface: AttachedInterface, source: str, address: str, port: int
+    ) -> Iterator[ReachPath]:
+        network = interface.network
+        ports = self.world.service_ports(network, self.sender.node)
+        found = next(
+            (each for each in ports if (each.address, each.port, each.protocol) == (address, port, self.protocol)), None
+        )
+        if found is None:
+            service = self.world.service_at(address)
+            if service is None:
+                yield self._through_policies(interface, source, address, port)
+                return
+            is_there = any(each.address == address for each in ports)
+            reason = reasons.NO_SUCH_ADDRESS if is_there else reasons.DIFFERENT_NETWORKS
+            why = (
+                f"has no port {port}/{self.protocol}"
+                if is_there
+                else f"is not on Network {network}: none of its endpoints is"
+            )
+            yield self._no(network, source, address, port, "service", reason, f"Service {service.key} {why}")
+            return
+        name = self._service_name(address)
+        if not found.backends:
+            message = f"Nobody answers for {name} port {port}: no endpoint is ready on Network {network}"
+            yield self._no(network, source, address, port, "service", reasons.NO_READY_ENDPOINT, message)
+            return
+        for place, behind in found.backends:
+            walk = Walk(self.world, self.sees, self.sender, self.protocol, None, list(self.lines))
+            walk._yes("service", f"{name} port {port} leads to {_written(place, behind)}")
+            yield walk._through_policies(interface, source, place, behind)
+
+    def _service_name(self, address: str) -> str:
+        service = self.world.service_at(address)
+        return f"Service {service.key}" if service is not None else f"the Service at {address}"
+
+    def _through_policies(self, interface: AttachedInterface, source: str, address: str, port: int) -> ReachPath:
+        network = interface.network
+        if address in own_addresses(interface):  # a Service that leads back to whoever asks it
+            self._yes("always", f"{address} is its own")
+            return self._end(network, source, address, port, "Yes")
+        holder = self.world.holders.get((network, address))
+        if self.expected is not None and (holder is None or holder[0] is not self.expected):
+            message = f"On Network {network}, {address} is not {_title(self.expected)}'s"
+            return self._no(network, source, address, port, "route", reasons.DIFFERENT_NETWORKS, message)
+        if holder is None and self._is_nobodys(interface, address):
+            message = f"Nobody on Network {network} has {address}"
+            return self._no(network, source, address, port, "route", reasons.NO_SUCH_ADDRESS, message)
+        if not self._passes("egress", self.sender, interface, (address, address, port), holder and holder[0]):
+            return self._end(network, source, address, port, "No")
+        if holder is None:
+            return self._outside(network, source, address, port)
+        return self._arrives(network, source, address, port, *holder)
+
+    def _is_nobodys(self, interface: AttachedInterface, address: str) -> bool:
+        subnets = [each for each in interface.addresses if (":" in each) == (":" in address)]
+        own = (*self.world.ranges(interface.network), *subnets, *SERVICE_RANGES, *DIALLED)
+        return is_reserved(address) or any(is_within(address, each) for each in own)
+
+    def _arrives(
+        self, network: str, source: str, address: str, port: int, holder: NetworkPod, at: AttachedInterface
+    ) -> ReachPath:
+        if holder.node != self.sender.node and not holder.hosts:
+            message = f"The address of node {holder.node} is not known yet"
+            self._say("Wait", "route", reasons.NOT_ATTACHED, message)
+            return self._end(network, source, address, port, "Wait")
+        if not self._passes("ingress", holder, at, (address, source, port), self.sender):
+            return self._end(network, source, address, port, "No")
+        self._listener(holder, port)
+        return self._end(network, source, address, port, "Yes")
+
+    def _outside(self, network: str, source: str, address: str, port: int) -> ReachPath:
+        seen = next((each for each in self.sender.hosts if (":" in each) == (":" in address)), "")
+        shown = seen or f"an address of node {self.sender.node}"
+        self._yes("outside", f"{address} is outside of Network {network}, and sees {shown}")
+        return self._end(network, source, address, port, "Yes", seen)
+
+    def permitted_out(self, interface: AttachedInterface, address: str, port: int) -> bool:
+        """Whether policies about the sender let it out; says so."""
+        return self._passes("egress", self.sender, interface, (address, address, port), None)
+
+    def _passes(
+        self, direction: str, about: NetworkPod, interface: AttachedInterface, ends: tuple[str, str, int],
+        other: NetworkPod | None,
+    ) -> bool:  # fmt: skip
+        """Whether the policies about one end let the connection be. `ends`: its address, that of its peer, the port."""
+        rules, (_, peer, port) = self.world.rules(about, interface), ends
+        allowances = rules.egress if direction == "egress" else rules.ingress
+        chosen, too_large = self._chosen(about, interface.network)
+        if allowances is None:
+            free = f"no policy selects {_key(about)}" if not chosen else f"no policy limits what {_key(about)} sends"
+            self._yes(direction, free)
+            return True
+        if permits(allowances, peer, self.protocol, port):
+            origin = next(each.origin for each in allowances if permits((each,), peer, self.protocol, port))
+            self._yes(direction, f"{self._shown(origin, about, interface)} allows it")
+            return True
+        if too_large:
+            message = f"The rules about {_key(about)} are more than a node makes: {too_large}"
+            self._say("No", direction, _DENIED[direction], message)
+            return False
+        limiting = [each for each in chosen if direction == "ingress" or each.limits_egress]
+        named = list(dict.fromkeys(self._policy(each) for each in limiting))
+        own = [f"networkPolicy of {_title(about)} {interface.name}"] if interface.policy is not None else []
+        some = [*named, *(own if direction == "ingress" else [])]
+        more = f" and {len(some) - _MOST_NAMED} more" if len(some) > _MOST_NAMED else ""
+        message = f"{', '.join(some[:_MOST_NAMED])}{more} select {_key(about)}, and none allows it"
+        if len(some) == 1:
+            message = f"{some[0]} selects {_key(about)}, and does not allow it"
+        change = self._change(direction, about, interface, peer, port, other, limiting)
+        self._say("No", direction, _DENIED[direction], message, change)
+        return False
+
+    def _change(
+        self, direction: str, about: NetworkPod, interface: AttachedInterface, peer: str, port: int,
+        other: NetworkPod | None, limiting: Sequence[PolicyFacts],
+    ) -> str:  # fmt: skip
+        rule = rule_for(
+            other, peer, port, self.protocol, about.namespace, self.world.labels, incoming=direction == "ingress"
+        )
+        if limiting:
+            return f"Add to {self._policy(limiting[0])} spec.{direction}: {rule}"
+        return f"Add to networkPolicy.{direction} of {interface.name} in the template of {_owner(about)}: {rule}"
+
+    def _chosen(self, about: NetworkPod, network: str) -> tuple[list[PolicyFacts], str]:
+        book = self.world.book(network)
+        try:
+            chosen = book.selecting(about)
+        except CompilationTooLarge as refusal:
+            return [], str(refusal)
+        return chosen, next(
+            (each.partition(": ")[2] for each in book.refusals if each.startswith(f"{_key(about)}: ")), ""
+        )
+
+    def _policy(self, policy: PolicyFacts) -> str:
+        return policy.title if self.sees(policy.namespace) else f"a policy of {policy.namespace}"
+
+    def _shown(self, origin: str, about: NetworkPod, interface: AttachedInterface) -> str:
+        if origin.startswith("networkPolicy"):
+            return f"{_title(about)} {interface.name} {origin}"
+        return origin if self.sees(about.namespace) else f"a policy of {about.namespace}"
+
+    def _listener(self, holder: NetworkPod, port: int) -> None:
+        """A note, which changes nothing: whether anything listens, nobody here can know."""
+        pod = self.world.pod(_key(holder)) or {"spec": {}}
+        listed = [each for container in pod["spec"].get("containers") or () for each in container.get("ports") or ()]
+        declared = any(
+            (each.get("containerPort"), each.get("protocol", "TCP")) == (port, self.protocol) for each in listed
+        )
+        said = f"declares port {port}" if declared else f"declares no port {port}"
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+        self._yes("listener", f"{_key(holder)} {said}, and is {'ready' if ready else 'not ready'}")
+
+    # How lines and paths are made.
+
+    def _yes(self, rule: str, message: str) -> None:
+        self._say("Yes", rule, reasons.REACHABLE, message)
+
+    def _say(self, answer: Answer, rule: str, reason: str, message: str, change: str = "") -> None:
+        text = message[0].upper() + message[1:] if message[:3] == "no " else message
+        self.lines.append(Line(answer, reason, text + ".", rule, "", "", change))
+
+    def _no(
+        self, network: str, source: str, address: str, port: int, rule: str, reason: str, message: str
+    ) -> ReachPath:
+        self._say("No", rule, reason, message)
+        return self._end(network, source, address, port, "No")
+
+    def _end(self, network: str, source: str, address: str, port: int, answer: Answer, seen: str = "") -> ReachPath:
+        return ReachPath(network, source, _written(address, port), seen, answer, self.lines)
+
+
+_DENIED: Final = {"egress": reasons.EGRESS_DENIED, "ingress": reasons.INGRESS_DENIED}
+
+
+def _written(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _key(member: NetworkPod) -> str:
+    return f"{member.namespace}/{member.name}"
+
+
+def _title(member: NetworkPod) -> str:
+    return f"{'Instance' if LABEL_WORKLOAD_NAME in member.labels else 'Pod'} {_key(member)}"
+
+
+def _owner(member: NetworkPod) -> str:
+    workload = member.labels.get(LABEL_WORKLOAD_NAME, "")
+    return f"Workload {member.namespace}/{workload}" if workload else _title(member)

@@ -1,0 +1,221 @@
+"""What each local address may take part in, by the rules of its interface and of every NetworkPolicy that selects it.
+
+Semantics are those of Kubernetes' NetworkPolicy: rules only add; a pod that no policy selects is not restricted; one
+that any selects may be reached only as stated, and may go out only as stated if one of them speaks of egress. Pods mean
+their addresses on the same network. A port's name means what the pod that listens calls so: for ingress the selected
+pod, for egress each peer.
+
+Pods whom the same policies select, and who call their ports alike, have the very same rules, which are worked out once.
+A pod whose rules cost more than is left of the Network's bounds is denied everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tarmac.api.declare import encode
+from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.networking.policy import EgressRule, IngressRule, InterfacePolicy, PolicyPeer, PolicyPort
+from tarmac.api.shared import LabelSelector as SelectorObject
+from tarmac.base.selectors import EVERYTHING, LabelSelector
+from tarmac.decide.reach.allowances import Allowance, Ports, Rules
+from tarmac.decide.reach.budget import MOST_RANGES, MOST_RULES, MOST_STEPS, Budget, CompilationTooLarge
+from tarmac.decide.reach.facts import PolicyFacts
+from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.selecting import Labelled, Labels, Selecting
+
+DENIED: Final = Rules((), ())
+
+_Peer = tuple[NetworkPod, list[str]]
+_Key = tuple[object, ...]
+
+
+class PolicyBook:
+    """The policies of a cluster, asked about interfaces of one network. `refusals` are of pods that it denied."""
+
+    def __init__(
+        self,
+        network: str,
+        policies: Sequence[PolicyFacts],
+        members: Sequence[NetworkPod],
+        namespaces: Mapping[str, Labels],
+    ) -> None:
+        steps = self._steps = Budget(MOST_STEPS, "steps to work out who is meant")
+        self._ranges = Budget(MOST_RANGES, "ranges of addresses and ports")
+        self._lines = Budget(MOST_RULES, "different rules")
+        self._namespaces = namespaces
+        peers = ((member, addresses) for member in members if (addresses := member.addresses(network)))
+        self._peers = Labelled(((peer[0].namespace, peer[0].labels, peer) for peer in peers), steps)
+        self._policies = Selecting(
+            [
+                (policy.namespace, _selector(policy.spec.selector), policy)
+                for policy in policies
+                if not policy.spec.network or f"{policy.namespace}/{policy.spec.network}" == network
+            ],
+            steps,
+        )
+        # By the identity of parts of policies, which live at least as long.
+        self._found: dict[tuple[str, int], list[_Peer]] = {}
+        self._allowed: dict[_Key, list[Allowance]] = {}
+        self._rules: dict[_Key, Rules] = {}
+        self._own: dict[bytes, InterfacePolicy] = {}
+        self.refusals: list[str] = []
+
+    def rules(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
+        """What the addresses of an interface may take part in."""
+        try:
+            return self._worked_out(member, interface)
+        except CompilationTooLarge as refusal:
+            self.refusals.append(f"{member.namespace}/{member.name}: {refusal}")
+            return DENIED
+
+    def selecting(self, member: NetworkPod) -> list[PolicyFacts]:
+        """The policies about a pod. Raises CompilationTooLarge."""
+        return self._policies.meaning(member.namespace, member.labels)
+
+    def _worked_out(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
+        chosen, own = self.selecting(member), self._same(interface.policy)
+        ports = tuple(sorted(member.ports.items()))
+        key = member.namespace, tuple(id(policy) for policy in chosen), id(own), ports
+        if key not in self._rules:
+            made = self._made(member, chosen, own)
+            allowances = (*(made.ingress or ()), *(made.egress or ()))
+            self._lines.spend(len({each.ports for each in allowances}))
+            self._ranges.spend(sum(map(_size, allowances)))
+            self._rules[key] = made
+        return self._rules[key]
+
+    def _same(self, policy: InterfacePolicy | None) -> InterfacePolicy | None:
+        """The first that says the same: the interfaces of a deployment each carry a copy."""
+        return self._own.setdefault(msgspec.json.encode(policy), policy) if policy is not None else None
+
+    def _made(self, member: NetworkPod, chosen: Sequence[PolicyFacts], own: InterfacePolicy | None) -> Rules:
+        ingress = [
+            (policy.namespace, rule, f"{policy.title} ingress[{number}]")
+            for policy in chosen
+            for number, rule in enumerate(policy.spec.ingress)
+        ]
+        if own is not None:  # interfaces that say the same share it, so it does not say whose it is
+            ingress += [
+                (member.namespace, rule, f"networkPolicy.ingress[{number}]") for number, rule in enumerate(own.ingress)
+            ]
+        limited = bool(chosen) or own is not None
+        out = [policy for policy in chosen if policy.limits_egress]
+        return Rules(
+            self._unique(each for rule in ingress for each in self._let_in(member, *rule)) if limited else None,
+            self._unique(
+                each
+                for policy in out
+                for number, rule in enumerate(policy.spec.egress)
+                for each in self._let_out(policy, rule, f"{policy.title} egress[{number}]")
+            )
+            if out
+            else None,
+        )
+
+    def _let_in(self, member: NetworkPod, namespace: str, rule: IngressRule, origin: str) -> Sequence[Allowance]:
+        """What a rule lets in. A name that the pod does not know means no port."""
+        self._steps.spend(1 + len(rule.ports))
+        named = [
+            Ports(port.protocol, number, number)
+            for port in rule.ports
+            if isinstance(port.port, str) and (number := member.ports.get((port.port, port.protocol))) is not None
+        ]
+        ports = (*_numbers(rule.ports), *named) if rule.ports else None
+        return self._with(rule.from_, namespace, ports, origin) if ports != () else ()
+
+    def _let_out(self, policy: PolicyFacts, rule: EgressRule, origin: str) -> Iterator[Allowance]:
+        """What a rule lets out: to numbers, and to every number that a name has among the peers."""
+        self._steps.spend(1 + len(rule.ports))
+        numbers = _numbers(rule.ports)
+        if numbers or not rule.ports:
+            yield from self._with(rule.to, policy.namespace, numbers or None, origin)
+        for port in {(port.port, port.protocol): port for port in rule.ports if isinstance(port.port, str)}.values():
+            yield from self._named(rule.to, policy.namespace, port, origin)
+
+    def _named(self, peers: Sequence[PolicyPeer], namespace: str, port: PolicyPort, origin: str) -> Sequence[Allowance]:
+        key = id(peers), namespace, port.port, port.protocol
+        if key not in self._allowed:
+            listening: dict[int, list[str]] = {}
+            for member, addresses in self._pods(peers, namespace):
+                number = member.ports.get((str(port.port), port.protocol))
+                if number is not None:
+                    listening.setdefault(number, []).extend(addresses)
+            self._allowed[key] = [
+                Allowance(_hosts(addresses), ports=(Ports(port.protocol, number, number),), origin=origin)
+                for number, addresses in sorted(listening.items())
+            ]
+        return self._allowed[key]
+
+    def _with(
+        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[Ports, ...] | None, origin: str
+    ) -> Sequence[Allowance]:
+        key = id(peers), namespace, ports
+        if key not in self._allowed:
+            self._allowed[key] = list(self._traffic(peers, namespace, ports, origin))
+        return self._allowed[key]
+
+    def _traffic(
+        self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[Ports, ...] | None, origin: str
+    ) -> Iterator[Allowance]:
+        """Traffic with peers. A range with holes stands alone: they are not holes in the others."""
+        if not peers:
+            yield Allowance(ports=ports, origin=origin)
+            return
+        blocks = [peer.ip_block for peer in peers if peer.ip_block is not None]
+        plain = [block.cidr for block in blocks if not block.except_]
+        pods = _hosts(address for _, addresses in self._pods(peers, namespace) for address in addresses)
+        if plain or pods:
+            yield Allowance((*plain, *pods), ports=ports, origin=origin)
+        for block in blocks:
+            if block.except_:
+                yield Allowance((block.cidr,), tuple(block.except_), ports, origin)
+
+    def _pods(self, peers: Sequence[PolicyPeer], namespace: str) -> list[_Peer]:
+        """The pods among peers; every one when there are no peers."""
+        key = namespace, id(peers)
+        if key not in self._found:
+            wanted = [peer for peer in peers if peer.ip_block is None]
+            meant = (each for peer in wanted for each in self._meant(peer, namespace))
+            everybody = self._peers.among(self._peers.namespaces, EVERYTHING) if not peers else meant
+            self._found[key] = list({id(each[0]): each for each in everybody}.values())
+        return self._found[key]
+
+    def _meant(self, peer: PolicyPeer, namespace: str) -> list[_Peer]:
+        pods = _selector(peer.pod_selector) if peer.pod_selector is not None else EVERYTHING
+        if peer.namespace_selector is None:
+            return self._peers.among((namespace,), pods)
+        spaces, present = _selector(peer.namespace_selector), self._peers.namespaces
+        self._steps.spend(len(present) * len(spaces.requirements))
+        return self._peers.among([each for each in present if spaces.matches(self._namespaces.get(each, {}))], pods)
+
+    def _unique(self, allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
+        found: dict[Allowance, None] = {}
+        for each in allowances:
+            self._steps.spend(_size(each))
+            found[each] = None
+        return tuple(found)
+
+
+def _size(allowance: Allowance) -> int:
+    return 1 + len(allowance.peers or ()) + len(allowance.excluded) + len(allowance.ports or ())
+
+
+def _selector(selector: SelectorObject) -> LabelSelector:
+    return LabelSelector.from_object(encode(selector))
+
+
+def _numbers(ports: Sequence[PolicyPort]) -> tuple[Ports, ...]:
+    return tuple(
+        Ports(port.protocol, port.port, port.end_port if port.end_port is not None else port.port)
+        for port in ports
+        if not isinstance(port.port, str)
+    )
+
+
+def _hosts(addresses: Iterable[str]) -> tuple[str, ...]:
+    """Addresses as ranges of one, in an order that does not depend on who was found first."""
+    return tuple(sorted(f"{each}/{128 if ':' in each else 32}" for each in addresses))

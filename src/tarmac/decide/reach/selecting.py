@@ -1,0 +1,71 @@
+"""Labels and selectors by index: a selector is compared with those only that have a label it asks for by value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+from tarmac.base.selectors import LabelSelector
+from tarmac.decide.reach.budget import Budget
+
+T = TypeVar("T")
+
+Labels = Mapping[str, str]
+_Pair = tuple[str, str]
+
+
+def exact_pair(selector: LabelSelector) -> _Pair | None:
+    """A label and the one value that it must have, if the selector names any."""
+    for requirement in selector.requirements:
+        value = selector.exact(requirement.key)
+        if value is not None:
+            return requirement.key, value
+    return None
+
+
+class Labelled(Generic[T]):
+    """Things in namespaces with labels, asked which of them selectors mean. Comparing is paid from a budget."""
+
+    def __init__(self, things: Iterable[tuple[str, Labels, T]], steps: Budget) -> None:
+        self._steps = steps
+        self._by_namespace: dict[str, list[tuple[Labels, T]]] = {}
+        self._by_label: dict[tuple[str, str, str], list[tuple[Labels, T]]] = {}
+        for namespace, labels, thing in things:
+            self._by_namespace.setdefault(namespace, []).append((labels, thing))
+            for key, value in labels.items():
+                self._by_label.setdefault((namespace, key, value), []).append((labels, thing))
+
+    @property
+    def namespaces(self) -> Collection[str]:
+        """Where there are any."""
+        return self._by_namespace.keys()
+
+    def among(self, namespaces: Iterable[str], selector: LabelSelector) -> list[T]:
+        """Those that a selector means in some namespaces."""
+        pair = exact_pair(selector)
+        found: list[T] = []
+        for namespace in namespaces:
+            asked = (
+                self._by_namespace.get(namespace, []) if pair is None else self._by_label.get((namespace, *pair), [])
+            )
+            self._steps.spend(1 + len(asked) * len(selector.requirements))
+            found += [thing for labels, thing in asked if selector.matches(labels)]
+        return found
+
+
+class Selecting(Generic[T]):
+    """Things that select by label in one namespace, asked which of them mean somebody; in the order they were given."""
+
+    def __init__(self, things: Sequence[tuple[str, LabelSelector, T]], steps: Budget) -> None:
+        self._steps = steps
+        self._by_pair: dict[tuple[str, _Pair | None], list[tuple[int, LabelSelector, T]]] = {}
+        for number, (namespace, selector, thing) in enumerate(things):
+            self._by_pair.setdefault((namespace, exact_pair(selector)), []).append((number, selector, thing))
+
+    def meaning(self, namespace: str, labels: Labels) -> list[T]:
+        """Those that mean somebody with these labels."""
+        asked = [each for pair in (None, *labels.items()) for each in self._by_pair.get((namespace, pair), ())]
+        self._steps.spend(1 + sum(len(selector.requirements) for _, selector, _ in asked))
+        found = [(number, thing) for number, selector, thing in asked if selector.matches(labels)]
+        return [thing for _, thing in sorted(found, key=itemgetter(0))]

@@ -1,0 +1,102 @@
+"""`NAME/why?reach=TARGET&port=P`: whether an instance or pod reaches something, worked out when asked.
+
+Whoever asks may get `why` of the one and the other itself; what they may not see of policies is not named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from tarmac.api.compute.names import API_VERSION
+from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.networking.names import GROUP as NETWORKING
+from tarmac.api.status import BadRequest, Forbidden, NotFound
+from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.decide.reach.answering import NoSuchTarget, objects_at, reachability
+from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
+from tarmac.decide.reach.world import LOOKED_AT, POLICIES
+from tarmac.http.messages import Request, Response
+from tarmac.server.printing.answers import document
+from tarmac.server.requestinfo import RequestInfo, boolean
+from tarmac.server.security.authorize import refusal
+from tarmac.server.security.users import User
+from tarmac.server.storage.resourcestorage import ResourceStorage
+from tarmac.server.subresources.offloading import ponder, snapshot
+
+Refuses = Callable[[User, RequestInfo], str | None]
+"""Why a user may not do something; None when they may."""
+
+_RESOURCES = {
+    "instance": (COMPUTE, "instances"),
+    "pod": ("", "pods"),
+    "service": ("", "services"),
+    "externalservice": (SUBMARINER, "externalservices"),
+}
+
+
+async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
+    """The answer. Raises BadRequest, Forbidden, NotFound."""
+    info = request.info
+    if info.resource not in ("instances", "pods"):
+        raise BadRequest(f"reach: only instances and pods reach something, {info.resource} do not")
+    sender = ReachTarget("instance" if info.resource == "instances" else "pod", info.namespace, info.name)
+    if served.store.get(served.bucket, served.key(info.namespace, info.name)) is None:
+        raise served.not_found(info.name)
+    question = _question(request)
+    _check_rights(refuses, request.user, question)
+    world = snapshot(served, LOOKED_AT)
+    if question.target.kind == "address":
+        address = question.target.name
+        for plural, key in await ponder(world, lambda each: objects_at(each, sender, address)):
+            namespace, _, name = key.partition("/")
+            if refuses(request.user, RequestInfo("get", "", True, "", "v1", plural, "", namespace, name)) is not None:
+                raise Forbidden(f"{address} is of a namespace in which you may not get {plural}")
+    # Rights are looked up here, on the loop: what they are kept in is not for other threads.
+    spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
+    seen = {each for each in spaces if _may_list_policies(refuses, request.user, each)}
+    try:
+        found = await ponder(world, lambda each: reachability(each, sender, question, seen.__contains__))
+    except BadQuestion as error:
+        raise BadRequest(str(error)) from error
+    except NoSuchTarget as error:
+        raise _not_found(error.target) from error
+    return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
+
+
+def _question(request: Request) -> ReachQuestion:
+    try:
+        return question_of(
+            request.param("reach"),
+            request.param("port"),
+            request.param("protocol"),
+            request.info.namespace,
+            both=bool(boolean(request, "both")),
+        )
+    except BadQuestion as error:
+        raise BadRequest(str(error)) from error
+
+
+def _check_rights(refuses: Refuses, user: User, question: ReachQuestion) -> None:
+    target = question.target
+    if target.kind == "address":
+        return
+    group, plural = _RESOURCES[target.kind]
+    for subresource in ("", "why") if question.both else ("",):
+        asked = RequestInfo("get", "", True, group, "", plural, subresource, target.namespace, target.name)
+        why = refuses(user, asked)
+        if why is not None:
+            raise refusal(user, asked, why)
+
+
+def _may_list_policies(refuses: Refuses, user: User, namespace: str) -> bool:
+    asked = RequestInfo("list", "", True, NETWORKING, "v1alpha", "networkpolicies", "", namespace)
+    return refuses(user, asked) is None
+
+
+def _not_found(target: ReachTarget) -> NotFound:
+    group, plural = _RESOURCES[target.kind]
+    kind = f"{plural}.{group}" if group else plural
+    details = {"name": target.name, "group": group, "kind": plural}
+    return NotFound(f'{kind} "{target.name}" not found in namespace "{target.namespace}"', details=details)

@@ -1,0 +1,24 @@
+"""The editor of the page, as somebody uses it who pastes."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+_PASTE = """(content, text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  content.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+}"""
+
+
+def editor(page: Page) -> Locator:
+    """Where one writes; it is there once it was loaded."""
+    return page.get_by_role("textbox", name="An object, as YAML")
+
+
+def paste(page: Page, text: str) -> None:
+    """Put `text` in place of everything, with the focus where it then is."""
+    expect(editor(page)).to_be_visible()
+    editor(page).focus()
+    page.keyboard.press("Control+a")
+    editor(page).evaluate(_PASTE, text)

@@ -1,0 +1,50 @@
+"""`make pictures`: every view in both themes and on a narrow screen, into docs/pictures, to be looked at."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.machinefakes import serve_machine
+from tests.dashboard.views import STATES, VIEWS, fill_with_everything, instance_views, reach, revise, show
+from tests.support.tarmac_process import TarmacProcess
+
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+LOOKS = {"light": (1280, 720), "dark": (1280, 720), "narrow": (360, 720)}
+
+
+def main() -> int:
+    """Make them all anew."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tarmac-pictures-") as folder:
+        planet = TarmacProcess(Path(folder) / "data", "--runtime", "sim", command="up").start()
+        try:
+            fill_with_everything(planet)
+            revise(planet)
+            everything = {**VIEWS, **instance_views(planet)}
+            views = {name: where for name, where in everything.items() if not name.startswith("no-")}
+            with dashboard(planet.kubeconfig) as address, browser_page() as page:
+                page.goto(address)
+                serve_machine(page)
+                for look, (width, height) in LOOKS.items():
+                    page.set_viewport_size({"width": width, "height": height})
+                    page.emulate_media(color_scheme="dark" if look == "dark" else "light", reduced_motion="reduce")
+                    for view, where in views.items():
+                        show(page, where)
+                        page.screenshot(path=str(FOLDER / f"{view}-{look}.png"))
+                    for state in STATES:
+                        reach(page, state)
+                        page.screenshot(path=str(FOLDER / f"{state}-{look}.png"))
+                        page.keyboard.press("Escape")
+                        expect(page.get_by_role("dialog")).to_have_count(0)
+        finally:
+            planet.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

