@@ -1,8 +1,8 @@
 """Builds gVisor and its containerd shim from pinned source: `python -m tools.gvisor` prints the folder they are in.
 
 Debian carries gVisor without the shim that lets the containers of a pod share one kernel, so both come from the Go
-module registry, checked against the go.sum in third_party/gvisor. The shim needs a patch of one line there, and the Go
-tool compiles no changed files of its module cache, hence the copy that `replace` points at.
+module registry, checked against the go.sum in third_party/gvisor. Each patch there says why it is needed; the Go tool
+compiles no changed files of its module cache, hence the copy that `replace` points at.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tools.gobuild import find_go
 MODULE = "gvisor.dev/gvisor"
 PROGRAMS = {"runsc": f"{MODULE}/runsc", "containerd-shim-runsc-v1": f"{MODULE}/shim"}
 _PINS = ROOT / "third_party" / "gvisor"
-_PATCH = _PINS / "tolerate-eperm.patch"
+PATCHES = sorted(_PINS.glob("*.patch"))
 _GO_AT_LEAST = (1, 26, 3)
 
 
 def build() -> Path:
     """The folder with the programs. Raises CalledProcessError, RuntimeError."""
     inputs = [(_PINS / name).read_bytes() for name in ("go.mod", "go.sum")]
-    return cached("gvisor", _version(), digest([*inputs, _PATCH.read_bytes()]), _compile)
+    return cached("gvisor", _version(), digest([*inputs, *(each.read_bytes() for each in PATCHES)]), _compile)
 
 
 def _version() -> str:
@@ -48,7 +48,8 @@ def _compile(folder: Path) -> None:
     shutil.copytree(_source(go), work / "source")
     for path in [work / "source", *(work / "source").rglob("*")]:
         path.chmod(path.stat().st_mode | 0o200)  # the module cache is read-only
-    apply_patch(_PATCH.read_text(), work / "source")
+    for patch in PATCHES:
+        apply_patch(patch.read_text(), work / "source")
     _go(go, work, "mod", "edit", f"-replace={MODULE}=./source")
     for name, package in PROGRAMS.items():
         say(f"  compiling {name}")
