@@ -1,0 +1,75 @@
+"""A run of every test: what fails is looked at a second time where that was asked for, and it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import every_test
+
+STEADY = "def test_steady(): pass\n"
+BROKEN = "def test_broken(): assert False\n"
+# fails in the first process that runs it, and in no other
+FLAKY = """
+import pathlib
+def test_flaky():
+    tried = pathlib.Path("tried")
+    if not tried.exists():
+        tried.touch()
+        assert False
+"""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = serial\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(every_test, "_SUITES", (["-m", "not serial"], ["-m", "serial"]))
+    return tmp_path
+
+
+def outcome(project: Path, second_look: int, *tests: str) -> int:
+    marked = "import pytest\n@pytest.mark.serial\ndef test_alone(): pass\n"
+    for number, text in enumerate((marked, *tests)):
+        (project / f"test_{number}.py").write_text(text)
+    return every_test.run(0, second_look)
+
+
+@pytest.fixture(autouse=True)
+def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word `-n` belongs to xdist, which costs more here than it gives."""
+    plain = every_test._pytest  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[2:] if words[0] == "-n" else words)))
+
+
+def test_what_passes_passes(project: Path) -> None:
+    assert outcome(project, 3, STEADY) == 0
+
+
+def test_without_a_second_look_one_failure_is_one(project: Path) -> None:
+    assert outcome(project, 0, STEADY, FLAKY) == 1
+
+
+def test_what_passes_the_second_time_is_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert outcome(project, 3, STEADY, FLAKY) == 0
+    assert "FLAKY test_2.py::test_flaky" in capfd.readouterr().out
+
+
+def test_what_fails_twice_fails(project: Path) -> None:
+    assert outcome(project, 3, FLAKY, BROKEN) == 1
+
+
+def test_more_failures_than_allowed_get_no_second_look(project: Path) -> None:
+    assert outcome(project, 1, FLAKY, FLAKY.replace("tried", "again")) == 1
+
+
+def test_a_run_that_did_not_come_to_its_end_gets_no_second_look(project: Path) -> None:
+    assert outcome(project, 3, "import nothing_like_this\n") == 2
+
+
+def test_failures_of_earlier_runs_are_forgotten(project: Path) -> None:
+    assert outcome(project, 3, BROKEN) == 1
+    assert outcome(project, 3, STEADY) == 0
+    assert every_test.failed_tests() == []
