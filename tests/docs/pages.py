@@ -30,7 +30,8 @@ def code(text: str) -> list[str]:
 
 def blocks(text: str) -> list[str]:
     """Blocks of code that name no language: commands to type."""
-    return re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [block for language, block in found if not language]
 
 
 def prose(text: str) -> str:

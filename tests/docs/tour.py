@@ -32,6 +32,7 @@ _MASKS = (
     (r"\b(10\.\d+\.\d+\.\d+|fd20:[0-9a-f:]+|fe80::[0-9a-f:]+)", "<address>"),  # those that were free
     (r"\b(dfw|lhr|sea)-\d\b(?!-)", "<node>"),  # of equal nodes, any
     (r"\b\d{5}m\b", "<cpu>"),  # what the machine has
+    (r"\b6\.1\.0-\d+-cloud-amd64\b", "<kernel>"),  # Debian's of the day
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as what is in them
 )
 _BLOCK = re.compile(
