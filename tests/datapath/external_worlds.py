@@ -31,11 +31,11 @@ from tests.datapath.worlds import FakeWorld, RealWorld, nic
 ONE, TWO = "ns1/default", "ns2/default"
 POD, POD6 = "10.128.0.2", "fd20:1::2"
 SOURCE1, SOURCE2 = "192.168.122.200", "192.168.122.201"
-SOURCE6 = "fd00:122::200"
+SOURCE6, SOURCE7 = "fd00:122::200", "fd00:122::201"
 DIAL, DIAL6 = "169.254.192.7", "fd74:6172:6d63:fffc::7"
 RANGES = ("10.128.0.0/9", "fd20:1::/48")
 GATEWAYS = (3, 4)
-MARKS = {SOURCE1: 11, SOURCE2: 12, SOURCE6: 13}
+MARKS = {SOURCE1: 11, SOURCE2: 12, SOURCE6: 13, SOURCE7: 14}
 Protocol = Literal["TCP", "UDP", "SCTP"]
 
 
@@ -168,6 +168,24 @@ def source(sandbox: str, address: str) -> Source:
 
 KEP = Service([source("a", SOURCE1), source("c", SOURCE1), source("b", SOURCE2)])
 """The KEP's example: the pods of one Service are seen as the first address, those of another as the second."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """The KEP's example in one address family: the first address, the second, what pods dial, and the server."""
+
+    version: int
+    first: str
+    second: str
+    dial: str
+    target: str
+    kep: Service
+
+
+IPV4 = Family(4, SOURCE1, SOURCE2, DIAL, TARGET, KEP)
+IPV6 = Family(
+    6, SOURCE6, SOURCE7, DIAL6, TARGET6, Service([source("a", SOURCE6), source("c", SOURCE6), source("b", SOURCE7)])
+)
 
 
 class ExternalWorld:

@@ -17,23 +17,27 @@ import pytest
 from tests.datapath.external_worlds import (
     DIAL,
     DIAL6,
+    IPV4,
+    IPV6,
     KEP,
     SOURCE1,
     SOURCE2,
     SOURCE6,
     ExternalWorld,
+    Family,
     Protocol,
     Service,
     source,
 )
-from tests.datapath.segment import TARGET, TARGET6, connected
+from tests.datapath.segment import TARGET, connected
+from tests.datapath.worlds import DENIED_WITHIN
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
+BOTH = pytest.mark.parametrize("of", [IPV4, IPV6], ids=["IPv4", "IPv6"])
 BOTH_WAYS = replace(KEP, inbound=(("TCP", 80, 80), ("UDP", 80, 80)), sources=[*KEP.sources, source("d", SOURCE2)])
 DIAL_OF = {4: DIAL, 6: DIAL6}
 SOURCE_OF = {4: SOURCE1, 6: SOURCE6}
-TARGET_OF = {4: TARGET, 6: TARGET6}
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 DUAL = Service(
     [source("a", SOURCE1), source("a", SOURCE6), source("c", SOURCE1), source("c", SOURCE6)],
@@ -74,28 +78,34 @@ async def test_who_may_not_is_refused_at_once(lan: ExternalWorld) -> None:
                 assert after < 0.01, f"a refusal took {after * 1000:.1f} ms"
 
 
-async def test_i2_the_pod_sees_the_server_and_the_server_sees_one_address_both_ways(lan: ExternalWorld) -> None:
-    await lan.apply(DUAL)
-    lan.carry(3, SOURCE1, SOURCE6)
+@BOTH
+async def test_i2_the_pod_sees_the_server_and_the_server_sees_one_address_both_ways(
+    lan: ExternalWorld, of: Family
+) -> None:
+    service = replace(of.kep, sources=of.kep.sources[2:], inbound=(("TCP", 90, 90), ("UDP", 90, 90)))
+    await lan.apply(service)
+    lan.carry(3, of.second)
     segment, loop = lan.frames(), asyncio.get_running_loop()
-    for version in (4, 6):
-        listener = segment.lab.socket(lan.namespace("a"), FAMILY[version], socket.SOCK_DGRAM)
-        other = segment.lab.socket(lan.namespace("c"), FAMILY[version], socket.SOCK_DGRAM)
-        with listener, other, segment.lab.socket(segment.target, FAMILY[version], socket.SOCK_DGRAM) as server:
-            for each in (listener, other):
-                each.bind(("::" if version == 6 else "0.0.0.0", 90))
-            await loop.sock_sendto(server, b"hello", (SOURCE_OF[version], 90))
-            waiting = [asyncio.ensure_future(loop.sock_recvfrom(each, 100)) for each in (listener, other)]
-            done, pending = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_COMPLETED)
-            for each in pending:
-                each.cancel()
-            (heard,) = done
-            data, peer = heard.result()
-            assert (data, peer[0]) == (b"hello", TARGET_OF[version])
-            answerer = (listener, other)[waiting.index(heard)]
-            await loop.sock_sendto(answerer, b"back", peer)
-            _, seen = await asyncio.wait_for(loop.sock_recvfrom(server, 100), 5)
-            assert seen[:2] == (SOURCE_OF[version], 90)
+    family, everywhere = FAMILY[of.version], "::" if of.version == 6 else "0.0.0.0"
+    pod = segment.lab.socket(lan.namespace("b"), family, socket.SOCK_DGRAM)
+    with pod, segment.lab.socket(segment.target, family, socket.SOCK_DGRAM) as server:
+        pod.bind((everywhere, 90))
+        await loop.sock_sendto(server, b"hello", (of.second, 90))
+        data, peer = await asyncio.wait_for(loop.sock_recvfrom(pod, 100), 5)
+        assert (data, peer[0]) == (b"hello", of.target)
+        await loop.sock_sendto(pod, b"back", peer)
+        _, seen = await asyncio.wait_for(loop.sock_recvfrom(server, 100), 5)
+        assert seen[:2] == (of.second, 90)
+    pod = segment.lab.socket(lan.namespace("b"), family, socket.SOCK_STREAM)
+    with pod, segment.lab.socket(segment.target, family, socket.SOCK_STREAM) as server:
+        pod.bind((everywhere, 90))
+        pod.listen()
+        await asyncio.wait_for(loop.sock_connect(server, (of.second, 90)), 5)
+        accepted, peer = await asyncio.wait_for(loop.sock_accept(pod), 5)
+        with accepted:
+            assert peer[:2] == (of.target, server.getsockname()[1])
+            await loop.sock_sendall(accepted, b"back")
+            assert await asyncio.wait_for(loop.sock_recv(server, 100), 5) == b"back"
 
 
 async def test_a_moved_address_takes_its_connections_along_and_back(lan: ExternalWorld) -> None:
@@ -273,23 +283,37 @@ def _is_error(frame: bytes) -> bool:
     return frame[20] == socket.IPPROTO_ICMPV6 and frame[54] == 2
 
 
-async def test_sctp_passes_both_ways_with_the_right_source(lan: ExternalWorld) -> None:
+@BOTH
+async def test_e1_e3_i1_i2_sctp_passes_both_ways_with_the_right_source(lan: ExternalWorld, of: Family) -> None:
     """By raw packets: this kernel has no sockets for it."""
-    await lan.apply(replace(KEP, ports=(("SCTP", 8000, 9000),), inbound=(("SCTP", 50, 60),)))
-    lan.carry(3, SOURCE1, SOURCE2)
+    await lan.apply(replace(of.kep, ports=(("SCTP", 8000, 9000),), inbound=(("SCTP", 50, 60),)))
+    lan.carry(3, of.first, of.second)
     segment, loop = lan.frames(), asyncio.get_running_loop()
-    sockets = [
-        segment.lab.socket(each, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_SCTP)
-        for each in (lan.namespace("b"), segment.target)
-    ]
-    pod, server = sockets
-    with pod, server:
-        await loop.sock_sendto(pod, _init(1000, 8000), (DIAL, 0))
-        packet, (seen, _) = await asyncio.wait_for(loop.sock_recvfrom(server, 2000), 5)
-        assert (seen, struct.unpack(">HH", packet[20:24])) == (SOURCE2, (1000, 9000))
-        await loop.sock_sendto(server, _init(2000, 50), (SOURCE2, 0))
-        packet, (seen, _) = await asyncio.wait_for(loop.sock_recvfrom(pod, 2000), 5)
-        assert (seen, struct.unpack(">HH", packet[20:24])) == (TARGET, (2000, 60))
+    pod, other, server, stranger = (
+        segment.lab.socket(each, FAMILY[of.version], socket.SOCK_RAW, socket.IPPROTO_SCTP)
+        for each in (lan.namespace("b"), lan.namespace("d"), segment.target, segment.stranger)
+    )
+
+    async def heard(at: socket.socket, patience: float = 5.0) -> tuple[str, tuple[int, int]] | None:
+        """Who is seen, and the ports, in a packet that is whole. Of IPv6 the kernel shows no header."""
+        try:
+            packet, (seen, *_) = await asyncio.wait_for(loop.sock_recvfrom(at, 2000), patience)
+        except TimeoutError:
+            return None
+        content = packet if of.version == 6 else packet[20:]
+        assert content[8:12] == struct.pack("<I", _crc32c(content[:8] + bytes(4) + content[12:]))
+        return seen, struct.unpack(">HH", content[:4])
+
+    with pod, other, server, stranger:
+        await loop.sock_sendto(pod, _init(1000, 8000), (of.dial, 0))
+        assert await heard(server) == (of.second, (1000, 9000))
+        await loop.sock_sendto(server, _init(2000, 50), (of.second, 0))
+        assert await heard(pod) == (of.target, (2000, 60))
+        await loop.sock_sendto(other, _init(1001, 8000), (of.dial, 0))  # no source
+        await loop.sock_sendto(pod, _init(1002, 8001), (of.dial, 0))  # no port of the service
+        assert await heard(server, DENIED_WITHIN) is None
+        await loop.sock_sendto(stranger, _init(2001, 50), (of.second, 0))
+        assert await heard(pod, DENIED_WITHIN) is None
 
 
 def _init(source_port: int, port: int) -> bytes:

@@ -43,7 +43,7 @@ def is_missing(said: Said | None) -> bool:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("network", [HOME, SHOP])
-def test_each_form_leads_to_the_address_that_pods_dial(view: DnsView, form: str, network: str) -> None:
+def test_e4_each_form_leads_to_the_address_that_pods_dial(view: DnsView, form: str, network: str) -> None:
     said = answered(view, f"{form}.cluster.local", "A", network)
     assert values(said) == ["A 169.254.192.7"]
     assert said is not None
@@ -59,7 +59,7 @@ def test_for_askers_elsewhere_it_does_not_exist(view: DnsView, form: str) -> Non
     assert is_missing(answered(view, "7.192.254.169.in-addr.arpa", "PTR", STRANGER))
 
 
-def test_an_address_of_the_other_family_is_told_as_such(view: DnsView) -> None:
+def test_e4_an_address_of_the_other_family_is_told_as_such(view: DnsView) -> None:
     assert values(answered(view, "six.external-services.cluster.local", "AAAA")) == ["AAAA fd74:6172:6d63:fffc::7"]
     assert says_nothing(answered(view, "six.external-services.cluster.local", "A"))
 
