@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from tarmac.agent.external.objects import ObjectSource
 from tarmac.agent.external.telling import Acknowledgements
 from tarmac.api.conditions import condition_of
 from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
-from tarmac.client.targets.typed import GATEWAYS
+from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.client.targets.untyped import NODES, PODS
+from tarmac.datapath.external import ExternalState
 from tarmac.datapath.fakeexternal import FakeExternal
 from tests.agent.external.nodes import CLAIMS, EXTERNAL, SOURCE, TARGET, Node, Planet, planet, until
 
@@ -35,6 +36,56 @@ async def test_a_pod_is_seen_under_its_address_and_the_server_reaches_it_back(tm
         await world.pod("web-2", "n3", "10.128.0.6")
         await until(lambda: world.seen("web-2", "n3") == SOURCE)
         await world.until_ready(gateway)
+
+
+async def test_l5_nodes_follow_their_objects_and_say_what_they_read_what_is_in_force_and_what_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply, refused = FakeExternal.apply, False
+
+    async def refusing(external: FakeExternal, state: ExternalState) -> Mapping[str, Exception]:
+        done = await apply(external, state)
+        wrong = [each.name for each in state.forwardings] + [each.address for each in state.sources]
+        return {name: OSError("the kernel does not take it") for name in wrong} if refused else done
+
+    monkeypatch.setattr(FakeExternal, "apply", refusing)
+    async with planet(tmp_path) as world:
+        await world.prepare()
+        gateway = await world.until_ready()
+        first = await told(world, gateway, "True")
+        await world.listen(9000)
+        followed = await told(world, gateway, "True", after=first)
+        assert all(later > earlier for later, earlier in zip(followed, first, strict=True)), "they keep reading it"
+        refused = True
+        await world.listen(9001)
+        await told(world, gateway, "False", after=followed)
+        refused = False
+        await told(world, gateway, "True", after=followed)
+
+
+async def told(world: Planet, owner: str, programmed: str, after: tuple[int, int] = (0, 0)) -> tuple[int, int]:
+    """Wait until Forwarder and Gateway speak of newer generations than `after`, and both are in force or neither is.
+
+    The generations then: a node counts as synced only where what it applied is what it read.
+    """
+    namespace = "external-services"
+    async with asyncio.timeout(20):
+        while True:
+            (forwarder,) = (await world.admin.resource(FORWARDERS).list(namespace)).items
+            gateway = await world.admin.resource(GATEWAYS).get(SOURCE, namespace)
+            entries = {each.name: each for each in (gateway.status.nodes if gateway.status else ())}
+            found = list[tuple[bool, ...]]()
+            for known, own in ((forwarder, forwarder.status), (gateway, entries.get(owner))):
+                newest, said = known.metadata.generation, known.status.conditions if known.status else []
+                conditions = {each.type: (each.status, each.observed_generation) for each in said}
+                read, applied = (own.rule_generation, own.sync_generation) if own is not None else (0, 0)
+                other = "False" if programmed == "True" else "True"
+                expected = {"Programmed": (programmed, newest), "Degraded": (other, newest)}
+                found.append((read == newest, (applied == read) == (programmed == "True"), conditions == expected))
+            generations = forwarder.metadata.generation, gateway.metadata.generation
+            if all(all(each) for each in found) and all(a > b for a, b in zip(generations, after, strict=True)):
+                return generations
+            await asyncio.sleep(0.02)
 
 
 async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(tmp_path: Path) -> None:

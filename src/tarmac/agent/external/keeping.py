@@ -200,7 +200,8 @@ class ExternalKeeper:
     def _acknowledge(self, objects: Objects, compiled: Compiled) -> None:
         for name, forwarder in objects.forwarders.items():
             errors = [*compiled.problems.get(name, ()), *self._failed(service_of(forwarder))]
-            self._telling.forwarder(name, Applied(forwarder.metadata.generation, tuple(errors)))
+            said = forwarder.status.conditions if forwarder.status is not None else []
+            self._telling.forwarder(name, Applied(forwarder.metadata.generation, tuple(errors)), said)
         for name, gateway in objects.gateways.items():
             if any(each.name == self._node for each in (*gateway.spec.candidates, *gateway.spec.voters)):
                 errors = [*compiled.problems.get(name, ()), *self._failed(gateway.spec.gateway_ip)]

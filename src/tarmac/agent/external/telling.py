@@ -1,18 +1,20 @@
 """Says on Forwarders and Gateways what this node has made of them: which generation is in force, and what could not be.
 
-A Forwarder is this node's alone. Of a Gateway each node writes its own entry, as a field manager of its own, so that
-nodes do not overwrite each other. What was said and heard is not said again.
+A Forwarder is this node's alone, conditions included. Of a Gateway each node writes its own entry, as a field manager
+of its own, so that nodes do not overwrite each other; its conditions are the controller's, which sees all entries. What
+was said and heard is not said again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
 from tarmac.agent.external.leases.machines import Carrying
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
+from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.api.submariner.names import API_VERSION, NAMESPACE
 from tarmac.api.submariner.relays import RuleError
@@ -21,6 +23,8 @@ from tarmac.client.client import Client
 from tarmac.client.controller import Controller
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.decide import reasons
+from tarmac.decide.egress.acknowledged import forwarder_findings
+from tarmac.decide.rollup.conditions import merge
 
 _WORKERS = 4
 _MOST_ERRORS = 8
@@ -53,6 +57,8 @@ class Acknowledgements:
         self._in_force: dict[str, int] = {}  # key -> the last generation that was whole
         self._addresses: dict[str, str] = {}  # address -> key of its Gateway
         self._said: dict[str, JsonObject] = {}
+        self._conditions: dict[str, Sequence[Condition]] = {}  # of Forwarders, with the times since when they hold
+        self._clock = client.clock
         self._controller = Controller(
             "external-status", self._tell, clock=client.clock, randomness=client.randomness, workers=_WORKERS
         )
@@ -61,8 +67,9 @@ class Acknowledgements:
         """Say it, and again where it was not heard, until cancelled."""
         await self._controller.run()
 
-    def forwarder(self, name: str, applied: Applied) -> None:
-        """A Forwarder was read and carried out."""
+    def forwarder(self, name: str, applied: Applied, conditions: Sequence[Condition] = ()) -> None:
+        """A Forwarder was read and carried out; `conditions` are what it said of itself when it was read."""
+        self._conditions.setdefault(f"forwarder/{name}", conditions)  # what is said here since then is newer
         self._put(f"forwarder/{name}", applied)
 
     def gateway(self, name: str, address: str, applied: Applied) -> None:
@@ -78,7 +85,7 @@ class Acknowledgements:
     def keep_only(self, forwarders: Set[str], gateways: Set[str]) -> None:
         """Forget what is said about others, which are gone."""
         kept = {f"forwarder/{each}" for each in forwarders} | {f"gateway/{each}" for each in gateways}
-        for known in (self._wanted, self._in_force, self._said):
+        for known in (self._wanted, self._in_force, self._said, self._conditions):
             for key in known.keys() - kept:
                 del known[key]
         self._addresses = {address: key for address, key in self._addresses.items() if key in kept}
@@ -106,11 +113,15 @@ class Acknowledgements:
 
     def _forwarder_status(self, key: str, applied: Applied) -> JsonObject:
         in_force = self._in_force.get(key, 0)
+        findings = forwarder_findings(applied.generation, in_force, applied.errors)
+        conditions = merge(self._conditions.get(key, ()), findings, applied.generation, self._clock.now())
+        self._conditions[key] = conditions
         return {
             "observedGeneration": applied.generation,
             "appliedGeneration": in_force,
             "rulegeneration": applied.generation,
             "syncgeneration": in_force,
+            "conditions": [encode(each) for each in conditions],
             "errors": [encode(each) for each in applied.errors[:_MOST_ERRORS]],
         }
 
@@ -122,9 +133,12 @@ class Acknowledgements:
         if stranger:
             message = f"{address} is in use on its segment by {stranger}, which is none of the gateways"
             errors.append({"rule": reasons.ADDRESS_CONFLICT, "message": message})
+        in_force = self._in_force.get(key, 0)
         entry: JsonObject = {
             "name": self._node,
-            "appliedGeneration": self._in_force.get(key, 0),
+            "appliedGeneration": in_force,
+            "rulegeneration": applied.generation,
+            "syncgeneration": in_force,
             "owner": carrying is not None,
         }
         if carrying is not None:

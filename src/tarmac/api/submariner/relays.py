@@ -163,6 +163,12 @@ class GatewayNodeStatus(Struct):
     applied_generation: Annotated[
         int, Field("The metadata.generation whose rules are in force there.", minimum=0, format="int64")
     ] = 0
+    rule_generation: Annotated[int, Field("Generation of the rules that were read.", format="int64")] = msgspec.field(
+        name="rulegeneration", default=0
+    )
+    sync_generation: Annotated[int, Field("Generation of the rules that are in force.", format="int64")] = (
+        msgspec.field(name="syncgeneration", default=0)
+    )
     owner: Annotated[bool, Field("Whether it carries the address.")] = False
     epoch: Annotated[int, Field("Counts the changes of owner.", format="int64", minimum=0)] = 0
     since: Annotated[Time | None, Field("Since when it carries the address.")] = None

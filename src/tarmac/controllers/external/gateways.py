@@ -1,7 +1,8 @@
 """Gateway for each SourceIP that is used: who may carry it, who votes, and the rules of those that use it.
 
 The loop keeps what a Gateway is besides its rules, and takes it away when nobody uses the address any more. Rules are
-put in by the loop of ExternalServices, each its own. Both write the version that they looked at.
+put in by the loop of ExternalServices, each its own. Both write the version that they looked at. The conditions are put
+together here of what the nodes say, each of which writes its own entry only.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.api.submariner.names import API_VERSION, LABEL_CLASS, NAMESPACE
-from tarmac.api.submariner.relays import Gateway, GatewaySpec
+from tarmac.api.submariner.relays import Gateway, GatewaySpec, GatewayStatus
 from tarmac.api.submariner.sourceip import SourceIP
 from tarmac.client.controller import RetryAfter
 from tarmac.controllers.context import Context
 from tarmac.controllers.external.stock import BY_HOLDER, MANAGER, Stock, owner_of_rule
 from tarmac.controllers.external.world import CachedWorld
-from tarmac.controllers.writing import delete_same, difference
+from tarmac.controllers.writing import delete_same, difference, write_status
+from tarmac.decide.egress.acknowledged import gateway_findings
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.gateways import gateway_spec, senders
+from tarmac.decide.rollup.conditions import merge
 
 _LATER = 2.0  # seconds: nodes and owners change together
 
@@ -62,8 +65,18 @@ class GatewayLoop:
         users = {f"{each.metadata.namespace}/{each.metadata.name}" for each in self._world.users(name)}
         wanted.egress_rules = [rule for rule in wanted.egress_rules if owner_of_rule(rule) in users]
         wanted.ingress_rules = [rule for rule in wanted.ingress_rules if owner_of_rule(rule) in users]
-        await self.write(name, known, wanted)
+        if (written := await self.write(name, known, wanted)) is not None:
+            await self._tell(written)
         return None
+
+    async def _tell(self, gateway: Gateway) -> None:
+        """Whether all of its nodes have its newest rules in force."""
+        own, old = gateway.metadata, gateway.status or GatewayStatus()
+        conditions = merge(old.conditions, gateway_findings(gateway), own.generation, self._stock.clock.now())
+        status = GatewayStatus(own.generation, conditions, old.nodes)
+        told = await write_status(self._stock.gateway_resource, own, gateway.status, status, MANAGER)
+        if told is not None:
+            self._stock.gateways.wrote(told)
 
     async def _confirm_gone(self, name: str) -> None:
         """Taking a Gateway away silences an address: not because our copy of addresses is behind."""

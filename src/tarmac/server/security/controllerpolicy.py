@@ -153,6 +153,7 @@ DUTIES: dict[str, Duties] = {
             rule("patch", SUBMARINER, "sourceips/status"),
             rule("patch", SUBMARINER, "externalservices externalservices/status"),
             rule("create delete patch", SUBMARINER, "forwarders gateways"),
+            rule("patch", SUBMARINER, "gateways/status"),
             _EVENTS,
         ],
     ),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from tarmac.api.declare import decoder
+from tarmac.api.declare import decoder, encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.api.submariner.names import API_VERSION, NAMESPACE
@@ -24,6 +24,8 @@ from tarmac.client.controller import Controller
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.client.watch import Change
+from tarmac.decide.egress.acknowledged import forwarder_findings
+from tarmac.decide.rollup.conditions import merge
 from tarmac.sim.nodes.leasing import SimLeases
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
@@ -175,7 +177,9 @@ class SimRelays:
             return
         newest = known.metadata.generation
         fields = ("observedGeneration", "appliedGeneration", "rulegeneration", "syncgeneration")
-        status = dict.fromkeys(fields, newest)
+        said = known.status.conditions if known.status is not None else []
+        conditions = merge(said, forwarder_findings(newest, newest, ()), newest, self._client.clock.now())
+        status = {**dict.fromkeys(fields, newest), "conditions": [encode(each) for each in conditions]}
         await self._forwarding.patch(name, {"status": status}, NAMESPACE, subresource="status")
 
     async def _tell_gateway(self, name: str, node: str) -> None:
@@ -186,7 +190,7 @@ class SimRelays:
         carrying = self.leases.carrying(node, name)
         entry: JsonObject = {
             "name": node,
-            "appliedGeneration": known.metadata.generation,
+            **dict.fromkeys(("appliedGeneration", "rulegeneration", "syncgeneration"), known.metadata.generation),
             "owner": carrying is not None,
         }
         if carrying is not None:
