@@ -283,7 +283,7 @@ def test_a_service_that_points_at_a_node_that_came_later_is_not_carried_out(monk
     attacked(attack, defended=True)
 
 
-def test_tenants_write_neither_rules_nor_what_controllers_say() -> None:
+def test_l3_a1_tenants_write_neither_rules_nor_what_controllers_say() -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities)
         mallory = await shop(cities)
@@ -291,12 +291,25 @@ def test_tenants_write_neither_rules_nor_what_controllers_say() -> None:
         bound = {"status": {"phase": "Bound", "addresses": ["192.0.2.5"], "sourceIPNames": ["192.0.2.5"]}}
         with pytest.raises(Forbidden):
             await mallory.resource(CLAIMS).patch("mine", bound, "shop", subresource="status")
+        await cities.user.resource(SERVICES).create(external())
+        await cities.wait(6)
         for kind, plural in (("Gateway", "gateways"), ("Forwarder", "forwarders")):
             target = dynamic("submariner.io/v1alpha1", plural, kind)
-            with pytest.raises(Forbidden):
-                await mallory.resource(target).create(made(kind, "x", {}, NAMESPACE))
-            with pytest.raises(Forbidden):
-                await mallory.resource(target).list(NAMESPACE)
+            theirs, every = mallory.resource(target), (await cities.user.resource(target).list()).items
+            name = every[0]["metadata"]["name"]
+            assert {each["metadata"]["namespace"] for each in every} == {NAMESPACE}, "none lies in a user's namespace"
+            for attempt in (
+                theirs.get(name, NAMESPACE),
+                theirs.list(NAMESPACE),
+                theirs.list("shop"),
+                theirs.create(made(kind, "x", {}, NAMESPACE)),
+                theirs.create(made(kind, "x", {}, "shop")),
+                theirs.patch(name, {"spec": {"egressrules": []}}, NAMESPACE),
+                theirs.patch(name, {"status": {}}, NAMESPACE, subresource="status"),
+                theirs.delete(name, NAMESPACE),
+            ):
+                with pytest.raises(Forbidden):
+                    await attempt
         with pytest.raises(Forbidden):
             await mallory.resource(SOURCE_IPS).patch("192.0.2.5", {"spec": {"claimRef": None}})
         # And were a claim's word forged all the same, the address itself does not agree.

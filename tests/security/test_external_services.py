@@ -77,3 +77,24 @@ async def test_what_viewers_could_read_of_the_rules_they_lose_at_the_next_start(
     entry = world.store.head(f"{RBAC}/clusterroles", name)
     assert entry is not None
     assert b"forwarders" not in entry.raw
+
+
+async def test_l3_rules_lie_in_a_namespace_of_the_platform_and_no_role_of_a_namespace_reaches_them(
+    world: World,
+) -> None:
+    """Also not whoever is given `edit` or `admin` of every namespace, which is that of the rules, too."""
+    await world.bind("admin", JANE, namespace="team")
+    await world.bind("edit", {**JANE, "name": "eve"})
+    await world.bind("admin", {**JANE, "name": "ada"})
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+    for name in ("jane", "eve", "ada"):
+        for resource in ("forwarders", "gateways"):
+            for namespace in (RELAYS["namespace"], "team"):
+                for what in (resource, f"{resource}/status"):
+                    allowed = [
+                        verb
+                        for verb in verbs
+                        if world.may(user(name), verb, what, group=GROUP, namespace=namespace, name="x")
+                    ]
+                    assert not allowed, f"{name} may {allowed} {what} in {namespace}"
+    assert world.may(user("eve"), "create", "externalservices", group=GROUP, namespace="team"), "of their own they may"

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.agent.external.compiling import NoOutsideInterface, compile_state, concerns, outside_of
 from tarmac.agent.external.leases.terms import terms_of
-from tarmac.api.declare import decoder
+from tarmac.api.declare import decoder, encode
 from tarmac.api.submariner.relays import Forwarder, Gateway, GatewayNode
 from tarmac.api.submariner.sourceip import ClassSubnet
 from tarmac.datapath.external import Arrival, Departure, Entrance, Exit, Outside, TunnelPeer
@@ -59,6 +59,16 @@ def test_rules_become_ways_in_both_directions() -> None:
     assert address.entrances == (Entrance(TARGET, "TCP", 80, TRANSIT, THERE, 2),)
     assert (address.connections, address.out_rate, address.in_rate) == (5, 100_000_000, None)
     assert (made.carriable, made.problems) == ({ADDRESS}, {})
+
+
+def test_l4_a_relay_port_is_kept_and_changes_nothing() -> None:
+    """It is the one field of the KEP that means a certain implementation, and here it means nothing."""
+    with_ports = [text.replace('"targetport"', '"relayport": 2049, "targetport"') for text in (FORWARDER, GATEWAY)]
+    assert [each.count("relayport") for each in with_ports] == [2, 1]
+    kept, known = forwarder(with_ports[0]), gateway(with_ports[1])
+    assert {rule["relayport"] for rule in encode(kept.spec)["egressrules"]} == {2049}
+    made = compile_state("n1", HERE, [kept], [known], PLACES, INTERFACES)
+    assert made == compile_state("n1", HERE, [forwarder()], [gateway()], PLACES, INTERFACES)
 
 
 def test_a_gateway_knows_its_partner_and_which_addresses_have_a_hardware_address_of_their_own() -> None:

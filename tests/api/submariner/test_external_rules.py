@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
 
-from tarmac.api.schema import JsonObject
+from tarmac.api.declare import schema_of
+from tarmac.api.schema import JsonObject, Schema
 from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, forwarder_name, node_digits, node_label
 from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, interface_addresses, read_facts, write_facts
+from tarmac.api.submariner.relays import Forwarder
 from tests.api.checking import causes, errors_of, make, served
 
 
@@ -217,3 +221,25 @@ def test_a_class_whose_gateways_could_label_themselves_is_warned_of(selector: An
     obj = make("SourceIPClass", {"ranges": [{"cidr": "192.0.2.0/28"}], "locations": [place]})
     told = served("SourceIPClass").strategy.warnings(obj, None)
     assert [each.partition(":")[0] for each in told] == (["spec.locations[0].gatewaySelector"] if warned else [])
+
+
+OF_AN_IMPLEMENTATION = re.compile(
+    "bpf|bridge|conntrack|geneve|ipset|iptables|ipvs|kernel|linux|macvlan|netfilter|netlink|netns|nft|ovs|socat|socket|"
+    "ssh|veth|vlan|vni|vxlan|wireguard"
+)
+
+
+def words(schema: Schema) -> Iterator[str]:
+    """The names of all fields, and what is said about them."""
+    yield schema.description or ""
+    for name, field in (schema.fields or {}).items():
+        yield name
+        yield from words(field)
+    if schema.items is not None:
+        yield from words(schema.items)
+
+
+def test_l4_what_forwarders_are_told_names_no_implementation() -> None:
+    said = list(words(schema_of(Forwarder)))
+    assert {"egressrules", "relayport", "transitip", "rulegeneration"} <= set(said)
+    assert [each for each in said if OF_AN_IMPLEMENTATION.search(each.lower())] == []
