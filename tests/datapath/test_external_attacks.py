@@ -1,5 +1,5 @@
 """Attacks on external services that are packets. Each forged packet is first shown to work for whoever may send it, so
-that it is the defence that stops it in the hands of others."""
+that it is the defence that stops it in the hands of others. `test_external_defences` takes the defences away."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.datapath.linux.links import EXTERNAL_PORT
-from tarmac.datapath.linux.naming import ROUTER_MAC, tunnel_mac
+from tarmac.datapath.linux.naming import tunnel_mac
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
-from tarmac.decide.addresses import mac_address
 from tests.datapath.external_worlds import (
-    ADDRESSES,
     DIAL,
     DIAL6,
     KEP,
-    ONE,
-    POD,
     SOURCE1,
     SOURCE2,
     SOURCE6,
@@ -32,7 +28,7 @@ from tests.datapath.external_worlds import (
 )
 from tests.datapath.frames import udp_frame
 from tests.datapath.segment import STRANGER, TARGET, TARGET6, Segment
-from tests.datapath.worlds import DENIED_WITHIN, RealWorld
+from tests.datapath.worlds import DENIED_WITHIN
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
@@ -120,26 +116,6 @@ async def test_a7_only_gateways_of_an_address_speak_for_the_server(
         assert await ear.next(DENIED_WITHIN) is None
         await send(segment, segment.lab.machine(4), 1, forged)
         assert await ear.next() == (b"forged", target), "who may carry the address could have let it in anyway"
-    finally:
-        ear.close()
-
-
-async def test_a2_a_pod_that_takes_a_source_pods_address_gets_nowhere(lan: ExternalWorld) -> None:
-    await lan.apply(replace(FOUR, sources=[source("a", SOURCE1)]))
-    lan.carry(3, SOURCE1)
-    assert isinstance(lan.world, RealWorld)
-    segment = lan.frames()
-    ear = Ear(segment, segment.target, PORT)
-    try:
-        for sandbox, network in (("a", ONE), ("c", ONE)):
-            own = mac_address(network, f"{ADDRESSES[sandbox][0]}/20")
-            frame = udp_frame(ROUTER_MAC, own, POD, DIAL, PORT, sandbox.encode())
-            raw = segment.lab.inside(lan.namespace(sandbox), lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
-            with raw:
-                raw.bind(("eth0", 0))
-                raw.send(frame)
-        assert await ear.next() == (b"a", SOURCE1)
-        assert await ear.next(DENIED_WITHIN) is None
     finally:
         ear.close()
 

@@ -24,6 +24,7 @@ from tarmac.decide.egress.pool import Pool, Take
 from tarmac.server.admission import externalreferences, noderestriction
 from tarmac.server.admission.sourceranges import SourceRanges
 from tarmac.server.security.users import User
+from tests.attacking import TWICE
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.test_external_services import ALL, external, prepare, relays
 from tests.controllers.test_source_ip_claims import CLAIMS, CLASSES, SERVICES, SOURCE_IPS, address_class, claim, made
@@ -32,8 +33,6 @@ BINDINGS = dynamic("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"
 GATEWAYS = dynamic("submariner.io/v1alpha1", "gateways", "Gateway")
 MALLORY = User("mallory", groups=("system:authenticated",))
 Attack = Callable[[Cities], Coroutine[Any, Any, bool]]
-
-TWICE = pytest.mark.parametrize("defended", [True, False], ids=["defended", "without its defence"])
 
 
 def attacked(attack: Attack, defended: bool) -> None:

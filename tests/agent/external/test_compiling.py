@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tarmac.agent.external import compiling
 from tarmac.agent.external.compiling import NoOutsideInterface, compile_state, concerns, outside_of
 from tarmac.agent.external.leases.terms import terms_of
 from tarmac.api.declare import decoder, encode
 from tarmac.api.submariner.relays import Forwarder, Gateway, GatewayNode
 from tarmac.api.submariner.sourceip import ClassSubnet
 from tarmac.datapath.external import Arrival, Departure, Entrance, Exit, Outside, TunnelPeer
+from tests.attacking import TWICE
 
 HERE, THERE = "198.18.0.1", "198.18.0.2"
 ADDRESS, TARGET, TRANSIT, DIAL = "192.0.2.5", "203.0.113.9", "240.0.0.7", "169.254.192.7"
@@ -97,6 +99,18 @@ def test_a_rule_of_a_pod_that_is_not_here_is_left_out_and_told(places: dict[str,
     assert [each.ways for each in made.state.forwardings] == [()]
     (problem,) = made.problems["default.db.0"]
     assert "no pod of that uid is here with 10.128.0.5 on default/default" in problem.message
+
+
+@TWICE
+def test_a2_a_pod_that_got_the_address_of_one_that_is_gone_gets_its_rules(
+    monkeypatch: pytest.MonkeyPatch, defended: bool
+) -> None:
+    if not defended:
+        monkeypatch.setattr(compiling, "_is_here", lambda *_: True)
+    places = {"u2": {("default/default", "10.128.0.5")}}
+    (found,) = compile_state("n1", HERE, [forwarder()], [gateway()], places, INTERFACES).state.forwardings
+    assert [each.pod for each in found.departures] == ([] if defended else ["10.128.0.5"])
+    assert bool(found.arrivals) is not defended
 
 
 def test_rules_of_another_node_or_for_other_tunnels_are_nobodys() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tarmac.agent.external.leases.talking import LARGEST, Talking
 from tarmac.agent.external.leases.terms import Identity, read_key, write_key
 from tarmac.base.randomness import Randomness
 from tarmac.decide.egress.lease.messages import Announced, Ask, Follow, Grant, Refuse, Release, Vacant, Word
+from tests.attacking import TWICE
 
 A, B, C = "198.18.0.1", "198.18.0.2", "198.18.0.3"
 ASK = Ask("192.0.2.5", 7, 1)
@@ -102,6 +105,35 @@ def test_what_is_changed_forged_or_reflected_is_not_heard(nodes: tuple[Node, Nod
     assert heard is not None, "it may be answered, but it is not who it would like to be"
     assert heard.sender != one.identity
     assert other.hears([b"", b"TMX1", b"TMX2" + bytes(200), bytes(70), b"\xff" * 1400], one) == []
+
+
+@TWICE
+def test_a15_a_vote_is_changed_on_its_way(
+    nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, defended: bool
+) -> None:
+    """Here the epoch: a promise for what nobody has asked for."""
+    one, other = nodes
+    other.hears(one.talking.say(other.identity, []), one)
+    (sent,) = one.talking.say(other.identity, [ASK])
+    (later,) = one.talking.say(other.identity, [replace(ASK, epoch=99)])
+    changed = sent[:68] + later[68:-32] + sent[-32:]  # the head of the one, the words of the other, the seal of the one
+    if not defended:
+        monkeypatch.setattr("tarmac.agent.external.leases.talking.hmac.compare_digest", lambda *_: True)
+    assert other.hears([changed], one) == ([] if defended else [replace(ASK, epoch=99)])
+
+
+@TWICE
+def test_a15_a_vote_is_recorded_and_said_again(
+    nodes: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch, defended: bool
+) -> None:
+    one, other = nodes
+    other.hears(one.talking.say(other.identity, []), one)
+    recorded = one.talking.say(other.identity, [ASK])
+    assert other.hears(recorded, one) == [ASK]
+    if not defended:
+        (talk,) = other.talking._talks.values()
+        monkeypatch.setattr(talk, "count", 0)  # as if nobody had counted
+    assert other.hears(recorded, one) == ([] if defended else [ASK])
 
 
 def test_nobody_is_answered_who_is_not_to_be_listened_to(nodes: tuple[Node, Node]) -> None:

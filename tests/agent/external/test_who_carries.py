@@ -13,6 +13,7 @@ from tarmac.agent.external.leases.terms import Identity, Terms
 from tarmac.base.clock import ManualClock
 from tarmac.decide.egress.lease import LEASE
 from tarmac.decide.egress.lease.messages import Announced, Release, Word
+from tests.attacking import TWICE
 
 ADDRESS = "192.0.2.5"
 NAMES = ("a", "b", "c", "d")
@@ -307,3 +308,26 @@ def test_nobody_speaks_for_another(planet: Planet) -> None:
         planet.nodes[voter].heard(stolen_key, [Release(ADDRESS, 1)])
     planet.wait(3)
     assert planet.live == ["a"]
+
+
+@pytest.mark.parametrize("claims", ["the address", "the key"])
+@TWICE
+def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
+    planet: Planet, monkeypatch: pytest.MonkeyPatch, claims: str, defended: bool
+) -> None:
+    """With one half of who a candidate is; the other half is its own."""
+    own, candidate = IDENTITIES["c"], IDENTITIES["b"]
+    liar = Identity(candidate.address, own.key) if claims == "the address" else Identity(own.address, candidate.key)
+
+    def by_half(terms: Terms, identity: Identity) -> str | None:
+        named = terms.candidates.items()
+        return next(
+            (name for name, each in named if identity.address == each.address or identity.key == each.key), None
+        )
+
+    before = planet.kernels["d"].follows
+    assert before == IDENTITIES["a"].address
+    if not defended:
+        monkeypatch.setattr(Terms, "name", by_half)
+    planet.nodes["d"].heard(liar, [Announced(ADDRESS, 1000)])
+    assert planet.kernels["d"].follows == (before if defended else candidate.address)

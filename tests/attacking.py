@@ -1,0 +1,58 @@
+"""Attacks that are made twice: where the defence meant against them is, and where it was taken away.
+
+Where it is, the attack must fail; where it is not, it must succeed. So a test of this sort cannot pass for another
+reason than the one it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+
+from tarmac.datapath.linux.nftables import Nftables
+
+TWICE = pytest.mark.parametrize("defended", [True, False], ids=["defended", "without its defence"])
+
+
+class Rule(NamedTuple):
+    """Rules of nftables, by the chain that they are in and words that they have; without words all of the chain's."""
+
+    chain: str
+    words: str = ""
+
+
+@contextmanager
+def without(*defences: Rule, unless: bool) -> Generator[None]:
+    """Leave rules out of all tables that are written meanwhile. They must be among what is written.
+
+    `unless`: leave them in, and only see to it that they are there.
+    """
+    met: set[Rule] = set()
+    run = Nftables.run
+
+    def filtered(nftables: Nftables, commands: str) -> bytes:
+        kept = "".join(_kept(commands, defences, met))
+        return run(nftables, commands if unless else kept)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Nftables, "run", filtered)
+        yield
+    assert met == set(defences), f"{set(defences) - met} was in no table: the test says nothing about it"
+
+
+def _kept(commands: str, defences: Sequence[Rule], met: set[Rule]) -> Iterator[str]:
+    chain = ""
+    for line in commands.splitlines(keepends=True):
+        words = line.split()
+        if words[:1] == ["chain"]:
+            chain = words[1]
+        elif words == ["}"]:
+            chain = ""
+        found = [each for each in defences if each.chain == chain and each.words in line]
+        if found and words[0] not in ("chain", "type"):
+            met.update(found)
+        else:
+            yield line
