@@ -113,7 +113,7 @@ class Service:
             return bare
         own = [each for each in self.sources if each.source == address]
         exits = {
-            Exit(transit(each), f"198.18.0.{each.node}", self.targets[_v(each)], p, to)
+            Exit(transit(each), f"198.18.0.{each.node}", self.targets[_v(each)], p, to, self.name)
             for each in own
             for p, _, to in self.ports
         }
@@ -123,7 +123,7 @@ class Service:
                 key = self.targets[_v(each)], transit(each), f"198.18.0.{each.node}", p, at
                 weights[key] = weights.get(key, 0) + 1
         entrances = tuple(
-            Entrance(target, p, at, way, home, weight, self.affinity)
+            Entrance(target, p, at, way, home, weight, self.affinity, self.name)
             for (target, way, home, p, at), weight in sorted(weights.items())
         )
         segment = SEGMENTS[6 if ":" in address else 4]

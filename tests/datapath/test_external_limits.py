@@ -12,7 +12,7 @@ import pytest
 
 from tests.datapath.external_worlds import DIAL, KEP, SOURCE1, SOURCE2, ExternalWorld
 from tests.datapath.segment import connected
-from tests.datapath.test_external_packets import BOTH_WAYS, DUAL, refusal
+from tests.datapath.test_external_packets import DUAL, refusal
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
 
@@ -50,20 +50,3 @@ async def test_an_address_speaks_and_is_spoken_to_no_faster_than_it_may(lan: Ext
                     left -= len(await asyncio.wait_for(loop.sock_recv(receiver, 1 << 16), 10))
                 await sending
                 assert time.monotonic() - began > 0.75 * amount * 8 / rate, "faster than it may"
-
-
-async def test_connections_are_counted_by_way_and_changed_rules_forget_none(lan: ExternalWorld) -> None:
-    await lan.apply(BOTH_WAYS)
-    lan.carry(3, SOURCE1, SOURCE2)
-    for _ in range(3):
-        assert await lan.seen("a") == SOURCE1
-    assert await lan.called(SOURCE2, 80) in ("b", "d")
-    await lan.apply(replace(BOTH_WAYS, connections=100))  # other chains
-    assert await lan.seen("c") == SOURCE1
-    found = {
-        (each.source, each.port, each.protocol, each.inward): each.connections
-        for each in await lan.world.node(3).external.counted()
-        if each.connections
-    }
-    assert found == {(SOURCE1, 8000, "TCP", False): 4, (SOURCE2, 80, "TCP", True): 1}
-    assert not [each for each in await lan.world.node(4).external.counted() if each.connections]

@@ -12,7 +12,7 @@ kernel goes silent by itself when nobody does.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 Transport = Literal["TCP", "UDP", "SCTP"]
@@ -77,6 +77,7 @@ class Exit:
     target: str
     protocol: Transport
     port: int
+    service: str = ""  # the ExternalService whose transit address it is, for counting
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,6 +91,7 @@ class Entrance:
     node: str
     weight: int = 1
     affinity: bool = False
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +129,30 @@ class TunnelPeer:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """How many connections there have been by one way of an address, since the node carries on with it."""
+class Traffic:
+    """What has gone by one address for one ExternalService, in connections that the same side began.
 
+    `live` are those that the kernel remembers of an address that this node carries. Bytes are those of packets, in both
+    directions. Neither `connections` nor `bytes` ever falls, whatever becomes of rules.
+    """
+
+    service: str  # namespace/name
     source: str
-    target: str
-    protocol: Transport
-    port: int  # of the server, or inward the Service's
-    inward: bool
+    inward: bool  # the server outside began them
+    live: int
     connections: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Carriage:
+    """What a gateway has carried; and of each address that it carries now, how far its ports are used up.
+
+    An address has so many ports towards each port of a server: the fullest counts, 1 is full.
+    """
+
+    traffic: tuple[Traffic, ...] = ()
+    port_use: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 EndPoint = tuple[str, int]
@@ -238,8 +255,8 @@ class ExternalDatapath(Protocol):
         """Put back what somebody else changed since the last time; what it was. Cheap when nothing was."""
         ...
 
-    async def counted(self) -> Sequence[Counted]:
-        """Connections by way, as this node has let them through as a gateway."""
+    async def carriage(self) -> Carriage:
+        """What has gone through this node as a gateway. It takes as long as there are connections and rules."""
         ...
 
     async def tracked(self) -> tuple[int, int] | None:

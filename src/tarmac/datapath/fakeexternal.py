@@ -5,17 +5,40 @@ Addresses that it carries live until they are dropped: nothing times out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_interface
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tarmac.datapath.external import Counted, Departure, ExternalState, Means, SourceAddress, Translations
+from tarmac.datapath.external import (
+    Carriage,
+    Departure,
+    Entrance,
+    Exit,
+    ExternalState,
+    Means,
+    SourceAddress,
+    Traffic,
+    Translations,
+)
 from tarmac.decide.reach.allowances import Rules
 from tarmac.decide.reach.permitting import permits
 
 if TYPE_CHECKING:
     from tarmac.datapath.fake import FakeDatapath
+
+
+BYTES, PORTS = 100, 64_512
+"""What each connection is said to have carried, and how many an address can have to one port of a server."""
+
+
+class Label(NamedTuple):
+    """Whose connections are counted as one."""
+
+    service: str
+    source: str
+    inward: bool
 
 
 class FakeStateSync:
@@ -50,6 +73,8 @@ class FakeExternal:
         self.private_key = b""
         self.cut: set[str] = set()  # links that are there and not connected
         self._carried: dict[str, float] = {}
+        self._began: Counter[Label] = Counter()
+        self._live: Counter[tuple[Label, Exit | Entrance]] = Counter()
 
     def identify(self, private_key: bytes) -> None:
         """Remember it."""
@@ -71,15 +96,25 @@ class FakeExternal:
         self.state = replace(state, forwardings=sound)
         self.state_sync.partner = state.partner if self.state_sync.works else ""
         self._carried = {each: left for each, left in self._carried.items() if self._source(each) is not None}
+        ways = {way for _, way in self._ways()}
+        self._live = Counter({known: number for known, number in self._live.items() if known[1] in ways})
         return {name: OSError(f"a network of {name} is not on this node") for name in absent}
 
     async def mend(self) -> Sequence[str]:
         """Nobody meddles with it."""
         return ()
 
-    async def counted(self) -> Sequence[Counted]:
-        """It counts nothing."""
-        return ()
+    async def carriage(self) -> Carriage:
+        """What has been seen and answered through this node. A connection lasts while there is a way for it."""
+        use, live = dict.fromkeys(self._carried, 0.0), Counter[Label]()
+        for (label, _), number in self._live.items():
+            if label.source in use:
+                live[label] += number
+                use[label.source] = max(use[label.source], 0.0 if label.inward else number / PORTS)
+        present = {Label(way.service, each.address, isinstance(way, Entrance)) for each, way in self._ways()}
+        told = sorted(present & self._began.keys())
+        counts = ((each, self._began[each]) for each in told)
+        return Carriage(tuple(Traffic(*each, live[each], number, number * BYTES) for each, number in counts), use)
 
     async def tracked(self) -> tuple[int, int] | None:
         """It remembers none."""
@@ -136,18 +171,21 @@ class FakeExternal:
         return None
 
     def lets_out(self, way: Departure, of: ExternalState) -> bool:
-        """Whether a gateway sends on what comes from another node."""
+        """Whether a gateway sends on what comes from another node. What it does is counted."""
         source = self._source(way.source)
-        return (
-            source is not None
-            and self._hears(of)
-            and way.source in self._carried
-            and any(
-                (each.transit, each.node, each.target, each.protocol, each.port)
-                == (way.transit, of.node_address, way.target, way.protocol, way.target_port)
-                for each in source.exits
-            )
-        )
+        if source is None or not self._hears(of) or way.source not in self._carried:
+            return False
+        for each in source.exits:
+            if (each.transit, each.node, each.target, each.protocol, each.port) == (
+                way.transit,
+                of.node_address,
+                way.target,
+                way.protocol,
+                way.target_port,
+            ):
+                self._count(Label(each.service, way.source, inward=False), each)
+                return True
+        return False
 
     def answers(self, target: str, address: str, port: int, protocol: str = "TCP") -> str | None:
         """The sandbox that a server outside comes to at an address that this node carries."""
@@ -158,7 +196,10 @@ class FakeExternal:
             node = self._node.neighbour(way.node)
             known = node is not None and self._hears(node.external.state)
             if (way.target, way.port, way.protocol) == (target, port, protocol) and node is not None and known:
-                return node.external.arrives(target, way.transit, port, protocol)
+                answerer = node.external.arrives(target, way.transit, port, protocol)
+                if answerer is not None:
+                    self._count(Label(way.service, address, inward=True), way)
+                return answerer
         return None
 
     def arrives(self, target: str, transit: str, port: int, protocol: str) -> str | None:
@@ -175,6 +216,15 @@ class FakeExternal:
         mine = {each.address: each.public_key for each in self.state.peers}.get(other.node_address)
         theirs = {each.address: each.public_key for each in other.peers}.get(self.state.node_address)
         return mine is theirs is None or bool(mine and theirs)
+
+    def _ways(self) -> Iterator[tuple[SourceAddress, Exit | Entrance]]:
+        for each in self.state.sources:
+            for way in (*each.exits, *each.entrances):
+                yield each, way
+
+    def _count(self, label: Label, way: Exit | Entrance) -> None:
+        self._began[label] += 1
+        self._live[label, way] += 1
 
     def _source(self, address: str) -> SourceAddress | None:
         return next((each for each in self.state.sources if each.address == address and each.outside), None)

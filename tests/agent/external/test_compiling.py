@@ -31,7 +31,7 @@ GATEWAY = f"""{{"metadata": {{"name": "{ADDRESS}", "generation": 2}}, "spec": {{
   "candidates": [{{"name": "n1", "address": "{HERE}"}}, {{"name": "n2", "address": "{THERE}"}}],
   "voters": [{{"name": "n3", "address": "198.18.0.3"}}], "limits": {{"egressBandwidth": "100M", "connections": 5}},
   "egressrules": [{{"sourceip": "{TRANSIT}", "destinationip": "{TARGET}", "destinationport": 5432,
-    "forwarderip": "{THERE}"}}],
+    "forwarderip": "{THERE}", "forwarder": {{"name": "default.db.0a0b0c0d"}}}}],
   "ingressrules": [{{"sourceip": "{TARGET}", "targetport": 80, "destinationip": "{TRANSIT}", "destinationport": 80,
     "forwarderip": "{THERE}", "weight": 2}}]}}, "status": {{"nodes": [{{"name": "n2", "owner": true, "epoch": 4}},
     {{"name": "n1", "epoch": 3}}]}}}}"""
@@ -57,7 +57,7 @@ def test_rules_become_ways_in_both_directions() -> None:
     )
     (address,) = made.state.sources
     assert address.outside == Outside("outside0", "192.0.2.0/24")
-    assert address.exits == (Exit(TRANSIT, THERE, TARGET, "TCP", 5432),)
+    assert address.exits == (Exit(TRANSIT, THERE, TARGET, "TCP", 5432, "default/db"),)
     assert address.entrances == (Entrance(TARGET, "TCP", 80, TRANSIT, THERE, 2),)
     assert (address.connections, address.out_rate, address.in_rate) == (5, 100_000_000, None)
     assert (made.carriable, made.problems) == ({ADDRESS}, {})

@@ -68,7 +68,7 @@ class StageFigures:
     async def summary(self) -> JsonObject:
         return self.shown
 
-    def metrics(self) -> str:
+    async def metrics(self) -> str:
         return self.exposed
 
 

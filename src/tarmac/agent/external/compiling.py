@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_interface, ip_network
 
 from tarmac.agent.external.peers import tunnel_peers
-from tarmac.api.submariner.relays import Forwarder, ForwarderRule, Gateway, RuleError
+from tarmac.api.submariner.names import forwarded_service
+from tarmac.api.submariner.relays import Forwarder, ForwarderRule, Gateway, GatewayRule, RuleError
 from tarmac.api.submariner.sourceip import ClassSubnet
 from tarmac.base.quantity import Quantity
 from tarmac.datapath.external import (
@@ -178,7 +179,14 @@ def _source(
         candidates,
         outside,
         exits=tuple(
-            Exit(rule.source_ip, rule.forwarder_ip, rule.destination_ip, rule.protocol, rule.destination_port)
+            Exit(
+                rule.source_ip,
+                rule.forwarder_ip,
+                rule.destination_ip,
+                rule.protocol,
+                rule.destination_port,
+                _service(rule),
+            )
             for rule in spec.egress_rules
         ),
         entrances=tuple(
@@ -190,6 +198,7 @@ def _source(
                 rule.forwarder_ip,
                 max(1, rule.weight),
                 rule.affinity == "ClientIP",
+                _service(rule),
             )
             for rule in spec.ingress_rules
         ),
@@ -197,6 +206,10 @@ def _source(
         out_rate=_rate(limits.egress_bandwidth) if limits is not None else None,
         in_rate=_rate(limits.ingress_bandwidth) if limits is not None else None,
     )
+
+
+def _service(rule: GatewayRule) -> str:
+    return forwarded_service(rule.forwarder.name) if rule.forwarder is not None else ""
 
 
 def _rate(quantity: Quantity | None) -> int | None:

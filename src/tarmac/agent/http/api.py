@@ -274,7 +274,7 @@ class NodeApi:
             return text(200, resource_metrics(await self._figures.summary()), METRICS)
         if rest:
             raise HttpError(404, "404 page not found")
-        return text(200, self._figures.metrics(), METRICS)
+        return text(200, await self._figures.metrics(), METRICS)
 
     async def _healthz(self, request: Request, rest: list[str]) -> Answer:
         return text(200, "ok")

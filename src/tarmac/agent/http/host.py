@@ -41,6 +41,6 @@ class NodeFigures(Protocol):
         """As `/stats/summary` shows it."""
         ...
 
-    def metrics(self) -> str:
+    async def metrics(self) -> str:
         """The agent's own metrics in Prometheus' text format."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from tarmac.agent.stats.machine import FileSystem, MachineStats, file_system
@@ -35,11 +35,16 @@ class Figures:
         self._image_root = image_root
         self._clock = clock
         self._sources: list[Callable[[], Iterable[Sample]]] = []
+        self._refreshes: list[Callable[[], Awaitable[None]]] = []
         self._cpu_before: tuple[float, float] | None = None
 
-    def add_metrics(self, source: Callable[[], Iterable[Sample]]) -> None:
-        """Show more on `/metrics`."""
+    def add_metrics(
+        self, source: Callable[[], Iterable[Sample]], refresh: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Show more on `/metrics`. `refresh` is awaited before each time."""
         self._sources.append(source)
+        if refresh is not None:
+            self._refreshes.append(refresh)
 
     async def summary(self) -> JsonObject:
         """As `/stats/summary` shows it. Raises RuntimeFault."""
@@ -47,8 +52,10 @@ class Figures:
         disk = file_system(self._root)
         return {"node": self._node(disk), "pods": [pod_document(each, disk, self._clock.now()) for each in pods]}
 
-    def metrics(self) -> str:
+    async def metrics(self) -> str:
         """The agent's own metrics in Prometheus' text format."""
+        for refresh in self._refreshes:
+            await refresh()
         families: dict[str, list[Sample]] = {}
         for source in self._sources:
             for sample in source():

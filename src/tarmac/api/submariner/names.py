@@ -62,3 +62,8 @@ def node_label(node: str) -> str:
 def forwarder_name(namespace: str, name: str, node: str) -> str:
     """The Forwarder of an ExternalService on a node."""
     return f"{namespace}.{name}.{node_digits(node)}"
+
+
+def forwarded_service(forwarder: str) -> str:
+    """The ExternalService of a Forwarder of this name, as namespace/name. Neither has a dot in it."""
+    return forwarder.rpartition(".")[0].replace(".", "/")

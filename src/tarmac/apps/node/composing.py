@@ -320,7 +320,8 @@ class NodeAgent:
             self._pods, runtime, self._addresses, self._sources.token, self._recorder, taps
         )
         if self._networking.external is not None:
-            self._house.figures.add_metrics(self._networking.external.metrics)
+            external = self._networking.external
+            self._house.figures.add_metrics(external.metrics, external.refresh)
         disks = DiskRemoval(self._client, self._volumes, self.name)
         return {**networks, **serving.runs(), **self._machine_runs(), "disks": disks.run}
 

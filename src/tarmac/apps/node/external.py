@@ -15,6 +15,7 @@ from tarmac.agent.external.leases.thread import LeaseThread
 from tarmac.agent.external.objects import ObjectSource
 from tarmac.agent.external.sharing import SharedConnections
 from tarmac.agent.external.telling import Acknowledgements
+from tarmac.agent.external.traffic import TrafficFigures
 from tarmac.agent.node.certificates.cryptoprocess import Order, craft
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.submariner.nodefacts import Encryption, NodeFacts, OutsideInterface
@@ -67,6 +68,7 @@ class NodeExternal:
         self._telling = Acknowledgements(
             client, node, lambda: self.leases.carrying, lambda: self.leases.strangers, lambda: self._sharing.partner
         )
+        self._traffic = TrafficFigures(datapath, lambda: self._keeper.stands, client.clock)
         self._keeper = ExternalKeeper(
             node,
             datapath,
@@ -101,6 +103,11 @@ class NodeExternal:
                 async with asyncio.timeout(_FAREWELL):
                     await self._keeper.stop()
 
+    async def refresh(self) -> None:
+        """Look at what metrics tell of connections, which nobody does otherwise."""
+        if self._on:
+            await self._traffic.refresh()
+
     def metrics(self) -> Iterator[Sample]:
         """What has happened so far; nothing where there are no external services."""
         if not self._on or not self._keeper.figures.applies:
@@ -116,6 +123,7 @@ class NodeExternal:
         if self._sharing.backlog is not None:
             yield "tarmac_gateway_sync_backlog", "gauge", "", self._sharing.backlog
         yield "tarmac_gateway_addresses", "gauge", "", len(self.leases.carrying)
+        yield from self._traffic.samples()
         yield from self._lease_metrics()
         for peer, number in sorted(self._transferred.items()):
             yield "tarmac_external_tunnel_bytes_total", "counter", f'peer="{peer}"', number

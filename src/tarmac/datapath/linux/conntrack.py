@@ -22,6 +22,9 @@ _COUNTED, _COUNTED_BACK, _TIMES = 9, 10, 20
 _BYTES, _START = 2, 1
 _ADDRESSES, _PROTOCOL = 1, 2
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
+_PORT: Final = (6).to_bytes(2, "little") + (2).to_bytes(2, "little")
+_BEGINNER: Final[dict[int, tuple[int, int]]] = {socket.AF_INET: (44, 104), socket.AF_INET6: (68, 152)}
+"""Where the port of whoever began a connection is: in the first tuple behind `_PORT`, and in the second its last."""
 _PROTOCOLS: Final = {6: "TCP", 17: "UDP", 132: "SCTP"}
 
 CONTROLS: Final = {"netfilter/nf_conntrack_acct": "1", "netfilter/nf_conntrack_timestamp": "1"}
@@ -67,6 +70,21 @@ def translations(netlink: Netlink, through: Collection[str], most: int) -> list[
             if connection is not None and any(address in through for address, _ in connection.ends):
                 found.append(connection)
     return found
+
+
+def tally(netlink: Netlink) -> list[tuple[Translated, int]]:
+    """All connections, those that differ in nothing but the port of whoever began them as one, and how many."""
+    # By their bytes, and only one of each sort is taken apart: a busy gateway has a hundred thousand.
+    numbers, first = dict[bytes, int](), dict[bytes, bytes]()
+    for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
+        port, end = _BEGINNER.get(body[0], (4, 4))
+        if body[port - 4 : port] == _PORT:
+            sort = body[:port] + body[port + 2 : end]
+            if sort not in first:
+                first[sort] = body
+            numbers[sort] = numbers.get(sort, 0) + 1
+    taken = ((_translated(body[0], body), numbers[sort]) for sort, body in first.items())
+    return [(one, number) for one, number in taken if one is not None]
 
 
 def _translated(family: int, body: bytes) -> Translated | None:

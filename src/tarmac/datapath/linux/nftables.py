@@ -20,6 +20,10 @@ _OUTPUT_NUMERIC: Final = 0b1111 << 7
 _OUTPUT_STATELESS: Final = 1 << 2
 
 
+Key = tuple[str | int, ...]
+"""Of an element, part by part."""
+
+
 class NftablesFault(Exception):
     """nftables refused. The message is its own."""
 
@@ -65,10 +69,16 @@ class Nftables:
         self._written.pop((family, name), None)
         self.run(f"add table {family} {name}\ndelete table {family} {name}\n")
 
-    def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
+    def listing(self, family: str, name: str) -> list[dict[str, Any]]:
         """What the kernel has, as nft describes it; empty when there is no such table."""
-        shown = self._shown(family, name, stateless)
+        shown = self._shown(family, name)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
+
+    def counters(self, name: str) -> dict[Key, tuple[int, int]]:
+        """Packets and bytes that each element of a counting set or map was found for. Raises NftablesFault."""
+        self._library.nft_ctx_output_set_flags(self._context, _OUTPUT_JSON | _OUTPUT_NUMERIC)
+        parts = _decode_counting(self.run(f"list {name}")).nftables
+        return dict(_counted(element) for part in parts if (of := part.set or part.map) for element in of.elem)
 
     def text(self, command: str) -> str:
         """What a listing says in nft's own language; empty when there is nothing of that name."""
@@ -104,9 +114,8 @@ class Nftables:
         body, fingerprint = self._written.get(key, ("", b""))
         return body == table.body and (not verify or self.fingerprint(*key) == fingerprint)
 
-    def _shown(self, family: str, name: str, stateless: bool = True) -> bytes:
-        flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
-        self._library.nft_ctx_output_set_flags(self._context, flags)
+    def _shown(self, family: str, name: str) -> bytes:
+        self._library.nft_ctx_output_set_flags(self._context, _OUTPUT_JSON | _OUTPUT_NUMERIC | _OUTPUT_STATELESS)
         try:
             return self.run(f"list table {family} {name}")
         except NftablesFault:
@@ -119,6 +128,44 @@ class _Parts(msgspec.Struct):
     nftables: list[dict[str, dict[str, msgspec.Raw]]]
 
 
+class _Concatenated(msgspec.Struct):
+    concat: tuple[str | int, ...]
+
+
+class _Counts(msgspec.Struct):
+    packets: int
+    bytes: int
+
+
+class _Counting(msgspec.Struct):
+    val: str | int | _Concatenated
+    counter: _Counts
+
+
+class _Element(msgspec.Struct):
+    elem: _Counting
+
+
+class _Counters(msgspec.Struct):
+    elem: list[_Element | tuple[_Element, int]] = []
+
+
+class _CountingPart(msgspec.Struct):
+    set: _Counters | None = None
+    map: _Counters | None = None
+
+
+class _CountingParts(msgspec.Struct):
+    nftables: list[_CountingPart]
+
+
+def _counted(element: _Element | tuple[_Element, int]) -> tuple[Key, tuple[int, int]]:
+    found = (element[0] if isinstance(element, tuple) else element).elem
+    key = found.val.concat if isinstance(found.val, _Concatenated) else (found.val,)
+    return key, (found.counter.packets, found.counter.bytes)
+
+
+_decode_counting = msgspec.json.Decoder(_CountingParts).decode
 _decode_parts = msgspec.json.Decoder(_Parts).decode
 _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 

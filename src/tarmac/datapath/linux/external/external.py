@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tarmac.datapath.external import (
     Arrival,
-    Counted,
+    Carriage,
     Departure,
     ExternalState,
     Forwarding,
@@ -76,9 +76,9 @@ class External:
         await self.state_sync.look()
         return [*mended, "encryption"] if await self.encryption.mend() else mended
 
-    async def counted(self) -> Sequence[Counted]:
-        """Connections by way, as this node has let them through as a gateway."""
-        return await self._run(lambda: [] if self._egress is None else self._egress.counted())
+    async def carriage(self) -> Carriage:
+        """What has gone through this node as a gateway."""
+        return await self._run(lambda: Carriage() if self._egress is None else self._egress.carriage())
 
     async def tracked(self) -> tuple[int, int] | None:
         """How many connections the egress namespace remembers, and how many it could."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tarmac.api.networking.names import TRANSITS
 from tarmac.base.clock import SystemClock
-from tarmac.datapath.external import Counted, ExternalState, SourceAddress, Translated
+from tarmac.datapath.external import Carriage, ExternalState, SourceAddress, Translated
 from tarmac.datapath.interface import Remote
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.external import ways
 from tarmac.datapath.linux.external.carrying import Carriable, Carrier
+from tarmac.datapath.linux.external.metering import Meter
 from tarmac.datapath.linux.external.outside import NOBODY, ensure_outside, ensure_virtual, outside_routes
 from tarmac.datapath.linux.external.revoking import at_gateway
 from tarmac.datapath.linux.external.ruleset import Ruleset
@@ -37,11 +38,12 @@ from tarmac.datapath.linux.naming import (
     virtual_mac,
 )
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
+from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.datapath.linux.pod import UNLED
 from tarmac.datapath.linux.policyrouting import ensure_rules
 from tarmac.datapath.linux.routing import MAIN, Route, host_prefix
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
-from tarmac.datapath.linux.tables.gateway import GUARD, NAME, counted, gateway
+from tarmac.datapath.linux.tables.gateway import COUNTED, GUARD, NAME, gateway
 from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel
 from tarmac.decide.reach.marks import node_marks
 
@@ -84,7 +86,7 @@ class EgressNamespace:
         self._legs: dict[str, tuple[str, int]] = {}
         self._partners: list[str] = []
         self._shaper = Shaper(path)
-        self._counted: dict[Counted, int] = {}  # what replaced tables had counted
+        self._meter = Meter()
 
     def connect(self, router: Path, mtu: int) -> None:
         """Make the link to a router namespace, and remove nothing that is right."""
@@ -159,19 +161,20 @@ class EgressNamespace:
             sources = [each.source for each in carrier.carriable.values()]
             exits = {each.source.mark: each.number for each in carrier.carriable.values()}
             tables = gateway(self._legs, carrier.owners_by_mark(), exits, sources, self._partners)
-            self.ruleset.ensure(tables, self._restored, anew=anew)
+            if self._meter.loses(sources):
+                self._count()
+            if self.ruleset.ensure(tables, self._restored, anew=anew):
+                self._meter.restart()
+            self._meter.know(sources)
             carrier.tidy()
         before, self._allowed = self._allowed, set(sources)
         if before is None or before - self._allowed:
             conntrack.forget(self._conntrack, at_gateway(sources))
 
-    def counted(self) -> list[Counted]:
-        """Connections by way, also those that earlier tables had counted."""
-        found = dict(self._counted)
-        for each in self._current():
-            way = replace(each, connections=0)
-            found[way] = found.get(way, 0) + each.connections
-        return [replace(way, connections=number) for way, number in found.items()]
+    def carriage(self) -> Carriage:
+        """What has gone through here, also by rules that are no more."""
+        self._count()
+        return self._meter.carriage(self.carrier.carried(), conntrack.tally(self._conntrack))
 
     def tracked(self) -> tuple[int, int]:
         """How many connections are remembered, and how many could be."""
@@ -183,13 +186,14 @@ class EgressNamespace:
         """Live connections under these transit addresses."""
         return conntrack.translations(self._conntrack, transits, most)
 
-    def _current(self) -> list[Counted]:
-        sources = [each.source for each in self.carrier.carriable.values()]
-        return list(counted(self.ruleset.shown("inet", NAME), sources))
+    def _count(self) -> None:
+        for name, sort in COUNTED.items():
+            with suppress(NftablesFault):  # before there is any, or when somebody has taken it away
+                self._meter.read(name, self.ruleset.counters(f"{sort} inet {NAME} {name}"))
 
     def _restored(self) -> str:
         """Keep what a replaced table would lose: counts here, leases in the new one."""
-        self._counted = {replace(each, connections=0): each.connections for each in self.counted()}
+        self._count()
         return self.carrier.restored()
 
     def close(self) -> None:

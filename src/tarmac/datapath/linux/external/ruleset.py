@@ -10,10 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink, attributes
-from tarmac.datapath.linux.nftables import Nftables, NftablesFault, Table
+from tarmac.datapath.linux.nftables import Key, Nftables, NftablesFault, Table
 
 Elements = Mapping[str, Mapping[str, str]]
 """By the name of a set or map: what each key leads to, empty in sets."""
@@ -90,8 +90,11 @@ class Ruleset:
         self._generation = -1  # after our last transaction; none is known before the first
         self._baseline: list[bytes] = []
 
-    def ensure(self, wanted: Sequence[Filled], restored: Callable[[], str] = str, *, anew: bool = False) -> None:
-        """Make tables so. `restored` gives the commands that put back elements which a replacement would lose."""
+    def ensure(self, wanted: Sequence[Filled], restored: Callable[[], str] = str, *, anew: bool = False) -> bool:
+        """Make tables so; whether all of them were replaced, so that they count from nothing.
+
+        `restored` gives the commands that put back elements which a replacement would lose.
+        """
         with self.lock:
             if not anew and all(self._has_chains(table) for table in wanted):
                 try:
@@ -99,11 +102,12 @@ class Ruleset:
                 except NftablesFault:  # the kernel has not what we think: write it anew, which says whose fault it is
                     pass
                 else:
-                    return
+                    return False
             self._tables.clear()
             self.transaction("".join(table.replacement() for table in wanted) + restored())
             self._generation = self._current()
             self._tables = {(table.family, table.name): table for table in wanted}
+            return True
 
     def refill(self, family: str, table: str, name: str, content: Mapping[str, str]) -> None:
         """Change what is in one set or map. Nothing happens before its table is there. Raises NftablesFault."""
@@ -146,10 +150,10 @@ class Ruleset:
         with self.lock:
             return self._nftables.text(f"list set {name}")
 
-    def shown(self, family: str, table: str) -> list[dict[str, Any]]:
-        """A table as nft describes it, counters included."""
+    def counters(self, name: str) -> dict[Key, tuple[int, int]]:
+        """Packets and bytes that each element was found for: `set FAMILY TABLE SET`, or `map`. Raises NftablesFault."""
         with self.lock:
-            return self._nftables.listing(family, table, stateless=False)
+            return self._nftables.counters(name)
 
     def elements(self, family: str, table: str, name: str) -> list[tuple[str, str]]:
         """Keys and values of a map as the kernel has them, numbers in decimal."""

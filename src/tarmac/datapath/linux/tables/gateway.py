@@ -9,12 +9,12 @@ The guard is a table of its own: should the others be missing, nothing with anot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
-from tarmac.datapath.external import Counted, Entrance, SourceAddress, Transport
+from tarmac.datapath.external import Entrance, SourceAddress
 from tarmac.datapath.linux.external.ruleset import Filled
 from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name
@@ -46,9 +46,13 @@ _MAPS: Final = {
     "choose": f"{_FOUR} : verdict",
     "source": "mark : {0}",
 }
-_COUNTED: Final = ("out", "in")
-_PROTOCOLS: Final[Mapping[int, Transport]] = {6: "TCP", 17: "UDP", 132: "SCTP"}
-_SETS: Final = {"legs": "ifname . {0}", "own": "{0}", "sources": "{0}"}
+_BY_TRANSIT: Final = ("began", "sent", "called")
+_SETS: Final = {"legs": "ifname . {0}", "own": "{0}", "sources": "{0}", **dict.fromkeys(_BY_TRANSIT, "{0}")}
+_COUNTING: Final = ("in", *_BY_TRANSIT)
+COUNTED: Final = {f"{each}{family}": "map" if each in _MAPS else "set" for each in _COUNTING for family in FAMILIES}
+"""Sets and maps whose elements count, and which of both each is: `in` connections that the server began, `began` those
+of pods; `sent` and `called` what goes in those of pods, and in those of the server. `out` does not, since whoever
+counts reads all elements, and it may have very many."""
 _PASSING: Final = "dynamic,timeout"
 
 
@@ -95,18 +99,6 @@ def live(left: Mapping[Marked, float], word: str = "add") -> str:
     return "".join(f"{word} element {name} {{ {', '.join(each)} }}\n" for name, each in sets.items())
 
 
-def counted(listing: Sequence[Mapping[str, Any]], sources: Iterable[SourceAddress]) -> Iterator[Counted]:
-    """The connections by way in a listing of the table."""
-    addresses = {each.mark: each.address for each in sources}
-    for part in (each["map"] for each in listing if "map" in each and each["map"]["name"][:-1] in _COUNTED):
-        for key, mark in part.get("elem", ()):
-            if mark not in addresses or "counter" not in key.get("elem", {}):
-                continue  # not ours
-            one, other, protocol, port = key["elem"]["val"]["concat"]
-            inward, number = part["name"].startswith("in"), key["elem"]["counter"]["packets"]
-            yield Counted(addresses[mark], one if inward else other, _PROTOCOLS[protocol], port, inward, number)
-
-
 def marks(numbers: Mapping[int, int]) -> dict[str, str]:
     """The elements that lead from an address's mark to the mark of packets that take a way."""
     return {str(mark): f"{number << NUMBER_SHIFT | mark:#x}" for mark, number in numbers.items()}
@@ -122,6 +114,7 @@ def _filled(elements: dict[str, dict[str, str]], sources: Iterable[SourceAddress
         for way in each.exits:
             key = f"{way.transit} . {way.target} . {way.protocol.lower()} . {way.port}"
             elements[f"out{family}"][key] = mark
+            elements[f"began{family}"][way.transit] = elements[f"sent{family}"][way.transit] = ""
         ports: dict[tuple[str, str, int], list[Entrance]] = {}
         for entrance in sorted(each.entrances):
             ports.setdefault((entrance.target, entrance.protocol.lower(), entrance.port), []).append(entrance)
@@ -135,6 +128,7 @@ def _filled(elements: dict[str, dict[str, str]], sources: Iterable[SourceAddress
             chosen = elements.setdefault(choice_name(size), {})
             chosen |= {f"{key} . {place}": transit for place, transit in enumerate(places, FIRST_PLACE)}
             for entrance in group:
+                elements[f"called{family}"][entrance.transit] = ""
                 elements[f"back{family}"][f"{entrance.transit} . {target} . {protocol} . {port}"] = mark
     return sorted(sizes)
 
@@ -154,7 +148,7 @@ def _chains(sizes: Sequence[Size], limits: Sequence[int]) -> str:
     for family in FAMILIES:
         named = {name: kind.format(TYPES[family]) for name, kind in (_MAPS | _SETS).items()}
         declared += "".join(
-            declaration("map" if name in _MAPS else "set", f"{name}{family}", kind, counted=name in _COUNTED)
+            declaration("map" if name in _MAPS else "set", f"{name}{family}", kind, counted=name in _COUNTING)
             for name, kind in named.items()
         )
     declared += "".join(choice(each, TYPES[each[0]]) for each in sizes)
@@ -180,6 +174,7 @@ def _refusals(limits: Sequence[int]) -> list[str]:
 
 _ALLOWED: Final = [
     *both(f"{CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @out#"),
+    *both("ct mark != 0 IP saddr @began#"),
     "ct mark != 0 return",
     # A connection that the server began, and whose gateway is gone: its own port tells it.
     *both("tcp flags & (syn | rst) == 0 ct mark set IP saddr . IP daddr . meta l4proto . th sport map @back#"),
@@ -244,6 +239,8 @@ _STEADY: Final = "".join(
                 f'ct state untracked {_TUNNEL} oifname "{LEG_PREFIX}*" accept',
                 "ct state { untracked, invalid } drop",
                 "ct mark != @live drop",
+                *both("ct original IP saddr @sent#"),
+                *both("ct reply IP saddr @called#"),
                 f"{_TO_OUTSIDE} accept",
                 f"{_OUTSIDE} accept",
                 "drop",
