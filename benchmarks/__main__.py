@@ -70,7 +70,7 @@ def main() -> int:
         if chosen.only in (None, "node"):
             rows += _node_rows(directory)
         if chosen.only in (None, "external"):
-            rows += _external_rows()
+            rows += _external_rows(directory)
         if chosen.only in (None, "vm"):
             rows += _machine_rows(directory, chosen.repeat)
         if chosen.only in (None, "dashboard"):
@@ -96,11 +96,11 @@ def _site_rows(directory: Path) -> list[Row]:
     return list(site_rows(directory, _say))
 
 
-def _external_rows() -> list[Row]:
+def _external_rows(directory: Path) -> list[Row]:
     if os.geteuid() != 0:
         _say("NOT MEASURED: external services, which need root")
         return []
-    return external_rows(_say)
+    return external_rows(directory / "external", _say)
 
 
 def _machine_rows(directory: Path, repeat: int) -> list[Row]:

@@ -1,6 +1,6 @@
 """External services, measured with packets in network namespaces: what their way costs, and what a change of it takes.
 
-Every figure stands beside its bar. What takes agents of real nodes, such as the gap when a gateway is lost, belongs to
+Every figure stands beside its bar. What takes faults of real nodes, such as the gap when a gateway is lost, belongs to
 the suite of faults and is named as not measured here. Machines are shared, so throughput and round trips are ratios and
 differences to a plain link of the same minute, in turns.
 """
@@ -20,6 +20,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from time import perf_counter, thread_time
 
+from benchmarks.external_claims import claim_rows
+from benchmarks.external_objects import object_rows
 from benchmarks.report import Row
 from tarmac.api.networking.names import DIALLED, TRANSITS
 from tarmac.datapath.external import Departure, Exit, ExternalState, Forwarding, Outside, SourceAddress, TunnelPeer
@@ -43,18 +45,22 @@ RENEWED_EVERY = 0.3  # seconds
 _DIRECT = ("10.99.0.1", "10.99.0.2")
 SERVICE = replace(KEP, ports=(("TCP", 8000, 8000), ("TCP", PORT, PORT)))
 NOT_HERE = (
-    "ExternalService created → first byte, pod added → admitted",
     "gaps of lost and moved owners, connections that survive, owners at once",
-    "an agent's memory and idle CPU",
-    "double binds of racing claims",
+    "packets with a wrong source",
+    "an agent's memory and idle CPU without external services",
 )
 
 
-def external_rows(say: Say) -> list[Row]:
+def external_rows(directory: Path, say: Say) -> list[Row]:
     """Needs root."""
     for each in NOT_HERE:
-        say(f"NOT MEASURED here, but by the suites of faults, nodes and claims: {each}")
-    return [*_compiling(), *asyncio.run(_with_packets(say))]
+        say(f"NOT MEASURED here, but by the suites of faults, packets and nodes: {each}")
+    return [
+        *_compiling(),
+        *asyncio.run(_with_packets(say)),
+        *object_rows(say),
+        *claim_rows(directory, say),
+    ]
 
 
 def _compiling() -> Iterator[Row]:
@@ -113,11 +119,12 @@ async def _way(
 async def _changes(lan: ExternalWorld, say: Say) -> list[Row]:
     say("refusing, changing, revoking, mending")
     node = lan.world.node(1).external
-    refused: list[float] = []
-    for _ in range(5):
-        why, after = await refusal(lan, "a", DIAL, socket.SOCK_STREAM, 8999)
-        assert why == errno.ECONNREFUSED
-        refused.append(after * 1e3)
+    refused: dict[tuple[str, int], list[float]] = {("d", PORT): [], ("a", 8999): []}
+    for (sandbox, port), took in refused.items():
+        for _ in range(5):
+            why, after = await refusal(lan, sandbox, DIAL, socket.SOCK_STREAM, port)
+            assert why == errno.ECONNREFUSED
+            took.append(after * 1e3)
     one, mended, revoked = list[float](), list[float](), list[float]()
     state = SERVICE.state(1)
     for number in range(10):
@@ -140,7 +147,8 @@ async def _changes(lan: ExternalWorld, say: Say) -> list[Row]:
             revoked.append(perf_counter() - began)
     await lan.apply(SERVICE)
     return [
-        Row("refusal of a port that is not offered", "ms", refused, 10),
+        Row("refusal of a non-source", "ms", refused["d", PORT], 10),
+        Row("refusal of a port that is not offered", "ms", refused["a", 8999], 10),
         Row("one more way applied on a node", "ms", one, 20),
         Row("revoked → stream dead", "s", revoked, 1),
         Row("table deleted by hand → repaired", "s", mended, 2),
