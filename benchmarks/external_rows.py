@@ -20,6 +20,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from time import perf_counter, thread_time
 
+from benchmarks.external_agent import agent_rows
 from benchmarks.external_claims import claim_rows
 from benchmarks.external_objects import object_rows
 from benchmarks.report import Row
@@ -59,6 +60,7 @@ def external_rows(directory: Path, say: Say) -> list[Row]:
         *_compiling(),
         *asyncio.run(_with_packets(say)),
         *object_rows(say),
+        *agent_rows(say),
         *claim_rows(directory, say),
     ]
 
