@@ -73,7 +73,7 @@ async def said(cities: Cities, kind: str = "Ready", name: str = "db") -> tuple[s
     return found.get("status", ""), found.get("reason", "")
 
 
-def test_it_becomes_rules_for_the_nodes_of_its_pods_and_for_its_address_and_is_ready() -> None:
+def test_l1_it_becomes_rules_for_the_nodes_of_its_pods_and_for_its_address_and_is_ready() -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities)
         await cities.user.resource(SERVICES).create(external())
@@ -167,7 +167,7 @@ def test_without_nodes_that_take_part_nothing_is_programmed_and_it_says_so() -> 
     play(ALL, story)
 
 
-def test_pods_that_come_and_go_are_followed_and_transit_addresses_stay() -> None:
+def test_l2_pods_that_come_and_go_are_followed_and_transit_addresses_stay() -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities, pods=1)
         await cities.user.resource(SERVICES).create(external())
@@ -218,7 +218,7 @@ def test_a_grant_that_is_withdrawn_takes_the_rules_with_it() -> None:
     play(ALL, story)
 
 
-def test_deleted_it_leaves_nothing_and_its_claim_may_go() -> None:
+def test_l1_deleted_it_leaves_nothing_and_its_claim_may_go() -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities)
         services = cities.user.resource(SERVICES)

@@ -40,7 +40,7 @@ from tests.datapath.external_worlds import (
 from tests.datapath.frames import udp_frame
 from tests.datapath.segment import Segment, connected
 from tests.datapath.test_external_attacks import Ear, send, tunnelled
-from tests.datapath.test_external_packets import refusal
+from tests.datapath.test_external_packets import is_error, refusal
 from tests.datapath.worlds import DENIED_WITHIN, PATIENCE, RealWorld, nic
 
 pytestmark = [pytest.mark.root, pytest.mark.serial]
@@ -57,6 +57,8 @@ LIVING = (Rule("passing", "ct mark != @live drop"), Rule("guard", "saddr != @liv
 LIVING_NEIGHBOURS = (Rule("output", "arp saddr ip != @live drop"), Rule("guard", "saddr != @live"))
 COUNTED = Rule("refuse", "ct count over 2")
 LIVE_SOURCES_ONLY = Rule("guard", "saddr != @live")
+OWN_ERRORS = Rule("own", 'oifname "uplink" ct mark != 0')
+UPLINKS_ONLY = Rule("forward", "saddr != ")
 BY_EGRESS_ONLY = Rule("guard", "ct mark != 0 oifname !=")
 
 
@@ -325,6 +327,36 @@ async def test_a14_nothing_leaves_as_the_node_when_a_route_is_gone(
     segment.lab.command(router, f"ip -{of.version} rule del fwmark 1 table 116")
     own = {4: "192.168.122.3", 6: "fd00:122::3"}[of.version]
     assert await lan.seen("d", of.dial, hope=not defended) == (None if defended else own)
+
+
+@TWICE
+async def test_a14_an_error_that_a_router_makes_leaves_under_a_transit_address(
+    lan: ExternalWorld, defended: bool
+) -> None:
+    """That a packet of the server's is too large for the pod's link. The pod is on a node that is on the segment.
+
+    Two rules are against it: errors leave as their connection does, and by an uplink nothing leaves but the uplink's.
+    """
+    assert isinstance(lan.world, RealWorld)
+    service = Service([source("d", SOURCE2)], ports=(("UDP", PORT, PORT),))
+    with without(OWN_ERRORS, UPLINKS_ONLY, unless=defended):
+        await lan.world.restart(3)  # the next process writes all rules anew
+        await lan.network(3)
+        await lan.apply(service)
+    lan.carry(3, SOURCE2)
+    segment, loop = lan.frames(), asyncio.get_running_loop()
+    pod = segment.lab.socket(lan.namespace("d"), socket.AF_INET, socket.SOCK_DGRAM)
+    with pod, segment.lab.socket(segment.target, socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("0.0.0.0", PORT))
+        server.setsockopt(socket.IPPROTO_IP, 10, 3)  # IP_MTU_DISCOVER, IP_PMTUDISC_PROBE: never in fragments
+        await loop.sock_sendto(pod, b"?", (DIAL, PORT))
+        _, peer = await asyncio.wait_for(loop.sock_recvfrom(server, 100), PATIENCE)
+        await loop.sock_sendto(server, bytes(1440), peer)
+        await comes_to_be(lambda: any(is_error(each.content) for each in segment.frames), defended=False)
+    told_by = {each.source for each in segment.frames if is_error(each.content)}
+    if not defended:
+        expect_wrong(segment)
+    assert told_by == {SOURCE2 if defended else transit(service.sources[0])}
 
 
 @BOTH

@@ -273,11 +273,12 @@ async def a_server_is_told_that_its_packets_are_too_large(
         except OSError as failure:
             told = failure.errno or 0
     assert told == errno.EMSGSIZE
-    errors = [each for each in segment.frames if each.source == SOURCE_OF[version] and _is_error(each.content)]
+    errors = [each for each in segment.frames if each.source == SOURCE_OF[version] and is_error(each.content)]
     assert errors, "it was the address that said so"
 
 
-def _is_error(frame: bytes) -> bool:
+def is_error(frame: bytes) -> bool:
+    """Whether it tells a sender that its packet is too large, or could not be delivered."""
     if frame[12:14] == b"\x08\x00":
         return frame[23] == socket.IPPROTO_ICMP and frame[34] == 3
     return frame[20] == socket.IPPROTO_ICMPV6 and frame[54] == 2

@@ -188,6 +188,7 @@ ATTACKS = {
         (
             defences.test_a14_nothing_leaves_under_a_transit_address_when_translation_is_gone,
             defences.test_a14_nothing_leaves_as_the_node_when_a_route_is_gone,
+            defences.test_a14_an_error_that_a_router_makes_leaves_under_a_transit_address,
         ),
         (
             packets.test_a14_a_node_and_its_own_processes_get_nowhere_with_a_dialled_address,
