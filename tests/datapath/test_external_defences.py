@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tarmac.datapath.linux.external import external
 from tarmac.datapath.linux.naming import ROUTER_MAC, router_name
+from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.decide.addresses import mac_address
 from tests.attacking import TWICE, Rule, without
 from tests.datapath.external_worlds import (
@@ -289,6 +291,27 @@ async def test_a13_a_poisoned_rule_takes_another_ones_way(
     bad = replace(good, name="ns9/poison", departures=(worst,), arrivals=())
     failures = await lan.world.node(1).external.apply(replace(state, forwardings=(*state.forwardings, bad)))
     assert failures.keys() == ({"ns9/poison"} if defended else set[str]())
+    assert await lan.seen("a", hope=defended) == (SOURCE1 if defended else None)
+
+
+@TWICE
+async def test_a13_a_rule_that_the_kernel_does_not_take_keeps_those_of_others_out(
+    lan: ExternalWorld, monkeypatch: pytest.MonkeyPatch, defended: bool
+) -> None:
+    if not defended:
+        monkeypatch.setattr(external, "leaving_out", lambda parts, attempt: attempt(parts) or [])
+    await lan.apply(KEP, 3, 4, 2)
+    state = KEP.state(1)
+    (good,) = state.forwardings
+    odd: Any = "nobody's"  # no protocol that nft has ever heard of
+    unknown = replace(good.departures[0], protocol=odd, dialled="169.254.192.9")
+    bad = replace(good, name="ns9/odd", departures=(unknown,), arrivals=())
+    try:
+        failed = set(await lan.world.node(1).external.apply(replace(state, forwardings=(bad, *state.forwardings))))
+    except NftablesFault:
+        failed = {"everything"}
+    lan.carry(3, SOURCE1, SOURCE2)
+    assert failed == {"ns9/odd" if defended else "everything"}
     assert await lan.seen("a", hope=defended) == (SOURCE1 if defended else None)
 
 

@@ -175,7 +175,10 @@ ATTACKS = {
     ),
     "A13": Attack(
         "a poisoned object breaks those of others",
-        (defences.test_a13_a_poisoned_rule_takes_another_ones_way,),
+        (
+            defences.test_a13_a_poisoned_rule_takes_another_ones_way,
+            defences.test_a13_a_rule_that_the_kernel_does_not_take_keeps_those_of_others_out,
+        ),
         (
             meddling.test_a_part_that_the_kernel_does_not_take_harms_no_other,
             values.test_parts_that_the_kernel_does_not_take_are_found_by_halving,
