@@ -109,6 +109,42 @@ def test_l1_it_becomes_rules_for_the_nodes_of_its_pods_and_for_its_address_and_i
     play(ALL, story)
 
 
+def test_l5_a_gateway_says_whether_all_that_may_carry_it_have_its_newest_rules() -> None:
+    async def programmed(cities: Cities) -> tuple[str, str, int, int]:
+        _, (gateway,) = await relays(cities)
+        found, newest = condition(gateway, "Programmed"), gateway["metadata"]["generation"]
+        return found["status"], found["reason"], newest - found["observedGeneration"], newest
+
+    async def story(cities: Cities) -> None:
+        await prepare(cities)
+        await cities.user.resource(SERVICES).create(external())
+        await cities.wait(4)
+        *said, _ = await programmed(cities)
+        assert said == ["False", "Programming", 0]
+        await acknowledge(cities)
+        await cities.wait(4)
+        await acknowledge(cities)
+        await cities.wait(4)
+        *said, first = await programmed(cities)
+        assert said == ["True", "RulesInForce", 0]
+        await cities.user.resource(SERVICES).patch("db", {"spec": {"ports": [{"port": 5433}]}}, "default")
+        await cities.wait(4)
+        *said, later = await programmed(cities)
+        assert later > first
+        assert said == ["False", "Programming", 0]
+        stuck = {"name": "dfw-1", "appliedGeneration": first, "errors": [{"rule": "db", "message": "no room"}]}
+        nodes = [{"name": "dfw-0", "appliedGeneration": later, "owner": True, "epoch": 1}, stuck]
+        await cities.user.resource(GATEWAYS).patch(
+            "192.0.2.5", {"status": {"nodes": nodes}}, NAMESPACE, subresource="status"
+        )
+        await cities.wait(4)
+        _, (gateway,) = await relays(cities)
+        assert condition(gateway, "Programmed")["reason"] == "ProgrammingFailed"
+        assert condition(gateway, "Degraded")["message"] == "dfw-1: no room"
+
+    play(ALL, story)
+
+
 def test_an_address_says_who_keeps_it_from_being_carried_and_from_whom_it_came() -> None:
     async def word(cities: Cities, *nodes: JsonObject) -> JsonObject:
         """Gateways say something; what the address says then."""

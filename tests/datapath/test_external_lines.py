@@ -30,7 +30,7 @@ LINES = {
     "l2": (contract, controllers),
     "l3": (rights, attacks),
     "l4": (rules, compiling),
-    "l5": (keeping, relays),
+    "l5": (keeping, controllers, relays),
     "g1": (contract,),
 }
 
