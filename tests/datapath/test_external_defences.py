@@ -256,19 +256,22 @@ async def until_silent(lan: ExternalWorld) -> None:
         await asyncio.sleep(0.05)
 
 
+@BOTH
 @TWICE
-async def test_a12_one_pod_takes_more_connections_than_there_are_for_all(lan: ExternalWorld, defended: bool) -> None:
+async def test_a12_one_pod_takes_more_connections_than_there_are_for_all(
+    lan: ExternalWorld, of: Family, defended: bool
+) -> None:
     with without(COUNTED, unless=defended):
-        await lan.apply(replace(KEP, connections=2))
-    lan.carry(3, SOURCE1, SOURCE2)
+        await lan.apply(replace(of.kep, connections=2))
+    lan.carry(3, of.first, of.second)
     async with AsyncExitStack() as stack:
         for _ in range(2):
-            ask = await stack.enter_async_context(connected(lan.frames(), lan.namespace("a"), DIAL, 8000))
-            assert await ask() == SOURCE1
+            ask = await stack.enter_async_context(connected(lan.frames(), lan.namespace("a"), of.dial, 8000))
+            assert await ask() == of.first
         if defended:
-            assert (await refusal(lan, "a", DIAL, socket.SOCK_STREAM))[0] == errno.ECONNREFUSED
+            assert (await refusal(lan, "a", of.dial, socket.SOCK_STREAM))[0] == errno.ECONNREFUSED
         else:
-            assert await lan.seen("a") == SOURCE1
+            assert await lan.seen("a", of.dial) == of.first
 
 
 @TWICE
