@@ -9,6 +9,8 @@ from typing import Any
 
 from playwright.sync_api import Page, Route, WebSocketRoute
 
+from tests.dashboard.logfakes import GREETING, FakeLog
+
 OUTPUT, NOTICE, STATUS = b"\x01", b"\x02", b"\x03"
 COLOUR = (10, 200, 30)
 WIDTH, HEIGHT = 64, 48
@@ -125,7 +127,8 @@ RECORDING = "\n".join(
 
 
 def serve_machine(page: Page) -> None:
-    """A machine with all its views."""
+    """A machine with all its views, and a log of everything."""
+    FakeLog(GREETING).serve(page)
     FakeConsole(b"Debian GNU/Linux 12 vm-0 ttyS0\r\n\r\nvm-0 login: ").serve(page)
     FakeScreen().serve(page)
     serve_recordings(page, RECORDING)

@@ -5,6 +5,12 @@ import { parse, type Route } from "../logic/routes.ts";
 export const route = signal<Route>(parse(location.hash));
 addEventListener("hashchange", () => (route.value = parse(location.hash)));
 
+/** Another way to look at the same: the link says so, but it is no step that one would want to go back over. */
+export function replace(to: string): void {
+  history.replaceState(null, "", to);
+  route.value = parse(location.hash);
+}
+
 /** Every second, for ages; stands still while nobody looks. */
 export const now = signal(Date.now());
 setInterval(() => {

@@ -51,7 +51,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
   const about = `${word(name)} -n ${word(namespace)}`;
   const commands: Record<string, string> = {
-    why: `tarmac why instance/${about}`, logs: `kubectl logs -f ${about}`,
+    why: `tarmac why instance/${about}`,
     terminal: machine ? `tarmac console ${about}` : `kubectl exec -it ${about} -- /bin/sh`,
     screen: `tarmac vnc ${about}`, yaml: `kubectl get instance ${about} -o yaml`,
   };
@@ -62,7 +62,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       <Tabs tabs={tabs} chosen={tab} />
       {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
       {tab === "why" && <Why path={path} />}
-      {tab === "logs" && <Logs key={pod} pod={pod} />}
+      {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
       {tab === "terminal" && known && (machine ? <Serial key={path} instance={path} /> : <Shell key={pod} pod={pod} />)}
       {tab === "screen" && <Screen key={path} instance={path} />}
       {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}

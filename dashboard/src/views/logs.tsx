@@ -1,45 +1,94 @@
-// A Pod's log, followed over a WebSocket. The newest lines are kept; control characters are shown, not obeyed.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { text } from "../api/requests.ts";
-import { connect } from "../api/sockets.ts";
-import { visible } from "../logic/text.ts";
+// A container's log: which container, since when, the one before a crash, followed or not. All of it is in the link.
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { LogStream, type LogState } from "../api/logstream.ts";
+import { asked, commandOf, containersOf, linked, optionsOf, TAIL, type LogOptions, type PodContainers } from "../logic/logoptions.ts";
+import { link } from "../logic/routes.ts";
+import { visible, word } from "../logic/text.ts";
+import { Command } from "../parts/states.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { replace } from "../state/navigation.ts";
 
-const MOST = 500_000; // characters
-const TAIL = 1000;
+const SINCE: [value: string, label: string][] = [["", `newest ${TAIL} lines`], ["1m", "1 minute"], ["5m", "5 minutes"], ["1h", "1 hour"], ["24h", "1 day"]];
+const NEAR = 32; // pixels from the end: who is there wants to stay there
 
-export function Logs({ pod }: { pod: string }) {
-  const [said, setSaid] = useState("");
-  const [state, setState] = useState("Connecting…");
-  const box = useRef<HTMLPreElement>(null);
-  useEffect(() => {
-    const query = `tailLines=${TAIL}`;
-    const socket = connect(`${pod}/log?follow=true&${query}`, ["binary.k8s.io"]);
-    if (!socket) {
-      setState("This page has as many streams open as it may: close another tab of logs.");
-      return;
-    }
-    const decoder = new TextDecoder();
-    let opened = false;
-    socket.onopen = () => {
-      opened = true;
-      setState("");
-    };
-    socket.onmessage = (message) => setSaid((old) => (old + decoder.decode(message.data as ArrayBuffer, { stream: true })).slice(-MOST));
-    socket.onclose = () => {
-      if (opened) return setState("The log has ended.");
-      // A browser does not tell why a WebSocket was refused, so the same is asked once without one.
-      text(`${pod}/log?${query}`, { accept: "*/*" }).then(setSaid, (error: Error) => setState(error.message));
-    };
-    return () => socket.close();
-  }, [pod]);
-  useEffect(() => {
-    const made = box.current;
-    if (made) made.scrollTop = made.scrollHeight;
-  }, [said]);
+export function Logs({ pod, namespace, name, query }: { pod: string; namespace: string; name: string; query: URLSearchParams }) {
+  const { value, failure } = useLoaded<PodContainers>(pod);
+  const containers = containersOf(value);
+  const options = optionsOf(query, containers);
+  // Until the Pod is known nobody knows which of its containers is meant; who may not see it may still read its log.
+  const log = useLog(value || failure || options.container ? `${pod}/log` : "", options);
+  const choose = (chosen: Partial<LogOptions>) => replace(link("instances", [namespace, name, "logs"], linked({ ...options, ...chosen })));
   return (
     <>
-      {state && <p class="muted" role="status">{visible(state)}</p>}
-      <pre class="text log" ref={box} tabIndex={0} aria-label="Log">{visible(said, true)}</pre>
+      <Choices options={options} containers={containers} choose={choose} />
+      {(log.said || log.over) && <p class="muted" role="status">{visible(log.said)}{log.over && <> <button type="button" onClick={log.again}>Read again</button></>}</p>}
+      <Text log={log} options={options} choose={choose} />
+      <Command text={commandOf(options, `${word(name)} -n ${word(namespace)}`)} />
     </>
   );
+}
+
+function Choices({ options, containers, choose }: { options: LogOptions; containers: string[]; choose: (chosen: Partial<LogOptions>) => void }) {
+  const names = options.container && !containers.includes(options.container) ? [options.container, ...containers] : containers;
+  const times = SINCE.some(([value]) => value === options.since) ? SINCE : [...SINCE, [options.since, options.since] as [string, string]];
+  const check = (label: string, checked: boolean, chosen: (on: boolean) => Partial<LogOptions>, disabled = false) => (
+    <label><input type="checkbox" checked={checked} disabled={disabled} onChange={(event) => choose(chosen(event.currentTarget.checked))} /> {label}</label>
+  );
+  return (
+    <div class="filter options" role="group" aria-label="What is read">
+      {names.length > 1 && <label>Container <select value={options.container} onChange={(event) => choose({ container: event.currentTarget.value })}>{names.map((each) => <option key={each} value={each}>{visible(each)}</option>)}</select></label>}
+      <label>Since <select value={options.since} onChange={(event) => choose({ since: event.currentTarget.value })}>{times.map(([value, label]) => <option key={value} value={value}>{label}</option>)}</select></label>
+      {check(options.previous ? "Follow (what has ended has no more to say)" : "Follow", options.follow, (follow) => ({ follow }), options.previous)}
+      {check("Before its last restart", options.previous, (previous) => ({ previous, follow: !previous }))}
+      {check("Times", options.times, (times) => ({ times }))}
+      {check("Wrap", options.wrap, (wrap) => ({ wrap }))}
+    </div>
+  );
+}
+
+function Text({ log, options, choose }: { log: Log; options: LogOptions; choose: (chosen: Partial<LogOptions>) => void }) {
+  const box = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  const { text, found, all } = useMemo(() => log.stream?.lines.shown(options.times, options.find) ?? { text: "", found: 0, all: 0 }, [log.stream, log.seen, options.times, options.find]);
+  useLayoutEffect(() => {
+    if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [text, options.wrap]);
+  const scrolled = ({ currentTarget: at }: { currentTarget: HTMLElement }) => (atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < NEAR);
+  return (
+    <>
+      <p class="filter">
+        <label>Find <input type="search" data-filter value={options.find} onInput={(event) => choose({ find: event.currentTarget.value })} /></label>{" "}
+        <span class="muted">{options.find ? `${found} of ${all} lines` : `${all} lines`}</span>
+      </p>
+      {all === 0 && log.over && !log.said && <p class="muted">Nothing was written{options.since && ` in the last ${visible(options.since)}`}.</p>}
+      <pre class={options.wrap ? "text log" : "text log unwrapped"} ref={box} tabIndex={0} role="log" aria-live="off" aria-label="Log" onScroll={scrolled}>{text}</pre>
+    </>
+  );
+}
+
+interface Log extends LogState {
+  stream: LogStream | null;
+  /** Changes when lines have come. */
+  seen: number;
+  again: () => void;
+}
+
+/** A log as long as it is shown; how it is shown does not ask for it anew. */
+function useLog(path: string, options: LogOptions): Log {
+  const [stream, setStream] = useState<LogStream | null>(null);
+  const [state, setState] = useState<LogState>({ said: "", over: false });
+  const [seen, look] = useReducer<number, void>((count) => count + 1, 0);
+  const [tries, again] = useReducer<number, void>((count) => count + 1, 0);
+  const query = JSON.stringify(asked(options));
+  useEffect(() => {
+    setState({ said: "Connecting…", over: false });
+    if (!path) return;
+    const made = new LogStream(path, JSON.parse(query) as Record<string, string>, options.follow, (told) => {
+      if (told) setState(told);
+      look();
+    });
+    setStream(made);
+    return () => made.leave();
+  }, [path, query, options.follow, tries]);
+  return { ...state, stream, seen, again };
 }

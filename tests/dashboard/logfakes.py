@@ -1,0 +1,44 @@
+"""What a node would answer about a container's log, played to the page: simulated nodes have no logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlsplit
+
+from playwright.sync_api import Page, Route, WebSocketRoute
+
+GREETING = b"2026-11-17T06:00:00.5Z listening on 8080\n2026-11-17T06:00:01Z GET / 200\n"
+
+
+@dataclass
+class FakeLog:
+    """Followed logs over WebSockets, one after the other, and those that are read once."""
+
+    greeting: bytes = b""
+    once: str = ""
+    followed: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    read: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    sockets: list[WebSocketRoute] = field(default_factory=list[WebSocketRoute])
+
+    def serve(self, page: Page) -> None:
+        """Be the log of every container."""
+        page.route_web_socket(lambda url: "/log?" in url, self._begin)
+        page.route(lambda url: "/log?" in url, self._answer)
+
+    def write(self, text: str) -> None:
+        """More of what is followed."""
+        self.sockets[-1].send(text.encode())
+
+    def _begin(self, socket: WebSocketRoute) -> None:
+        self.followed.append(_query(socket.url))
+        self.sockets.append(socket)
+        if self.greeting:
+            socket.send(self.greeting)
+
+    def _answer(self, route: Route) -> None:
+        self.read.append(_query(route.request.url))
+        route.fulfill(body=self.once, content_type="text/plain")
+
+
+def _query(url: str) -> dict[str, str]:
+    return {name: value for name, value in parse_qsl(urlsplit(url).query) if name != "pretty"}
