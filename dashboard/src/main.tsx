@@ -10,6 +10,7 @@ import { Help } from "./parts/help.tsx";
 import { listen } from "./parts/keys.ts";
 import { Namespaces } from "./parts/namespaces.tsx";
 import { Palette } from "./parts/palette.tsx";
+import { Old } from "./parts/states.tsx";
 import { announced } from "./state/announcing.ts";
 import { closeLists } from "./state/lists.ts";
 import { route } from "./state/navigation.ts";
@@ -51,6 +52,7 @@ function Page() {
           <label>Theme <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each}>{each}</option>)}</select></label>
         </span>
       </header>
+      <Old />
       <main id="main" tabIndex={-1}>
         {at.view === "planet" && <Planet />}
         {at.view === "workloads" && <Workloads route={at} />}

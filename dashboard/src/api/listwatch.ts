@@ -2,7 +2,8 @@
 //
 // A broken watch resumes from the last revision it told of, after half a second, doubling to thirty. When the server no
 // longer knows that revision, the list is made again and replaces the rows in one step. Changes are applied once a frame.
-// A page that nobody sees for thirty seconds closes its watch, and resumes it when it is seen again.
+// A page that nobody sees for thirty seconds closes its watch, and resumes it when it is seen again. There is one watch at a
+// time: of two that tell the same the slower one would bring back what the other has taken away.
 import { signal } from "@preact/signals";
 import { connect } from "./sockets.ts";
 import { Failure, failureIn, json } from "./requests.ts";
@@ -64,6 +65,7 @@ export class LiveList {
   private timer = 0;
   private frame = 0;
   private stopped = false;
+  private listing = false;
   private hiding = 0;
   private readonly seen = () => this.onVisibility();
 
@@ -87,6 +89,7 @@ export class LiveList {
   }
 
   private async list(): Promise<void> {
+    this.listing = true;
     try {
       const found = new Map<string, Row>();
       let token = "";
@@ -102,17 +105,29 @@ export class LiveList {
       this.failure.value = null;
       this.loaded.value = true;
       this.publish();
+      this.listing = false;
       this.watch();
     } catch (error) {
+      this.listing = false;
       if (this.stopped) return;
       if (error instanceof Failure && error.code === 404 && this.path !== this.otherwise) {
         this.path = this.otherwise;
         return this.list();
       }
-      this.failure.value = failureIn(error);
-      // What one may not see will not change by asking again; what is away may come back.
-      if (!(error instanceof Failure) || error.code >= 500 || error.code === 429 || error.code === 0) this.again(() => void this.list());
+      if (isFinal(error)) return this.refuse(failureIn(error));
+      if (this.loaded.value) this.staleSince.value ||= Date.now();
+      else this.failure.value = failureIn(error);
+      this.again(() => void this.list());
     }
+  }
+
+  /** What one may not see, or no longer: in place of the rows is why, and it is not asked for again. */
+  private refuse(failure: Failure): void {
+    this.next = new Map();
+    this.publish();
+    this.failure.value = failure;
+    this.loaded.value = false;
+    this.staleSince.value = 0;
   }
 
   private add(rows: Map<string, Row>, table: Table): void {
@@ -126,29 +141,46 @@ export class LiveList {
   }
 
   private watch(): void {
-    if (this.stopped || document.hidden) return;
+    if (this.stopped || this.socket || document.hidden) return;
+    clearTimeout(this.timer);
     const query = { watch: "1", as: "Table", allowWatchBookmarks: "true", resourceVersion: this.revision };
     const socket = connect(this.url(query), ["watch.k8s.io"]); // any name: a browser wants one to be chosen
     if (!socket) return this.again(() => this.watch());
     this.socket = socket;
+    let opened = false;
     socket.onopen = () => {
+      opened = true;
       this.pause = FIRST_PAUSE;
       this.staleSince.value = 0;
     };
-    socket.onmessage = (message) => this.onEvent(JSON.parse(message.data as string) as Event);
+    socket.onmessage = (message) => {
+      if (this.socket === socket) this.onEvent(JSON.parse(message.data as string) as Event);
+    };
     socket.onclose = () => {
       if (this.socket !== socket || this.stopped) return;
       this.socket = null;
-      if (document.hidden) return;
       this.staleSince.value ||= Date.now();
-      this.again(() => this.watch());
+      if (!document.hidden) this.again(() => (opened ? this.watch() : void this.ask()));
     };
+  }
+
+  /** A browser does not tell why a watch was refused, so one row is asked for: a refusal of that ends the list. */
+  private async ask(): Promise<void> {
+    try {
+      await json(this.url({ limit: "1" }), { accept: TABLE });
+      this.watch();
+    } catch (error) {
+      if (this.stopped) return;
+      if (isFinal(error)) this.refuse(failureIn(error));
+      else this.again(() => void this.ask());
+    }
   }
 
   private onEvent(event: Event): void {
     if (event.type === "ERROR") {
       this.socket?.close();
       this.socket = null;
+      this.staleSince.value ||= Date.now();
       if (event.object.code === 410) void this.list();
       else this.again(() => void this.list());
       return;
@@ -175,8 +207,14 @@ export class LiveList {
     clearTimeout(this.hiding);
     if (document.hidden) {
       this.hiding = window.setTimeout(() => this.socket?.close(), HIDDEN);
-    } else if (!this.socket && this.loaded.value) {
+    } else if (!this.socket && this.loaded.value && !this.listing) {
+      this.pause = FIRST_PAUSE;
       this.watch();
     }
   }
+}
+
+/** What one may not see will not change by asking again; what is away may come back. */
+function isFinal(error: unknown): boolean {
+  return error instanceof Failure && error.code >= 400 && error.code < 500 && error.code !== 429;
 }

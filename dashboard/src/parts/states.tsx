@@ -2,10 +2,10 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Failure } from "../api/requests.ts";
-import type { LiveList } from "../api/listwatch.ts";
 import { MARKS, WORDS, type State } from "../logic/health.ts";
 import { visible } from "../logic/text.ts";
 import { copy } from "../state/announcing.ts";
+import { oldSince } from "../state/freshness.ts";
 import { namespace } from "../state/namespace.ts";
 
 export function Mark({ state, children }: { state: State; children?: ComponentChildren }) {
@@ -36,10 +36,11 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
   );
 }
 
-export function Stale({ list }: { list: LiveList }) {
-  const since = list.staleSince.value;
+/** The bar that says since when what is shown is old. */
+export function Old() {
+  const since = oldSince.value;
   if (!since) return null;
-  return <p class="stale" role="status">The connection is lost: what is shown is of {new Date(since).toLocaleTimeString()}.</p>;
+  return <p class="stale old" role="status">The connection is lost: what is shown is of {new Date(since).toLocaleTimeString()}.</p>;
 }
 
 export function Command({ text: all }: { text: string }) {

@@ -4,7 +4,7 @@ import type { Column, LiveList, Row } from "../api/listwatch.ts";
 import { age, cell } from "../logic/text.ts";
 import { fraction, health } from "../logic/health.ts";
 import { now } from "../state/navigation.ts";
-import { Failed, Loading, Mark, Stale } from "./states.tsx";
+import { Failed, Loading, Mark } from "./states.tsx";
 
 const HEIGHT = 32;
 const AROUND = 10;
@@ -36,7 +36,6 @@ export function LiveTable({ list, what, empty, href, wide = false, keep }: Props
   const heads = spaces ? [{ name: "Namespace", index: -2 }, ...columns] : columns;
   return (
     <section aria-label={what}>
-      <Stale list={list} />
       <p class="filter">
         <label>Filter <input type="search" data-filter value={filter} onInput={(event) => setFilter(event.currentTarget.value)} /></label>{" "}
         <span class="muted">{shown.length} of {rows?.size ?? 0}</span>

@@ -1,11 +1,21 @@
 // Lists that views share: the first that wants one opens it, and it is closed a little after the last has gone.
+import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { LiveList } from "../api/listwatch.ts";
 import { within } from "../logic/spaces.ts";
+import { round, tell } from "./freshness.ts";
 import { namespace, namespaces } from "./namespace.ts";
 
 const LINGER = 5000;
-const shared = new Map<string, { list: LiveList; users: number; closing: number }>();
+
+interface Entry {
+  list: LiveList;
+  users: number;
+  closing: number;
+  close: () => void;
+}
+
+const shared = new Map<string, Entry>();
 
 /** A list over all namespaces is one of the chosen namespace, where there is one. Null until it is known whether there is. */
 export function useList(path: string, query: Record<string, string> = {}): LiveList | null {
@@ -15,7 +25,7 @@ export function useList(path: string, query: Record<string, string> = {}): LiveL
   const [list, setList] = useState<LiveList | null>(null);
   useEffect(() => {
     if (!known) return;
-    const entry = shared.get(key) ?? { list: new LiveList(place, query, path), users: 0, closing: 0 };
+    const entry = shared.get(key) ?? opened(new LiveList(place, query, path));
     shared.set(key, entry);
     clearTimeout(entry.closing);
     entry.users += 1;
@@ -25,7 +35,7 @@ export function useList(path: string, query: Record<string, string> = {}): LiveL
       if (entry.users) return;
       entry.closing = window.setTimeout(() => {
         shared.delete(key);
-        entry.list.stop();
+        entry.close();
       }, LINGER);
     };
   }, [key, known]);
@@ -39,6 +49,22 @@ export function openLists(path: string): LiveList[] {
 
 /** Forget everything: somebody else looks now. */
 export function closeLists(): void {
-  for (const entry of shared.values()) entry.list.stop();
+  for (const entry of shared.values()) entry.close();
   shared.clear();
+}
+
+function opened(list: LiveList): Entry {
+  let before = 0;
+  const dispose = effect(() => {
+    const since = list.staleSince.value;
+    tell(list, since);
+    if (before && !since) round.value = round.peek() + 1;
+    before = since;
+  });
+  const close = () => {
+    dispose();
+    tell(list, 0);
+    list.stop();
+  };
+  return { list, users: 0, closing: 0, close };
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { LiveList } from "../api/listwatch.ts";
 import { failureIn, json, type Failure } from "../api/requests.ts";
+import { round, tell } from "./freshness.ts";
 
 const OFTEN = 1000;
 
@@ -14,15 +15,23 @@ export interface Loaded<T> {
 export function useLoaded<T>(path: string, every = 0, accept = "application/json"): Loaded<T> {
   const [state, setState] = useState<{ value: T | null; failure: Failure | null }>({ value: null, failure: null });
   const [asked, ask] = useState(0);
+  const source = useRef({ known: 0 }).current;
   const refused = useRef(false);
   refused.current = state.failure?.code === 403;
   useEffect(() => setState({ value: null, failure: null }), [path]);
   useEffect(() => {
     const abort = new AbortController();
     json<T>(path, { signal: abort.signal, accept })
-      .then((value) => setState({ value, failure: null }))
+      .then((value) => {
+        source.known = Date.now();
+        tell(source, 0);
+        setState({ value, failure: null });
+      })
       .catch((error: unknown) => {
-        if (!abort.signal.aborted) setState((old) => ({ value: old.value, failure: failureIn(error) }));
+        if (abort.signal.aborted) return;
+        const failure = failureIn(error);
+        if (failure.code === 0 || failure.code >= 500) tell(source, source.known); // what is shown stays, and is old
+        setState((old) => ({ value: old.value, failure }));
       });
     // What one may not see will not change by asking again.
     const timer = every ? window.setInterval(() => !document.hidden && !refused.current && ask((n) => n + 1), every) : 0;
@@ -30,7 +39,11 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
       abort.abort();
       clearInterval(timer);
     };
-  }, [path, asked, every]);
+  }, [path, asked, every, round.value]);
+  useEffect(() => () => {
+    source.known = 0;
+    tell(source, 0);
+  }, [path]);
   return { ...state, again: () => ask((n) => n + 1) };
 }
 

@@ -13,6 +13,8 @@ export function replace(to: string): void {
 
 /** Every second, for ages; stands still while nobody looks. */
 export const now = signal(Date.now());
-setInterval(() => {
+const tick = () => {
   if (!document.hidden) now.value = Date.now();
-}, 1000);
+};
+setInterval(tick, 1000);
+document.addEventListener("visibilitychange", tick); // who looks again sees no age of before

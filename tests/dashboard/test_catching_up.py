@@ -1,0 +1,163 @@
+"""A page that was cut off, or that nobody saw: it says since when it is old, and ends as a page opened just now."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Page, WebSocket, expect
+
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.views import EXAMPLE, kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+KILLS = 20
+REPLICAS = 2
+LOST = "The connection is lost"
+# Every row that was ever shown twice at a time; a mutation is looked at before anybody can see it.
+_TWICE = """() => {
+  window.twice = [];
+  const look = () => {
+    const names = [...document.querySelectorAll("main tbody th a")].map((each) => each.textContent);
+    window.twice.push(...names.filter((each, at) => names.indexOf(each) !== at));
+  };
+  new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+}"""
+_HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+@pytest.fixture
+def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
+    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", "--runtime", "sim", command="up").start()
+    try:
+        manifest = EXAMPLE.read_text().replace("minReplicas: 1", f"minReplicas: {REPLICAS}")
+        kubectl(running, "apply", "-f", "-", stdin=manifest)
+        kubectl(running, "wait", "--for=condition=Ready", "workload/web", "--timeout=60s")
+        yield running
+    finally:
+        running.stop()
+
+
+def revise(planet: TarmacProcess, note: str) -> None:
+    """Begin a rollout."""
+    change = {"spec": {"template": {"metadata": {"annotations": {"note": note}}}}}
+    kubectl(planet, "patch", "workload", "web", "--type=merge", "-p", json.dumps(change))
+
+
+def settled(planet: TarmacProcess) -> None:
+    """Wait for the end of it."""
+    kubectl(planet, "wait", "--for=condition=Ready", "workload/web", "--timeout=90s")
+
+
+def listed(planet: TarmacProcess) -> list[list[str]]:
+    """What kubectl says of instances, without their ages."""
+    printed = kubectl(planet, "get", "instances", "--no-headers").splitlines()
+    return sorted(line.split()[:-1] for line in printed)
+
+
+def shown(page: Page) -> list[list[str]]:
+    """The same of the page."""
+    rows = page.locator("main tbody tr:not([aria-hidden])").all_inner_texts()
+    return sorted([each.lstrip("●◐✕○ ") for each in row.split("\t")][:-1] for row in rows)
+
+
+def comes_to_be(page: Page, wanted: list[list[str]]) -> None:
+    """The page shows what it should, or soon does."""
+    for _ in range(100):
+        if shown(page) == wanted:
+            return
+        page.wait_for_timeout(100)  # what is shown comes row by row
+    assert shown(page) == wanted
+
+
+def test_twenty_kills_during_rollouts_and_the_page_ends_as_kubectl_says(planet: TarmacProcess) -> None:
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        page.evaluate("location.hash = '#/instances'")
+        expect(page.locator("main tbody th")).to_have_count(2 * REPLICAS)
+        page.evaluate(_TWICE)
+        for each in range(KILLS):
+            if each % 10 == 0:
+                revise(planet, f"kill {each}")
+            planet.kill()
+            if each % 10 == 0:
+                expect(page.get_by_text(LOST)).to_contain_text(re.compile(r"is of \d+:\d\d:\d\d"))
+            planet.start()
+        settled(planet)
+        expect(page.get_by_text(LOST)).to_have_count(0, timeout=40_000)
+        comes_to_be(page, listed(planet))
+        assert page.evaluate("window.twice") == []
+        for view in ("#/planet", "#/workloads/default/web/why", "#/nodes"):
+            page.evaluate(f"location.hash = '{view}'")
+            expect(page.locator("main table").first).to_be_visible()
+            expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_bar_is_in_views_without_a_table_too_and_answers_are_asked_for_again(planet: TarmacProcess) -> None:
+    name = kubectl(planet, "get", "instances", "-o", "jsonpath={.items[0].metadata.name}")
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        expect(page.locator("svg.map").get_by_text(f"DFW {REPLICAS}/{REPLICAS}")).to_be_visible()
+        planet.kill()
+        expect(page.get_by_text(LOST)).to_be_visible()
+        planet.start()
+        expect(page.get_by_text(LOST)).to_have_count(0)
+        page.evaluate(f"location.hash = '#/instances/default/{name}/why'")
+        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
+        planet.kill()
+        expect(page.get_by_text(LOST)).to_be_visible()
+        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")  # old, and said to be
+        planet.start()
+        expect(page.get_by_text(LOST)).to_have_count(0)
+
+
+def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_now(planet: TarmacProcess) -> None:
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        open_sockets = list[WebSocket]()
+        asked = list[str]()
+
+        def opened(socket: WebSocket) -> None:
+            open_sockets.append(socket)
+
+        page.on("websocket", opened)
+        page.clock.install()
+        page.goto(address)
+        page.evaluate("location.hash = '#/instances'")
+        expect(page.locator("main tbody th")).to_have_count(2 * REPLICAS)
+        page.evaluate(_HIDE, True)
+        page.clock.fast_forward(31_000)
+        before = shown(page)
+        for _ in range(100):
+            if all(each.is_closed() for each in open_sockets):
+                break
+            page.wait_for_timeout(50)  # closing takes the other side's word
+        assert all(each.is_closed() for each in open_sockets)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("websocket", lambda socket: asked.append(socket.url))
+        revise(planet, "unseen")
+        settled(planet)
+        page.clock.fast_forward(60_000)
+        assert shown(page) == before
+        assert asked == []
+        page.evaluate(_HIDE, False)
+        comes_to_be(page, listed(planet))
+        expect(page.get_by_text(LOST)).to_have_count(0)
+        text = {
+            view: looked(page, view) for view in ("#/instances", "#/planet", "#/workloads", "#/workloads/default/web")
+        }
+        page.reload()
+        assert {view: looked(page, view) for view in text} == text
+
+
+def looked(page: Page, view: str) -> list[str]:
+    """The cells of a view, without ages."""
+    page.evaluate(f"location.hash = '{view}'")
+    expect(page.locator("main tbody th, main tbody td").first).to_be_visible()
+    cells = page.locator("main tbody tr").all_inner_texts()
+    return sorted(re.sub(r"\t(\d+[smhd])+(?=\t|$)", "", each) for each in cells)
