@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.dashboard.browser import browser_page
-from tests.dashboard.views import instance_of, kubectl
+from tests.dashboard.editing import paste
+from tests.dashboard.views import EXAMPLE, instance_of, kubectl
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+INSIDE = ("exec", "attach", "portforward", "console", "vnc", "power")
 
 
 def viewer(planet: TarmacProcess, name: str) -> str:
     """The token of one who may look at `default` and nothing else."""
     kubectl(planet, "create", "serviceaccount", name)
     kubectl(planet, "create", "rolebinding", name, "--clusterrole=view", f"--serviceaccount=default:{name}")
+    return kubectl(planet, "create", "token", name).strip()
+
+
+def editor_without_terminals(planet: TarmacProcess, name: str) -> str:
+    """The token of one who may do in `default` what the role `edit` allows, but may not get inside of anything."""
+    rules = json.loads(kubectl(planet, "get", "clusterrole", "edit", "-o", "json"))["rules"]
+    for rule in rules:
+        rule["resources"] = [each for each in rule["resources"] if each.partition("/")[2] not in INSIDE]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    kubectl(
+        planet, "apply", "-f", "-", stdin=json.dumps({**role, "rules": [each for each in rules if each["resources"]]})
+    )
+    kubectl(planet, "create", "serviceaccount", name)
+    kubectl(planet, "create", "rolebinding", name, f"--clusterrole={name}", f"--serviceaccount=default:{name}")
     return kubectl(planet, "create", "token", name).strip()
 
 
@@ -95,3 +113,78 @@ def test_a_token_that_is_no_longer_accepted_is_asked_for_again_and_the_view_stay
     page.get_by_role("button", name="Enter").click()
     expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
     assert page.url == here
+
+
+def test_who_may_change_but_not_get_inside_is_told_so_where_a_terminal_would_be(
+    page: Page, full_planet: TarmacProcess
+) -> None:
+    refused, streams = Counter[str](), list[str]()
+    page.on("response", lambda answer: refused.update([answer.url] if answer.status == 403 else []))
+    page.on("websocket", lambda socket: streams.append(socket.url))
+    enter(page, full_planet, editor_without_terminals(full_planet, "editor"))
+    web, vm = instance_of(full_planet, "web"), instance_of(full_planet, "vm")
+    for instance, tab, button, right in (
+        (web, "terminal", "Open a terminal", "pods/exec"),
+        (vm, "terminal", "Open the console", "instances/console"),
+        (vm, "screen", "Open the screen", "instances/vnc"),
+    ):
+        page.evaluate(f"location.hash = '#/instances/default/{instance}/{tab}'")
+        expect(page.get_by_role("alert")).to_contain_text(f"You may not create {right} in default.")
+        expect(page.get_by_role("button", name=button)).to_be_disabled()
+        expect(page.get_by_role("button", name="Connect again")).to_have_count(0)
+    expect(page.get_by_role("button", name="Reset")).to_be_disabled()
+    page.evaluate(f"location.hash = '#/instances/default/{web}/logs'")
+    expect(page.get_by_role("main").get_by_role("status")).to_contain_text("simulated")  # theirs to read
+    page.evaluate("location.hash = '#/workloads/default/web'")
+    expect(page.get_by_role("button", name="Delete…")).to_be_enabled()
+    page.get_by_role("link", name="rollout").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_enabled()
+    page.get_by_role("link", name="Change it").click()
+    paste(page, EXAMPLE.read_text().replace("name: web\nspec", "name: theirs\nspec"))
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_text("default/theirs is applied")).to_be_visible()
+    page.get_by_role("link", name="Workloads").click()
+    expect(page.get_by_role("link", name="theirs", exact=True)).to_be_visible()
+    kubectl(full_planet, "delete", "workload", "theirs")
+    expect(page.get_by_role("link", name="theirs", exact=True)).to_have_count(0)
+    page.get_by_role("link", name="External").click()
+    page.get_by_role("link", name="my-externalservice").click()
+    expect(page.get_by_text("Failovers are not known")).to_be_visible()
+    with page.expect_request(lambda request: "/why?" in request.url, timeout=15_000):
+        pass  # asked again, as everything that is asked every five seconds
+    assert not [each for each in streams if re.search(r"/(exec|console|vnc)\?", each)]
+    places = [url for url in refused if "/locations?" in url]  # for the planet's map and for the preview's
+    assert {url: count for url, count in refused.items() if count > (2 if url in places else 1)} == {}
+
+
+def test_who_may_only_look_is_offered_no_change(page: Page, full_planet: TarmacProcess) -> None:
+    enter(page, full_planet, viewer(full_planet, "reader"))
+    page.evaluate("location.hash = '#/workloads/default/web'")
+    expect(page.get_by_text("You may not change workloads here.")).to_be_visible()
+    expect(page.get_by_role("link", name="Change it")).to_have_count(0)
+
+
+def test_a_right_that_is_taken_away_takes_the_list_with_it_and_nothing_is_asked_for_again(
+    page: Page, full_planet: TarmacProcess
+) -> None:
+    sockets: list[WebSocketRoute] = []
+
+    def through(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        socket.connect_to_server()
+
+    page.route_web_socket(lambda url: "/workloads?" in url, through)
+    enter(page, full_planet, viewer(full_planet, "former"))
+    page.get_by_role("link", name="Workloads").click()
+    expect(page.get_by_role("link", name="web", exact=True)).to_be_visible()
+    kubectl(full_planet, "delete", "rolebinding", "former")
+    sockets[-1].close(code=4000)  # a watch that has begun goes on; the next one is refused
+    expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+    expect(page.get_by_role("link", name="web", exact=True)).to_have_count(0)
+    expect(page.get_by_text("The connection is lost")).to_have_count(0)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    page.wait_for_timeout(3000)  # longer than the first pauses after which a lost watch would come again
+    assert asked == []

@@ -19,15 +19,21 @@ interface Review {
   status?: { allowed?: boolean; reason?: string };
 }
 
-/** Why not, as a sentence; empty when one may, or nobody knows. */
-export function useRefusal(what: Attributes): string {
-  const [refusal, setRefusal] = useState("");
+/** Why not, as a sentence; empty when one may, or nobody can tell; null until the server has answered. */
+export function useVerdict(what: Attributes): string | null {
+  const [found, setFound] = useState<{ key: string; refusal: string } | null>(null);
+  const key = JSON.stringify(what);
   useEffect(() => {
     let shown = true;
-    void asked(what).then((found) => shown && setRefusal(found));
+    void asked(what).then((refusal) => shown && setFound({ key, refusal }));
     return () => void (shown = false);
-  }, [JSON.stringify(what)]);
-  return refusal;
+  }, [key]);
+  return found?.key === key ? found.refusal : null;
+}
+
+/** The same, for what does nothing before it is pressed: until the server has answered, one may. */
+export function useRefusal(what: Attributes): string {
+  return useVerdict(what) ?? "";
 }
 
 export function useMay(what: Attributes): boolean {

@@ -6,6 +6,7 @@ import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { Delete } from "../parts/ending.tsx";
 import { useLoaded } from "../state/loaded.ts";
+import { Permitted } from "../parts/permitted.tsx";
 import { Command } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
@@ -49,6 +50,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   const known = value !== null || failure !== null; // until then nobody knows which kind of terminal it has
   const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "yaml"];
   const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
+  const right = { verb: "create", group: "compute.datumapis.com", resource: "instances", namespace, name };
   const about = `${word(name)} -n ${word(namespace)}`;
   const commands: Record<string, string> = {
     why: `tarmac why instance/${about}`,
@@ -63,8 +65,10 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
       {tab === "why" && <Why path={path} />}
       {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
-      {tab === "terminal" && known && (machine ? <Serial key={path} instance={path} /> : <Shell key={pod} pod={pod} />)}
-      {tab === "screen" && <Screen key={path} instance={path} />}
+      {tab === "terminal" && known && (machine
+        ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} /></Permitted>
+        : <Permitted to="Open a terminal" what={{ ...right, group: "", resource: "pods", subresource: "exec" }}><Shell key={pod} pod={pod} /></Permitted>)}
+      {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
       {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
       {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
       {tab === "yaml" && <YamlText path={path} />}

@@ -3,6 +3,7 @@ import { link, type Route } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
 import { useFollowed } from "../state/loaded.ts";
 import { useList } from "../state/lists.ts";
+import { useMay } from "../state/rights.ts";
 import { Delete } from "../parts/ending.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
@@ -39,6 +40,7 @@ function Workload({ namespace, name, tab }: { namespace: string; name: string; t
   const path = named(COMPUTE, "workloads", namespace, name);
   const select = { labelSelector: `${WORKLOAD_NAME}=${name}` };
   const deployments = useList(spaced(COMPUTE, "workloaddeployments", namespace), select);
+  const may = useMay({ verb: "patch", group: "compute.datumapis.com", resource: "workloads", namespace, name });
   const tabs = TABS.map((each) => ({ name: each, href: link("workloads", [namespace, name, each]) }));
   return (
     <>
@@ -51,7 +53,7 @@ function Workload({ namespace, name, tab }: { namespace: string; name: string; t
       {tab in DEEP && <Deep namespace={namespace} name={name} tab={tab as keyof typeof DEEP} />}
       {!TABS.includes(tab) && <p role="alert">A workload has no “{visible(tab)}”. <a href={link("workloads", [namespace, name])}>To its cities</a></p>}
       <div class="actions">
-        <a href={link("change", [namespace, name])}>Change it</a>
+        {may ? <a href={link("change", [namespace, name])}>Change it</a> : <span class="muted">You may not change workloads here.</span>}
         <Delete what={{ path, group: "compute.datumapis.com", plural: "workloads", namespace, name }} />
       </div>
       <Command text={commandOf(tab, word(name), `-n ${word(namespace)}`)} />

@@ -1,0 +1,17 @@
+// What would begin by itself, such as a terminal: who may not have it is told so in its place, and nothing is tried in vain.
+import type { ComponentChildren } from "preact";
+import { visible } from "../logic/text.ts";
+import { useVerdict, type Attributes } from "../state/rights.ts";
+import { Loading } from "./states.tsx";
+
+export function Permitted({ to, what, children }: { to: string; what: Attributes; children: ComponentChildren }) {
+  const refusal = useVerdict(what);
+  if (refusal === null) return <Loading />;
+  if (refusal === "") return <>{children}</>;
+  return (
+    <div class="failed" role="alert">
+      <p><button type="button" disabled>{to}</button> {visible(refusal)}</p>
+      <p class="muted">It takes the right to {what.verb} {what.resource}/{what.subresource ?? ""}. The rest of this page works without.</p>
+    </div>
+  );
+}
