@@ -8,6 +8,7 @@ import pytest
 
 from tests.dashboard.views import fill_with_everything, revise
 from tests.support.tarmac_process import TarmacProcess
+from tools.dashboard import SOURCE, find_node, install
 
 
 @pytest.fixture(scope="package")
@@ -19,3 +20,12 @@ def full_planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacPro
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture(scope="package")
+def axe() -> str:
+    """axe-core, to be evaluated in a page."""
+    node = find_node()
+    assert node is not None
+    install(node)
+    return (SOURCE / "node_modules" / "axe-core" / "axe.min.js").read_text()

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.dashboard.axe import wide, wrong
 from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.machinefakes import serve_machine
 from tests.dashboard.views import STATES, VIEWS, instance_views, reach, show
 from tests.support.tarmac_process import TarmacProcess
-from tools.dashboard import SOURCE, find_node, install
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    node = find_node()
-    assert node is not None
-    install(node)
-    return (SOURCE / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def test_no_view_violates_a_rule_and_none_is_wider_than_its_screen(full_planet: TarmacProcess, axe: str) -> None:
@@ -41,15 +33,3 @@ def test_no_view_violates_a_rule_and_none_is_wider_than_its_screen(full_planet: 
                 page.keyboard.press("Escape")
                 expect(page.get_by_role("dialog")).to_have_count(0)
     assert found == []
-
-
-def wrong(page: Page) -> list[str]:
-    """What is wrong with what the page shows now."""
-    found: list[str] = page.evaluate(
-        "axe.run().then((found) => found.violations.map((each) => each.id + ' ' + each.nodes[0].html))"
-    )
-    return [*found, *wide(page)]
-
-
-def wide(page: Page) -> list[str]:
-    return ["wider than the screen"] if page.evaluate("document.documentElement.scrollWidth > innerWidth") else []

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { geoNaturalEarth1, geoPath, type GeoPermissibleObjects } from "d3-geo";
 import { feature } from "topojson-client";
 import type { GeometryCollection, Topology } from "topojson-specification";
-import type { State } from "../logic/health.ts";
+import { MARKS, type State } from "../logic/health.ts";
 import { cell } from "../logic/text.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
 import CITIES from "../_generated/cities.json" with { type: "json" };
@@ -57,6 +57,7 @@ export function WorldMap({ places, label }: { places: readonly Place[]; label: s
         const mark = (
           <>
             <circle class={each.state} cx={x} cy={y} r={6 + Math.min(12, Math.sqrt(each.size))} />
+            {each.state !== "yes" && <text class="shape" x={x} y={y + 4} text-anchor="middle" aria-hidden="true">{MARKS[each.state]}</text>}
             <text x={x} y={y - 16} text-anchor="middle">{cell(each.label)}</text>
           </>
         );

@@ -1,0 +1,17 @@
+"""What axe-core finds in what the page shows now, and whether that is wider than the screen."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+
+def wrong(page: Page) -> list[str]:
+    """What is wrong with what the page shows now."""
+    found: list[str] = page.evaluate(
+        "axe.run().then((found) => found.violations.map((each) => each.id + ' ' + each.nodes[0].html))"
+    )
+    return [*found, *wide(page)]
+
+
+def wide(page: Page) -> list[str]:
+    return ["wider than the screen"] if page.evaluate("document.documentElement.scrollWidth > innerWidth") else []

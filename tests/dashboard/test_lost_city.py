@@ -1,0 +1,76 @@
+"""A city of which nothing is heard any more: the page says so in words, wherever it shows the city."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.dashboard.axe import wrong
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.views import kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+CITY = "topology.datum.net/city-code"
+PLACE = {
+    "apiVersion": "networking.datumapis.com/v1alpha",
+    "kind": "Location",
+    "metadata": {"name": "fra"},
+    "spec": {"locationClassName": "self-managed", "provider": {"simulated": {}}, "topology": {CITY: "FRA"}},
+}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "fra-0", "labels": {CITY: "FRA", "topology.datum.net/location": "fra"}},
+}
+
+
+@pytest.fixture
+def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
+    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", "--runtime", "sim", command="up").start()
+    try:
+        kubectl(
+            running, "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [PLACE, NODE]})
+        )
+        yield running
+    finally:
+        running.stop()
+
+
+def heard(planet: TarmacProcess, status: str) -> None:
+    """A node that nobody runs says what somebody says for it."""
+    condition = {"type": "Ready", "status": status, "reason": "Said", "message": "said by a test"}
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    kubectl(planet, "patch", "node", "fra-0", "--subresource=status", "--type=strategic", "-p", patch)
+
+
+def test_a_lost_city_is_said_to_be_lost_in_words_and_comes_back(planet: TarmacProcess, axe: str) -> None:
+    heard(planet, "True")
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        page.goto(address)
+        expect(row(page)).to_contain_text("Ready")
+        expect(page.locator("svg.map").get_by_text("FRA 0/0", exact=True)).to_be_visible()
+        heard(planet, "Unknown")
+        expect(page.get_by_role("main").get_by_role("status")).to_contain_text(
+            "FRA is lost: nothing is heard from any node there. What runs there may well run on."
+        )
+        expect(page.locator("svg.map").get_by_text("FRA 0/0 lost", exact=True)).to_be_visible()
+        expect(page.locator("svg.map a").filter(has_text="FRA").locator(".shape")).to_have_text("✕")
+        expect(row(page)).to_contain_text(re.compile(r"✕ Lost.*LocationUnreachable"))
+        page.evaluate(axe)
+        assert wrong(page) == []
+        page.emulate_media(forced_colors="active")  # without any colour of the page
+        expect(row(page)).to_contain_text("✕ Lost")
+        heard(planet, "False")
+        expect(row(page)).to_contain_text("No node is ready")
+        expect(page.get_by_text("FRA is lost")).to_have_count(0)
+        heard(planet, "True")
+        expect(row(page)).to_contain_text("● Ready")
+
+
+def row(page: Page) -> Locator:
+    return page.get_by_role("row", name=re.compile("^FRA "))
