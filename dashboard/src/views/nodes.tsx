@@ -1,15 +1,16 @@
-// Nodes, and one of them: its Pods and its text.
+// Nodes, and one of them: its ledger, its Pods and its text.
 import { link, type Route } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
 import { Command } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
+import { NodeLedger } from "./nodeledger.tsx";
 import { named } from "./paths.ts";
 import { YamlText } from "./yaml.tsx";
 
 export function Nodes({ route }: { route: Route }) {
-  const [name, tab = "pods"] = route.parts;
+  const [name, tab = "ledger"] = route.parts;
   return name ? <Node name={name} tab={tab} /> : <List />;
 }
 
@@ -24,13 +25,19 @@ function List() {
 }
 
 function Node({ name, tab }: { name: string; tab: string }) {
-  const pods = useList("/api/v1/pods", { fieldSelector: `spec.nodeName=${name}` });
   return (
     <>
       <h1>{visible(name)}</h1>
-      <Tabs tabs={["pods", "yaml"].map((each) => ({ name: each, href: link("nodes", [name, each]) }))} chosen={tab} />
-      {tab === "yaml" ? <YamlText path={named("/api/v1", "nodes", "", name)} /> : <LiveTable list={pods} what="Pods" empty="Nothing runs here." href={(row) => link("instances", [row.namespace, row.name])} />}
+      <Tabs tabs={["ledger", "pods", "yaml"].map((each) => ({ name: each, href: link("nodes", [name, each]) }))} chosen={tab} />
+      {tab === "ledger" && <NodeLedger key={name} name={name} />}
+      {tab === "pods" && <Pods name={name} />}
+      {tab === "yaml" && <YamlText path={named("/api/v1", "nodes", "", name)} />}
       <Command text={`tarmac node report ${word(name)}`} />
     </>
   );
+}
+
+function Pods({ name }: { name: string }) {
+  const pods = useList("/api/v1/pods", { fieldSelector: `spec.nodeName=${name}` });
+  return <LiveTable list={pods} what="Pods" empty="Nothing runs here." href={(row) => link("instances", [row.namespace, row.name])} />;
 }

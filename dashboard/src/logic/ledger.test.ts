@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { amount, barOf, pointsOf, readable, sentence, type Account } from "./ledger.ts";
+
+const CPU: Account = {
+  resource: "cpu", capacity: "8", reserved: [{ for: "system", amount: "2", source: "kubelet" }], oversubscription: "1.000", allocatable: "7",
+  exclusive: { capacity: "6", committed: "2" }, committed: "3500m", used: "10m",
+};
+
+test("quantities are numbers", () => {
+  assert.deepEqual(["32", "10m", "1.500", "128Gi", "2k", "1e3", "5n"].map(amount), [32, 0.01, 1.5, 128 * 2 ** 30, 2000, 1000, 5e-9]);
+  assert.ok(["", undefined, "<b>", "1x"].every((each) => Number.isNaN(amount(each))));
+});
+
+test("what is held back ends the bar, and what is lent out is the first of it", () => {
+  const bar = barOf(CPU);
+  assert.deepEqual(bar, {
+    scale: 8, capacity: 8, allocatable: 7,
+    segments: [
+      { name: "reserved", from: 6, to: 8 }, { name: "oversubscribed", from: 6, to: 7 }, { name: "committed", from: 0, to: 3.5 },
+      { name: "exclusive", from: 0, to: 2 }, { name: "used", from: 0, to: 0.01 },
+    ],
+  });
+  assert.equal(barOf({ ...CPU, oversubscription: "4", allocatable: "10" })?.scale, 10);
+  assert.equal(barOf({ resource: "pid", reserved: [] }), null);
+});
+
+test("it is said in words too", () => {
+  assert.equal(sentence(CPU), "cpu: 8 in all; reserved: 2 for system; 1.000 of it lent out; 7 for pods; exclusive: 2 of 6; committed: 3500m; used: 10m.");
+  assert.equal(sentence({ resource: "pods", capacity: "110", reserved: [], allocatable: "110" }), "pods: 110 in all; nothing reserved; 110 for pods.");
+});
+
+test("samples become a line", () => {
+  assert.equal(pointsOf([], 1, 100, 10), "");
+  assert.equal(pointsOf([{ time: 5, value: 1 }], 2, 100, 10), "0,5 100,5");
+  assert.equal(pointsOf([{ time: 0, value: 0 }, { time: 5, value: 2 }, { time: 10, value: 1 }], 2, 100, 10), "0,10 50,0 100,5");
+  assert.deepEqual([readable("cpu", 0.25), readable("cpu", 12), readable("memory", 64 * 2 ** 20), readable("pods", 3)], ["250m", "12.0", "64Mi", "3"]);
+});

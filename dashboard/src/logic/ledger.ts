@@ -1,0 +1,95 @@
+// A node's ledger as a bar: what the machine has, what of it is held back, lent out, promised and used. The numbers are the
+// server's; here they only get a place on an axis.
+
+export interface Account {
+  resource: string;
+  capacity?: string;
+  reserved: { for: string; amount: string; source: string }[];
+  oversubscription?: string;
+  allocatable?: string;
+  exclusive?: { capacity: string; committed?: string };
+  committed?: string;
+  used?: string;
+}
+
+export interface Segment {
+  name: "reserved" | "oversubscribed" | "committed" | "exclusive" | "used";
+  from: number;
+  to: number;
+}
+
+export interface Bar {
+  /** What the whole width is. */
+  scale: number;
+  capacity: number;
+  allocatable: number;
+  segments: Segment[];
+}
+
+const UNITS: Record<string, number> = {
+  n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18,
+  Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60,
+};
+
+/** A quantity of Kubernetes as a number; NaN for what is none. */
+export function amount(text: string | undefined): number {
+  const found = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([numkMGTPE]|[KMGTPE]i)?$/.exec(text ?? "");
+  return found ? Number(found[1]) * (UNITS[found[2] ?? ""] ?? NaN) : NaN;
+}
+
+/** Null where there is no amount to show, as of process ids. */
+export function barOf(account: Account): Bar | null {
+  const capacity = amount(account.capacity);
+  const allocatable = amount(account.allocatable);
+  if (Number.isNaN(capacity) || Number.isNaN(allocatable)) return null;
+  const [committed, used, lent] = [account.committed, account.used, account.oversubscription].map((each) => amount(each) || 0) as [number, number, number];
+  const reserved = account.reserved.reduce((sum, each) => sum + (amount(each.amount) || 0), 0);
+  const own = amount(account.exclusive?.committed) || 0;
+  const begins = capacity - reserved; // where what is held back begins: lent out is the first of it
+  const segments: Segment[] = [
+    { name: "reserved", from: begins, to: capacity },
+    { name: "oversubscribed", from: begins, to: begins + lent },
+    { name: "committed", from: 0, to: committed },
+    { name: "exclusive", from: 0, to: own },
+    { name: "used", from: 0, to: used },
+  ];
+  const shown = segments.filter((each) => each.to > each.from);
+  return { scale: Math.max(capacity, allocatable, ...shown.map((each) => each.to)) || 1, capacity, allocatable, segments: shown };
+}
+
+/** The same in a sentence, in the order in which one becomes the other. */
+export function sentence(account: Account): string {
+  const held = account.reserved.map((each) => `${each.amount} for ${each.for}`).join(", ");
+  const parts = [
+    `${account.capacity ?? "?"} in all`, held ? `reserved: ${held}` : "nothing reserved", account.oversubscription && `${account.oversubscription} of it lent out`,
+    `${account.allocatable ?? "?"} for pods`, account.exclusive && `exclusive: ${account.exclusive.committed ?? "?"} of ${account.exclusive.capacity}`,
+    account.committed && `committed: ${account.committed}`, account.used && `used: ${account.used}`,
+  ];
+  return `${account.resource}: ${parts.filter(Boolean).join("; ")}.`;
+}
+
+export interface Sample {
+  time: number;
+  value: number;
+}
+
+/** Points of a line in a box, oldest at the left; one sample is a line too. `most` is at its top. */
+export function pointsOf(samples: readonly Sample[], most: number, width: number, height: number): string {
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (!first || !last) return "";
+  const span = last.time - first.time || 1;
+  const all = samples.length === 1 ? [first, { ...first, time: first.time + 1 }] : samples;
+  return all.map(({ time, value }) => `${round(((time - first.time) / span) * width)},${round(height - (value / (most || 1)) * height)}`).join(" ");
+}
+
+/** An amount as people read it: processors with thousandths, memory in the unit that fits. */
+export function readable(resource: string, value: number): string {
+  if (resource === "cpu") return value < 10 ? `${Math.round(value * 1000)}m` : value.toFixed(1);
+  if (resource !== "memory" && resource !== "ephemeral-storage") return String(round(value));
+  const power = value > 0 ? Math.min(4, Math.floor(Math.log2(value) / 10)) : 0;
+  return `${round(value / 2 ** (10 * power))}${["", "Ki", "Mi", "Gi", "Ti"][power] ?? ""}`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

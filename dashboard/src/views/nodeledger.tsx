@@ -1,0 +1,127 @@
+// The size of a node: for each resource one bar from what the machine has to what is used of it, the same as a table, classes,
+// conditions, and what it has used since the page was opened.
+import { barOf, sentence, type Account, type Bar } from "../logic/ledger.ts";
+import { cell, visible } from "../logic/text.ts";
+import { Plot } from "../parts/plot.tsx";
+import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
+import { useLoaded } from "../state/loaded.ts";
+import { useUsage } from "../state/usage.ts";
+import { named } from "./paths.ts";
+
+const EVERY = 15_000;
+const WIDTH = 600;
+const LEGEND = { committed: "committed", exclusive: "of it exclusive", used: "used", reserved: "reserved", oversubscribed: "of it lent out" } as const;
+
+interface Ledger {
+  city: string;
+  pressure: string[];
+  resources: Account[];
+  classes: { type: string; class: string; level: string; capacity?: number; used?: number }[];
+}
+
+interface NodeObject {
+  spec?: { unschedulable?: boolean };
+  status?: { conditions?: { type: string; status: string; reason?: string; message?: string; lastTransitionTime?: string }[] };
+}
+
+export function NodeLedger({ name }: { name: string }) {
+  const path = named("/api/v1", "nodes", "", name);
+  const { value, failure, again } = useLoaded<Ledger>(`${path}/ledger`, EVERY);
+  return (
+    <>
+      {failure && !value && <Failed failure={failure} again={again} />}
+      {!failure && !value && <Loading />}
+      {value && <Resources resources={value.resources} />}
+      {value && value.classes.length > 0 && <Classes classes={value.classes} />}
+      <Usage name={name} />
+      <Conditions path={path} />
+    </>
+  );
+}
+
+function Resources({ resources }: { resources: Account[] }) {
+  const bars = resources.map((each) => ({ account: each, bar: barOf(each) }));
+  const names = Object.keys(LEGEND) as (keyof typeof LEGEND)[];
+  return (
+    <section aria-label="Ledger">
+      <p class="legend" aria-hidden="true">{names.map((each) => <span key={each}><svg viewBox="0 0 16 12"><rect class={each} x="0" y={each === "used" ? 4 : 0} width="16" height={each === "used" ? 4 : 12} /></svg> {LEGEND[each]}</span>)}</p>
+      {bars.map(({ account, bar }) => bar && (
+        <figure class="ledger" key={account.resource}>
+          <figcaption>{visible(sentence(account))}</figcaption>
+          <Drawn bar={bar} label={visible(sentence(account))} />
+        </figure>
+      ))}
+      <Scrolls what="Ledger as a table"><table>
+        <thead><tr>{["Resource", "Capacity", "Reserved", "Oversubscribed", "Allocatable", "Exclusive", "Committed", "Used"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
+        <tbody>
+          {resources.map((each) => (
+            <tr key={each.resource}>
+              <th scope="row">{cell(each.resource)}</th><td>{cell(each.capacity ?? "-")}</td>
+              <td>{cell(each.reserved.map((held) => `${held.amount} for ${held.for}${held.source ? ` (${held.source})` : ""}`).join(", ") || "-")}</td>
+              <td>{cell(each.oversubscription ?? "-")}</td><td>{cell(each.allocatable ?? "-")}</td>
+              <td>{cell(each.exclusive ? `${each.exclusive.committed ?? "?"} of ${each.exclusive.capacity}` : "-")}</td>
+              <td>{cell(each.committed ?? "-")}</td><td>{cell(each.used ?? "-")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table></Scrolls>
+    </section>
+  );
+}
+
+function Drawn({ bar, label }: { bar: Bar; label: string }) {
+  const at = (value: number) => (value / bar.scale) * WIDTH;
+  return (
+    <svg viewBox={`0 0 ${WIDTH} 24`} role="img" aria-label={label} preserveAspectRatio="none">
+      <rect class="physical" x="0" y="0" width={at(bar.capacity)} height="24" />
+      {bar.segments.map(({ name, from, to }) => (
+        <rect key={name} class={name} x={at(from)} y={name === "used" ? 8 : 0} width={Math.max(1, at(to) - at(from))} height={name === "used" ? 8 : 24} />
+      ))}
+      <line x1={at(bar.allocatable)} x2={at(bar.allocatable)} y1="0" y2="24" />
+    </svg>
+  );
+}
+
+function Classes({ classes }: { classes: Ledger["classes"] }) {
+  return (
+    <Scrolls what="Classes"><table>
+      <thead><tr>{["Class", "Of", "For a", "Used"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
+      <tbody>{classes.map((each) => <tr key={`${each.type} ${each.class}`}><th scope="row">{cell(each.class)}</th><td>{cell(each.type)}</td><td>{cell(each.level)}</td><td>{cell(`${each.used ?? "?"}${each.capacity === undefined ? "" : ` of ${each.capacity}`}`)}</td></tr>)}</tbody>
+    </table></Scrolls>
+  );
+}
+
+function Usage({ name }: { name: string }) {
+  const { samples, failure } = useUsage(`/apis/metrics.k8s.io/v1beta1/nodes/${encodeURIComponent(name)}`);
+  return (
+    <section aria-label="Usage">
+      <h2>Usage</h2>
+      <p class="muted">Measured every 15 seconds while this is shown, since the page was opened; the server keeps no past.</p>
+      {failure && <p class="muted">{visible(failure.code === 404 ? "Nobody measures this node yet." : failure.message)}</p>}
+      {Object.entries(samples).map(([resource, each]) => <Plot key={resource} resource={resource} samples={each} />)}
+    </section>
+  );
+}
+
+function Conditions({ path }: { path: string }) {
+  const { value, failure } = useLoaded<NodeObject>(path, EVERY);
+  if (!value) return failure ? <Failed failure={failure} /> : <Loading />;
+  return (
+    <section aria-label="Conditions">
+      <h2>Conditions</h2>
+      {value.spec?.unschedulable && <p class="stale">It takes no new pods: it is cordoned.</p>}
+      <Scrolls what="Conditions"><table>
+        <thead><tr>{["Condition", "Status", "Reason", "What is so", "Since"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
+        <tbody>
+          {(value.status?.conditions ?? []).map((each) => (
+            <tr key={each.type}>
+              <th scope="row">{cell(each.type)}</th>
+              <td><Mark state={each.status === "Unknown" ? "unknown" : (each.status === "True") === (each.type === "Ready") ? "yes" : "no"}>{cell(each.status)}</Mark></td>
+              <td>{cell(each.reason)}</td><td class="long">{visible(each.message ?? "")}</td><td>{cell(each.lastTransitionTime)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table></Scrolls>
+    </section>
+  );
+}

@@ -1,0 +1,135 @@
+"""The size of a node in the page: a bar and a table with the ledger's own numbers, and what it uses while one looks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.dashboard.axe import wrong
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.views import EXAMPLE, fill, kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+NODES = EXAMPLE.parent / "nodes" / "sim-nodes.yaml"
+METRICS = "/apis/metrics.k8s.io/v1beta1/nodes/"
+
+
+@pytest.fixture(scope="module")
+def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
+    flags = ("--runtime", "sim", "--sim-node-config", str(NODES))
+    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *flags, command="up").start()
+    try:
+        fill(running)
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def page(planet: TarmacProcess) -> Generator[Page]:
+    with dashboard(planet.kubeconfig) as address, browser_page() as made:
+        made.clock.install()
+        made.goto(address)
+        expect(made.get_by_role("heading", name="Planet")).to_be_visible()
+        yield made
+
+
+def busy(planet: TarmacProcess) -> str:
+    """A node on which something runs."""
+    return kubectl(planet, "get", "pods", "-o", "jsonpath={.items[0].spec.nodeName}")
+
+
+def width(page: Page, segment: str) -> float:
+    """How much of the bar of processors a segment takes."""
+    bar = page.locator("figure.ledger").filter(has_text=re.compile("^cpu: ")).locator("svg")
+    return float(bar.locator(f".{segment}").get_attribute("width") or 0) / 600
+
+
+def test_the_bar_and_the_table_have_the_ledgers_numbers(page: Page, planet: TarmacProcess, axe: str) -> None:
+    node = busy(planet)
+    page.evaluate("location.hash = '#/nodes'")
+    page.get_by_role("link", name=node, exact=True).click()
+    told = json.loads(kubectl(planet, "get", "--raw", f"/api/v1/nodes/{node}/ledger"))
+    cpu = next(each for each in told["resources"] if each["resource"] == "cpu")
+    assert (cpu["capacity"], cpu["oversubscription"], cpu["allocatable"]) == ("8", "1.000", "7")
+    row = page.get_by_role("row", name=re.compile("^cpu 8 "))
+    for cell in ("2 for system", cpu["oversubscription"], cpu["allocatable"], cpu["committed"]):
+        expect(row).to_contain_text(cell)
+    sentence = "cpu: 8 in all; reserved: 2 for system; 1.000 of it lent out; 7 for pods; exclusive: 0 of 6; committed: "
+    expect(page.get_by_role("img", name=re.compile(f"^{re.escape(sentence)}"))).to_be_visible()
+    assert (width(page, "physical"), width(page, "reserved"), width(page, "oversubscribed")) == (1, 2 / 8, 1 / 8)
+    assert 0 < width(page, "committed") < 1
+    expect(page.get_by_role("row", name=re.compile("^slow blockio container 0 of 2"))).to_be_visible()
+    conditions = page.get_by_role("region", name="Conditions", exact=True)
+    expect(conditions.get_by_role("row", name=re.compile("^Ready True"))).to_be_visible()
+    expect(conditions.get_by_role("row", name=re.compile("^MemoryPressure False"))).to_contain_text("● False")
+    page.evaluate(axe)
+    assert wrong(page) == []
+    page.get_by_role("link", name="pods", exact=True).click()
+    expect(page.get_by_role("link", name=re.compile("^web-"))).to_be_visible()
+    expect(page.locator(".command")).to_contain_text(f"tarmac node report {node}")
+
+
+def test_usage_is_plotted_while_one_looks_and_says_since_when(page: Page, planet: TarmacProcess) -> None:
+    node = busy(planet)
+    measured = [("06:00:00", "100m"), ("06:00:15", "400m"), ("06:00:15", "400m"), ("06:00:30", "200m")]
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        time, cpu = measured[min(len(asked), len(measured) - 1)]
+        asked.append(time)
+        body = {"timestamp": f"2026-11-17T{time}Z", "window": "15s", "usage": {"cpu": cpu, "memory": "64Mi"}}
+        route.fulfill(json={"metadata": {"name": node}, **body})
+
+    page.route(lambda url: METRICS in url, answer)
+    page.evaluate(f"location.hash = '#/nodes/{node}'")
+    usage = page.get_by_role("region", name="Usage")
+    expect(usage.get_by_role("img", name=re.compile("^cpu: 100m now; .*, 1 measurement$"))).to_be_visible()
+    for count, said in ((2, "cpu: 400m now; between 100m and 400m"), (3, ""), (4, "cpu: 200m now; between 100m")):
+        page.clock.run_for(15_000)
+        for _ in range(100):
+            if len(asked) >= count:
+                break
+            page.wait_for_timeout(50)  # the answer is on its way
+        expect(usage.get_by_role("img", name=re.compile(f"^{said}")).first).to_be_visible()
+    expect(usage.get_by_role("img", name=re.compile("^cpu: .*, 3 measurements$"))).to_be_visible()  # one came twice
+    expect(usage.get_by_role("img", name=re.compile("^memory: 64Mi now"))).to_be_visible()
+    points = usage.locator("polyline").first.get_attribute("points") or ""
+    assert len(points.split()) == 3
+    page.evaluate("location.hash = '#/workloads'")
+    expect(page.get_by_role("heading", name="Workloads")).to_be_visible()
+    before = len(asked)
+    page.clock.run_for(60_000)
+    assert len(asked) == before
+
+
+def test_who_may_not_see_the_ledger_is_told_so_once_and_sees_the_rest(planet: TarmacProcess) -> None:
+    node = busy(planet)
+    rules = [
+        {"apiGroups": [""], "resources": ["nodes", "pods", "namespaces"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["get"]},
+    ]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "watcher"}}
+    kubectl(planet, "create", "-f", "-", stdin=json.dumps({**role, "rules": rules}))
+    kubectl(planet, "create", "serviceaccount", "watcher")
+    kubectl(
+        planet, "create", "clusterrolebinding", "watcher", "--clusterrole=watcher", "--serviceaccount=default:watcher"
+    )
+    refused: list[str] = []
+    with browser_page() as page:
+        page.clock.install()
+        page.on("response", lambda answer: refused.extend([answer.url] if "/ledger?" in answer.url else []))
+        page.goto(f"{planet.url}/dashboard/#/nodes/{node}")
+        page.get_by_label("A token").fill(kubectl(planet, "create", "token", "watcher").strip())
+        page.get_by_role("button", name="Enter").click()
+        expect(page.get_by_role("alert")).to_contain_text("You may not see this")
+        expect(page.get_by_role("region", name="Usage")).to_contain_text("now;")
+        expect(page.get_by_role("rowheader", name="MemoryPressure")).to_be_visible()
+        page.clock.run_for(60_000)
+        expect(page.get_by_role("region", name="Usage")).to_contain_text("measurements")
+        assert len(refused) == 1
