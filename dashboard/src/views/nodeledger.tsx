@@ -44,7 +44,7 @@ function Resources({ resources }: { resources: Account[] }) {
   const names = Object.keys(LEGEND) as (keyof typeof LEGEND)[];
   return (
     <section aria-label="Ledger">
-      <p class="legend" aria-hidden="true">{names.map((each) => <span key={each}><svg viewBox="0 0 16 12"><rect class={each} x="0" y={each === "used" ? 4 : 0} width="16" height={each === "used" ? 4 : 12} /></svg> {LEGEND[each]}</span>)}</p>
+      <p class="legend" aria-hidden="true">{names.map((each) => <span key={each}><svg viewBox="0 0 16 12"><rect class={each} x="0" y={each === "used" ? 4 : 0} width="16" height={each === "used" ? 4 : 12} /></svg> {LEGEND[each]}</span>)} <span>┆ all that pods may ask for</span></p>
       {bars.map(({ account, bar }) => bar && (
         <figure class="ledger" key={account.resource}>
           <figcaption>{visible(sentence(account))}</figcaption>

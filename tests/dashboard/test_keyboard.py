@@ -1,0 +1,217 @@
+"""What people do in the page, once each by keyboard alone: nothing is clicked, and only keys move the focus."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+
+from tests.dashboard.browser import browser_page, dashboard
+from tests.dashboard.logfakes import FakeLog
+from tests.dashboard.views import EXAMPLE, instance_of, kubectl
+from tests.support.tarmac_process import TarmacProcess
+
+pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+VIEWS = {"w": "Workloads", "i": "Instances", "n": "Nodes"}
+FARTHEST = 80
+"""Steps of Tab after which something counts as out of reach."""
+
+
+@pytest.fixture
+def page(full_planet: TarmacProcess) -> Generator[Page]:
+    with dashboard(full_planet.kubeconfig) as address, browser_page() as made:
+        made.goto(address)
+        expect(made.get_by_role("heading", name="Planet")).to_be_visible()
+        yield made
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Step on until it has the focus, and can be seen to."""
+    expect(wanted).to_be_visible()
+    for _ in range(FARTHEST):
+        press(page, "Tab")
+        if wanted.evaluate("(each) => each === document.activeElement"):
+            assert wanted.evaluate("(each) => getComputedStyle(each).outlineStyle") != "none"
+            return
+    pytest.fail(f"no way to {wanted} by Tab")
+
+
+def open_row(page: Page, letter: str, name: str) -> None:
+    """A view by its letter, then one of its rows by the filter."""
+    press(page, "g", letter)
+    expect(page.get_by_role("heading", name=VIEWS[letter], exact=True)).to_be_visible()
+    expect(page.get_by_label("Filter")).to_be_visible()
+    press(page, "/")
+    page.keyboard.type(name)
+    row = page.get_by_role("link", name=name, exact=True)
+    expect(row).to_be_visible()
+    press(page, "Escape")
+    for _ in range(FARTHEST):
+        press(page, "j")
+        if row.evaluate("(each) => each === document.activeElement"):
+            break
+    expect(row).to_be_focused()
+    press(page, "Enter")
+    expect(page.locator("main h1")).to_contain_text(name)
+
+
+def land(planet: TarmacProcess, name: str) -> None:
+    """A workload of its own, ready, in its second revision."""
+    kubectl(planet, "apply", "-f", "-", stdin=EXAMPLE.read_text().replace("name: web\nspec", f"name: {name}\nspec"))
+    kubectl(planet, "wait", "--for=condition=Ready", f"workload/{name}", "--timeout=60s")
+    change = {"spec": {"template": {"metadata": {"annotations": {"note": "second"}}}}}
+    kubectl(planet, "patch", "workload", name, "--type=merge", "-p", json.dumps(change))
+    kubectl(planet, "wait", "--for=condition=Ready", f"workload/{name}", "--timeout=60s")
+
+
+def token_of(planet: TarmacProcess, name: str) -> str:
+    kubectl(planet, "create", "serviceaccount", name)
+    kubectl(planet, "create", "rolebinding", name, "--clusterrole=view", f"--serviceaccount=default:{name}")
+    return kubectl(planet, "create", "token", name).strip()
+
+
+def test_a_first_look_with_few_rights_and_a_token_that_is_no_longer_accepted(full_planet: TarmacProcess) -> None:
+    first, second = token_of(full_planet, "keys-first"), token_of(full_planet, "keys-second")
+    with browser_page() as page:
+        page.goto(f"{full_planet.url}/dashboard/")
+        tab_to(page, page.get_by_label("A token"))
+        page.keyboard.type(first)
+        press(page, "Enter")
+        expect(page.get_by_role("heading", name="Planet")).to_be_visible()
+        tab_to(page, page.get_by_label("Namespace"))
+        expect(page.get_by_label("Namespace")).to_have_value("default")
+        tab_to(page, page.get_by_role("button", name="Keys"))
+        open_row(page, "w", "web")
+        press(page, "w")
+        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
+        here = page.url
+        kubectl(full_planet, "delete", "serviceaccount", "keys-first")
+        expect(page.get_by_role("alert")).to_contain_text("does not accept the token")
+        tab_to(page, page.get_by_label("A token"))
+        page.keyboard.type(second)
+        press(page, "Enter")
+        expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
+        assert page.url == here
+        instance = instance_of(full_planet, "web")
+        open_row(page, "i", instance)
+        press(page, "s")
+        expect(page.get_by_role("alert")).to_contain_text("You may not create pods/exec")
+
+
+def test_a_city_of_the_map_a_node_and_its_tabs(page: Page) -> None:
+    tab_to(page, page.locator("svg.map a").filter(has_text="DFW"))
+    press(page, "Enter")
+    expect(page.get_by_role("heading", name="Instances in DFW")).to_be_visible()
+    open_row(page, "n", "dfw-1")
+    expect(page.get_by_role("region", name="Ledger", exact=True)).to_be_visible()
+    press(page, "]")
+    expect(page.locator("main .tabs [aria-current]")).to_have_text("pods")
+
+
+def test_a_rollout_is_paused_resumed_and_undone(page: Page, full_planet: TarmacProcess) -> None:
+    land(full_planet, "keyed")
+    open_row(page, "w", "keyed")
+    press(page, "]", "]", "]")
+    expect(page.locator("main .tabs [aria-current]")).to_have_text("rollout")
+    tab_to(page, page.get_by_role("button", name="Pause"))
+    press(page, "Enter")
+    expect(page.get_by_role("region", name="Rollout")).to_contain_text("It is paused")
+    expect(page.get_by_role("button", name="Resume")).to_be_focused()
+    press(page, "Space")
+    expect(page.get_by_role("region", name="Rollout")).to_contain_text("Every instance")
+    press(page, "]", "]")
+    tab_to(page, page.get_by_role("button", name="Compare 1 with the present"))
+    press(page, "Enter")
+    tab_to(page, page.get_by_role("button", name="Undo to revision 1"))
+    press(page, "Enter")
+    dialog = page.get_by_role("dialog")
+    tab_to(page, dialog.get_by_role("button", name="Undo", exact=True))
+    press(page, "Enter")
+    expect(page.get_by_role("status")).to_contain_text(["keyed goes back to revision 1"])
+    expect(dialog).to_have_count(0)
+    kubectl(full_planet, "delete", "workload", "keyed")
+
+
+def test_the_log_of_what_crashed(page: Page, full_planet: TarmacProcess) -> None:
+    log = FakeLog(
+        greeting=b"2026-11-17T06:00:09Z starting\n",
+        once="2026-11-17T06:00:00Z starting\n2026-11-17T06:00:03Z panic: out of paper\n",
+    )
+    log.serve(page)
+    open_row(page, "i", instance_of(full_planet, "web"))
+    press(page, "l")
+    text = page.get_by_role("log", name="Log")
+    expect(text).to_have_text("starting")
+    tab_to(page, page.get_by_label("Since"))
+    press(page, "ArrowDown")
+    expect(page.locator("main .command")).to_contain_text("--since=1m")
+    tab_to(page, page.get_by_label("Before its last restart"))
+    press(page, "Space")
+    expect(text).to_contain_text("panic: out of paper")
+    tab_to(page, page.get_by_label("Times"))
+    press(page, "Space")
+    tab_to(page, page.get_by_label("Find"))
+    page.keyboard.type("panic")
+    expect(text).to_have_text("2026-11-17T06:00:03Z panic: out of paper")
+    tab_to(page, text)
+    tab_to(page, page.get_by_role("button", name=re.compile("^Copy kubectl logs")))
+
+
+class FakeShell:
+    """Shells of containers: they say what was typed and how big the terminal is."""
+
+    def __init__(self) -> None:
+        self.typed = b""
+        self.sizes: list[dict[str, int]] = []
+        self.sockets: list[WebSocketRoute] = []
+
+    def begin(self, socket: WebSocketRoute) -> None:
+        self.sockets.append(socket)
+        socket.on_message(self._heard)
+        socket.send(b"\x01$ ")
+
+    def _heard(self, message: str | bytes) -> None:
+        data = message if isinstance(message, bytes) else message.encode()
+        if data[:1] == b"\x00":
+            self.typed += data[1:]
+            self.sockets[-1].send(b"\x01" + data[1:])
+        elif data[:1] == b"\x04":
+            self.sizes.append(json.loads(data[1:]))
+
+
+def test_a_terminal_is_typed_in_resized_cut_and_come_back_to(page: Page, full_planet: TarmacProcess) -> None:
+    shell = FakeShell()
+    page.route_web_socket(lambda url: "/exec?" in url, shell.begin)
+    open_row(page, "i", instance_of(full_planet, "web"))
+    press(page, "s")
+    terminal = page.locator(".console")
+    expect(terminal).to_contain_text("$")
+    page.keyboard.type("g w ls?")
+    expect(terminal).to_contain_text("g w ls?")  # letters are the shell's here, not the page's
+    page.set_viewport_size({"width": 800, "height": 600})
+    for _ in range(100):
+        if len(shell.sizes) > 1:
+            break
+        page.wait_for_timeout(50)  # the size goes by itself, and nothing is shown of it
+    assert shell.sizes[-1]["Width"] < shell.sizes[0]["Width"]
+    shell.sockets[-1].close(code=4000)
+    expect(page.get_by_text("The connection was lost.")).to_be_visible()
+    press(page, "Control+]")
+    assert page.evaluate("document.activeElement.id") == "main"
+    tab_to(page, page.get_by_role("button", name="Connect again"))
+    press(page, "Enter")
+    expect(page.get_by_text("The connection was lost.")).to_have_count(0)
+    expect(terminal).to_contain_text("$")
+    page.keyboard.type("again")
+    expect(terminal).to_contain_text("again")
+    assert shell.typed == b"g w ls?again"
+    press(page, "Control+]", "g", "n")
+    expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
