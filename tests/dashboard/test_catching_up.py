@@ -155,6 +155,29 @@ def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_
         assert {view: looked(page, view) for view in text} == text
 
 
+def test_a_list_has_one_watch_at_a_time_however_often_the_tab_comes_and_goes(planet: TarmacProcess) -> None:
+    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+        watches = list[WebSocket]()
+
+        def opened(socket: WebSocket) -> None:
+            if "/configmaps?" in socket.url:
+                watches.append(socket)
+
+        page.on("websocket", opened)
+        page.goto(address)
+        page.evaluate("location.hash = '#/any/core/v1/configmaps'")
+        expect(page.locator("main tbody th").first).to_be_visible()
+        for _ in range(5):
+            planet.kill()
+            expect(page.get_by_text(LOST)).to_be_visible()
+            planet.start()
+            for hidden in (True, False) * 3:  # each time it is looked at, the watch is asked for at once
+                page.evaluate(_HIDE, hidden)
+            expect(page.get_by_text(LOST)).to_have_count(0)
+        page.wait_for_timeout(2000)  # longer than the pause after which a second one would come
+        assert len([each for each in watches if not each.is_closed()]) == 1
+
+
 def looked(page: Page, view: str) -> list[str]:
     """The cells of a view, without ages."""
     page.evaluate(f"location.hash = '{view}'")
