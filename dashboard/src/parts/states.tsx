@@ -5,7 +5,7 @@ import type { Failure } from "../api/requests.ts";
 import { MARKS, WORDS, type State } from "../logic/health.ts";
 import { visible } from "../logic/text.ts";
 import { copy } from "../state/announcing.ts";
-import { oldSince } from "../state/freshness.ts";
+import { old } from "../state/freshness.ts";
 import { namespace } from "../state/namespace.ts";
 
 export function Mark({ state, children }: { state: State; children?: ComponentChildren }) {
@@ -38,9 +38,10 @@ export function Failed({ failure, again }: { failure: Failure; again?: () => voi
 
 /** The bar that says since when what is shown is old. */
 export function Old() {
-  const since = oldSince.value;
-  if (!since) return null;
-  return <p class="stale old" role="status">The connection is lost: what is shown is of {new Date(since).toLocaleTimeString()}.</p>;
+  if (!old.value) return null;
+  const { since, away } = old.value;
+  const why = away ? "The connection is lost: what is shown is of" : "The server gives no newer answer: some of what is shown is of";
+  return <p class="stale old" role="status">{why} {new Date(since).toLocaleTimeString()}.</p>;
 }
 
 export function Command({ text: all }: { text: string }) {

@@ -30,7 +30,8 @@ export function useLoaded<T>(path: string, every = 0, accept = "application/json
       .catch((error: unknown) => {
         if (abort.signal.aborted) return;
         const failure = failureIn(error);
-        if (failure.code === 0 || failure.code >= 500) tell(source, source.known); // what is shown stays, and is old
+        // What is shown stays, and is old. 502 is the answer of `tarmac dashboard` while the server is away.
+        if (failure.code === 0 || failure.code >= 500) tell(source, source.known, failure.code === 0 || failure.code === 502);
         setState((old) => ({ value: old.value, failure }));
       });
     // What one may not see will not change by asking again.
