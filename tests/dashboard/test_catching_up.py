@@ -34,7 +34,8 @@ _HIDE = """(hidden) => {
 
 @pytest.fixture
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
-    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", "--runtime", "sim", command="up").start()
+    flags = ("--runtime", "sim", "--cities", "DFW,SEA", "--sim-nodes", "1")  # few: it starts twenty times
+    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *flags, command="up").start()
     try:
         manifest = EXAMPLE.read_text().replace("minReplicas: 1", f"minReplicas: {REPLICAS}")
         kubectl(running, "apply", "-f", "-", stdin=manifest)
