@@ -20,6 +20,7 @@ from tarmac.client.resources import ResourceClient
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import LOCATIONS, PODS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
+from tarmac.client.transport import Transport
 from tarmac.controllers.manager import Manager
 from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
@@ -47,10 +48,10 @@ class Cities:
         self._manager: asyncio.Task[None] | None = None
         self._runs = 0
 
-    def start(self, names: str) -> None:
-        """A new process of controllers."""
+    def start(self, names: str, through: Callable[[Transport], Transport] = lambda link: link) -> None:
+        """A new process of controllers, which reaches the server `through` something."""
         self._runs += 1
-        client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
+        client = self.world.client("controllers", through(self.world.link(CONTROLLING)), self._runs)
         manager = Manager(client, names)
         self.metrics = manager.metrics
         self._manager = asyncio.create_task(manager.run())

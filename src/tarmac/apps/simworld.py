@@ -18,6 +18,7 @@ from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks
 from tarmac.apps.control_plane import CONTROLLING, STARTING, local_transport
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
+from tarmac.client.transport import Transport
 from tarmac.controllers.metricsources import MetricsSource
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.server.admission.default import default_chain
@@ -89,7 +90,7 @@ class World:
         """A new connection for a process that acts as `user`."""
         return ServerLink(local_transport(self.server, user), self.luck)
 
-    def client(self, name: str, link: ServerLink, run: int = 1) -> Client:
+    def client(self, name: str, link: Transport, run: int = 1) -> Client:
         """A client for the process of this name; its machine's clock outlives it."""
         clock = self.clocks.setdefault(name, VirtualClock(self.loop))
         return Client(link, clock, stream(self.seed, f"{name}/{run}"))

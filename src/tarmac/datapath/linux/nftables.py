@@ -69,9 +69,9 @@ class Nftables:
         self._written.pop((family, name), None)
         self.run(f"add table {family} {name}\ndelete table {family} {name}\n")
 
-    def listing(self, family: str, name: str) -> list[dict[str, Any]]:
+    def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
         """What the kernel has, as nft describes it; empty when there is no such table."""
-        shown = self._shown(family, name)
+        shown = self._shown(family, name, stateless)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
     def counters(self, name: str) -> dict[Key, tuple[int, int]]:
@@ -114,8 +114,9 @@ class Nftables:
         body, fingerprint = self._written.get(key, ("", b""))
         return body == table.body and (not verify or self.fingerprint(*key) == fingerprint)
 
-    def _shown(self, family: str, name: str) -> bytes:
-        self._library.nft_ctx_output_set_flags(self._context, _OUTPUT_JSON | _OUTPUT_NUMERIC | _OUTPUT_STATELESS)
+    def _shown(self, family: str, name: str, stateless: bool = True) -> bytes:
+        flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
+        self._library.nft_ctx_output_set_flags(self._context, flags)
         try:
             return self.run(f"list table {family} {name}")
         except NftablesFault:

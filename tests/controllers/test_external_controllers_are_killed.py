@@ -1,0 +1,147 @@
+"""The controllers of external services are killed at each of their steps, before and after the server has heard of it.
+
+A step is a kind of write. Whatever was under way, the next process makes it whole: one address for the claim at all
+times, rules for the nodes and the gateways of its pods and no others, and nothing is left when all was deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Literal
+
+import pytest
+
+from tarmac.apps.control_plane import CONTROLLING
+from tarmac.base.tasks import background
+from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tests.controllers.cities import Cities, play
+from tests.controllers.test_external_services import ALL, SERVICES, acknowledge, external, prepare, relays, said
+from tests.controllers.test_source_ip_claims import CLAIMS, CLASSES, SOURCE_IPS
+
+When = Literal["before", "after"]
+STEPS = (
+    "DELETE forwarders",
+    "DELETE gateways",
+    "DELETE sourceips",
+    "PATCH externalservices",
+    "PATCH externalservices/status",
+    "PATCH forwarders",
+    "PATCH gateways",
+    "PATCH gateways/status",
+    "PATCH sourceipclaims",
+    "PATCH sourceipclaims/status",
+    "PATCH sourceipclasses",
+    "PATCH sourceipclasses/status",
+    "PATCH sourceips",
+    "PATCH sourceips/status",
+    "POST forwarders",
+    "POST gateways",
+    "POST sourceips",
+)
+
+
+def step_of(request: Request) -> str:
+    """Which write of external services it is; empty for all else."""
+    _, _, path = request.path.partition("/apis/submariner.io/v1alpha1/")
+    words = path.split("/")
+    words = words[2:] if words[0] == "namespaces" else words
+    return "" if not path or request.method == "GET" else f"{request.method} {'/'.join(words[:1] + words[2:])}"
+
+
+class Mortal:
+    """The way to the server of a process that is killed at a step: from then on nothing is sent or heard any more."""
+
+    def __init__(self, link: Transport, step: str, when: When) -> None:
+        self._link, self._step, self._when = link, step, when
+        self.steps = set[str]()
+        self.killed = asyncio.Event()
+
+    async def request(self, request: Request) -> Reply:
+        await self._live_on()
+        step = step_of(request)
+        self.steps.add(step)
+        if step != self._step:
+            return await self._link.request(request)
+        if self._when == "after":
+            await self._link.request(request)
+        self.killed.set()
+        await self._live_on()
+        raise AssertionError("it was killed")
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+        return self._link.stream(request)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    async def _live_on(self) -> None:
+        if self.killed.is_set():
+            await asyncio.Event().wait()
+
+
+async def restarts(cities: Cities, link: Mortal) -> None:
+    """Whoever watches over the controllers starts them again."""
+    await link.killed.wait()
+    await cities.stop()
+    await cities.wait(1)
+    cities.start(f"serviceaccount,garbage,{ALL}")
+
+
+async def follow(cities: Cities, seconds: int) -> None:
+    """Nodes do their part; at no time is there a second address for the claim, or a second gateway."""
+    for _ in range(seconds):
+        await cities.wait(1)
+        await acknowledge(cities)
+        assert len((await cities.user.resource(SOURCE_IPS).list()).items) <= 1
+        assert len((await relays(cities))[1]) <= 1
+
+
+async def comes_and_goes(cities: Cities, link: Mortal) -> None:
+    await cities.stop()
+    cities.start(f"serviceaccount,garbage,{ALL}", lambda _: link)
+    async with background(restarts(cities, link), "restarts"):
+        await prepare(cities)
+        await cities.user.resource(SERVICES).create(external())
+        await follow(cities, 25)
+        assert await said(cities) == ("True", "RulesInForce")
+        forwarders, (gateway,) = await relays(cities)
+        assert {each["spec"]["nodeName"] for each in forwarders} == set(await cities.nodes_of("web-0", "web-1"))
+        rules = [rule for each in forwarders for rule in each["spec"]["egressrules"]]
+        assert {rule["sourceip"] for rule in gateway["spec"]["egressrules"]} == {rule["transitip"] for rule in rules}
+        await cities.user.resource(SERVICES).patch("db", {"spec": {"ports": [{"port": 5433}]}}, "default")
+        await follow(cities, 10)
+        ports = [rule["destinationport"] for each in (await relays(cities))[0] for rule in each["spec"]["egressrules"]]
+        assert set(ports) == {5433}
+        await cities.user.resource(SERVICES).delete("db", "default")
+        await cities.user.resource(CLAIMS).delete("c", "default")
+        await cities.user.resource(CLASSES).delete("partner")
+        await follow(cities, 120)
+        assert await relays(cities) == ([], [])
+        for kind, name, namespace in ((SERVICES, "db", "default"), (CLAIMS, "c", "default"), (CLASSES, "partner", "")):
+            assert await cities.gone(cities.user.resource(kind), name, namespace)
+        assert (await cities.user.resource(SOURCE_IPS).list()).items == []
+
+
+def test_the_steps_are_all_that_there_are() -> None:
+    async def story(cities: Cities) -> None:
+        link = mortal(cities, "none", "before")
+        await comes_and_goes(cities, link)
+        assert sorted(link.steps - {""}) == sorted(STEPS)
+
+    play(ALL, story)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_a_step_the_next_process_makes_it_whole(step: str, when: When) -> None:
+    async def story(cities: Cities) -> None:
+        link = mortal(cities, step, when)
+        await comes_and_goes(cities, link)
+        assert link.killed.is_set(), "the step never came"
+
+    play(ALL, story)
+
+
+def mortal(cities: Cities, step: str, when: When) -> Mortal:
+    return Mortal(cities.world.link(CONTROLLING), step, when)
