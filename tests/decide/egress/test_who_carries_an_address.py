@@ -224,3 +224,12 @@ def test_an_agent_that_started_anew_and_fails_to_be_elected_is_silent_before_it_
     candidate = Candidate("a", ADDRESS, ["a"], ["a", "b", "c"], epoch=4)
     candidate.vacant(Vacant(ADDRESS, 4), 10.0)
     assert candidate.tick(11.0)[0] == Drop(ADDRESS)
+
+
+@pytest.mark.parametrize("how", ["its owner says goodbye", "its owner is no candidate any more"])
+def test_whoever_waits_behind_the_owner_asks_at_once_when_the_owner_is_out_of_line(how: str) -> None:
+    second = Candidate("b", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=1)
+    assert second.vacant(Vacant(ADDRESS, 1), 0.0) == [], "a voter's word has come first"
+    asked = second.given_up("a", 0.01) if how.endswith("goodbye") else second.change(["b"], ["a", "b", "c"], 0.01)
+    assert [(each.to, each.message.epoch) for each in asked if isinstance(each, Send)] == [("a", 2), ("b", 2), ("c", 2)]
+    assert second.given_up("a", 0.02) == [], "once"

@@ -252,7 +252,7 @@ class LeaseNode:
                 self._act(word.address, [self._voter.asked(sender, word, now)])
             case Release():
                 if candidate is not None:
-                    candidate.given_up(sender)
+                    self._act(word.address, candidate.given_up(sender, now))
                 self._act(word.address, self._voter.released(sender, word, now))
             case Announced():
                 self._announced(sender, word, terms)

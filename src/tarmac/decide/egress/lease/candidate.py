@@ -36,7 +36,7 @@ class Candidate:
         """Follow the Gateway: who is in line, and who votes. One that is no candidate any more gives up."""
         self._candidates, self._voters = tuple(candidates), tuple(voters)
         if self._holder is None:
-            return []
+            return self._move_up(now)
         self._holder.change_voters(voters)
         if self.node not in self._candidates or (self.state != "asking" and self._holder.until <= now):
             return self._end()
@@ -56,9 +56,13 @@ class Candidate:
         self._carried |= epoch > 0
         self._learn(epoch)
 
-    def given_up(self, node: str) -> None:
-        """Another has given its promises back, so nobody waits for it to ask first. Only the order hangs on it."""
+    def given_up(self, node: str, now: float) -> list[Effect]:
+        """Another has given its promises back, so nobody waits for it to ask first. Only the order hangs on it.
+
+        A voter's word that the address is vacant may have come before this one, and so may the place in line.
+        """
         self._gave_up = node if node != self.node else ""
+        return self._move_up(now)
 
     def _learn(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
@@ -68,9 +72,7 @@ class Candidate:
         self._learn(message.epoch)
         if self.state != "idle" or not self._may_ask(now):
             return []
-        self.state = "waiting"
-        line = [each for each in self._candidates if each != self._gave_up]
-        self._due = now + STEP * line.index(self.node)
+        self.state, self._due = "waiting", self._turn(now)
         return self.tick(now)
 
     def granted(self, voter: str, grant: Grant, now: float) -> list[Effect]:
@@ -112,6 +114,18 @@ class Candidate:
         if self.state in ("probing", "owning") and now >= self._holder.until:
             return self._end()
         return list(self._holder.ask(now))
+
+    def _turn(self, now: float) -> float:
+        """When it is this node's turn, who is in line from now on."""
+        line = [each for each in self._candidates if each != self._gave_up]
+        return now + STEP * line.index(self.node)
+
+    def _move_up(self, now: float) -> list[Effect]:
+        """Wait no longer for those who are no longer in line."""
+        if self.state != "waiting" or self.node not in self._candidates:
+            return []
+        self._due = min(self._due, self._turn(now))
+        return self.tick(now)
 
     def _may_ask(self, now: float) -> bool:
         return self._eligible and now >= self._rest_until and self.node in self._candidates
