@@ -22,6 +22,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.datapath.interface import Datapath
 from tests.agent.dns.asking import Said, ask, made, read
+from tests.support.ports import free_port
 
 HOME, AWAY = "default/default", "other/default"
 Reply = Callable[[bytes], list[bytes]]
@@ -54,7 +55,8 @@ def addressed(*addresses: str, name: str = "www.example.com", ttl: int = 60, cod
 @asynccontextmanager
 async def elsewhere(reply: Reply) -> AsyncGenerator[tuple[Elsewhere, tuple[str, int]]]:
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.create_datagram_endpoint(lambda: Elsewhere(reply), ("127.0.0.1", 0))
+    # One that is free for TCP too: what the kernel gives for UDP may be somebody's there.
+    transport, protocol = await loop.create_datagram_endpoint(lambda: Elsewhere(reply), ("127.0.0.1", free_port()))
     try:
         yield protocol, transport.get_extra_info("sockname")
     finally:

@@ -21,7 +21,7 @@ from tarmac.decide.egress.numbers import next_id
 from tarmac.decide.egress.ownership import last_failover, owned, owner_changed, phase_with
 from tarmac.decide.egress.releasing import Step, hold_down, next_step
 from tarmac.decide.egress.status import conflicts, owner_of
-from tarmac.decide.rollup.conditions import merge
+from tarmac.decide.rollup import merge
 from tarmac.decide.verdict import Refusal
 
 _TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}

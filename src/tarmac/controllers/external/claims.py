@@ -30,7 +30,7 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.binding import has_been_bound, kept, refused
 from tarmac.decide.egress.claims import is_held_by
 from tarmac.decide.egress.pool import Pool, Takes
-from tarmac.decide.rollup.conditions import Finding, merge
+from tarmac.decide.rollup import Finding, merge
 from tarmac.decide.verdict import Refusal, Verdict
 
 _SHOWN = 3

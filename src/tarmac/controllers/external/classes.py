@@ -11,7 +11,7 @@ from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writing import write_status
 from tarmac.decide.egress.classes import class_findings, is_in_use, overlapped_by, pools, summary
 from tarmac.decide.egress.ranges import Ranges
-from tarmac.decide.rollup.conditions import merge
+from tarmac.decide.rollup import merge
 
 _GATHER = 1.0  # seconds: many addresses of a class change together
 

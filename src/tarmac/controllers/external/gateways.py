@@ -23,7 +23,7 @@ from tarmac.controllers.writing import delete_same, difference, write_status
 from tarmac.decide.egress.acknowledged import gateway_findings
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.gateways import gateway_spec, senders
-from tarmac.decide.rollup.conditions import merge
+from tarmac.decide.rollup import merge
 
 _LATER = 2.0  # seconds: nodes and owners change together
 

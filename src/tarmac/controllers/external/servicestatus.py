@@ -14,7 +14,7 @@ from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.observing import observe
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.status import roll_up
-from tarmac.decide.rollup.conditions import Finding, merge
+from tarmac.decide.rollup import Finding, merge
 
 _TOLD_BY_NAME = (reasons.AMBIGUOUS_SOURCE, reasons.INBOUND_CONFLICT)
 

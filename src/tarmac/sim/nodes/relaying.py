@@ -25,7 +25,7 @@ from tarmac.client.reflector import Reflector
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.client.watch import Change
 from tarmac.decide.egress.acknowledged import forwarder_findings
-from tarmac.decide.rollup.conditions import merge
+from tarmac.decide.rollup import merge
 from tarmac.sim.nodes.leasing import SimLeases
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
