@@ -14,6 +14,7 @@ from tests.dashboard.views import STATES, VIEWS, fill_with_everything, instance_
 from tests.support.tarmac_process import TarmacProcess
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+SETTLING = 500  # milliseconds: a view says that it loads only when that takes long, so nothing tells when it has all
 LOOKS = {"light": (1280, 720), "dark": (1280, 720), "narrow": (360, 720)}
 
 
@@ -35,6 +36,7 @@ def main() -> int:
                     page.emulate_media(color_scheme="dark" if look == "dark" else "light", reduced_motion="reduce")
                     for view, where in views.items():
                         show(page, where)
+                        page.wait_for_timeout(SETTLING)
                         page.screenshot(path=str(FOLDER / f"{view}-{look}.png"))
                     for state in STATES:
                         reach(page, state)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from tarmac.api.shared import ObjectMeta
 from tarmac.api.submariner.nodefacts import NodeFacts
-from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewaySpec
+from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewayNodeStatus, GatewaySpec, GatewayStatus
 from tarmac.decide.egress.candidates import (
     can_tunnel,
     candidates,
@@ -21,9 +21,10 @@ from tarmac.decide.egress.candidates import (
     voters,
 )
 from tarmac.decide.egress.classes import class_findings
+from tarmac.decide.egress.gateways import gateway_spec
 from tarmac.decide.egress.syncing import sync_pairs
 from tarmac.decide.egress.views import NodeView
-from tests.decide.egress.making import address_class
+from tests.decide.egress.making import address_class, source_ip
 from tests.decide.egress.worlds import node
 
 ADDRESS = "192.0.2.5"
@@ -158,6 +159,38 @@ def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:
         assert len(set(current) ^ set(seen[-1])) == 1
         seen.append(current)
     assert next_voters(current, wanted, acknowledged=True) == current
+
+
+def test_voters_wait_for_a_candidate_that_left_without_a_word_until_it_has_heard_or_is_removed() -> None:
+    """It may be cut off with a majority of those that it knows, and go on: two steps further they would outvote it."""
+    nodes = [node(name) for name in ("a", "b", "c", "d", "e")]
+
+    def step(known: Gateway | None, able: str, there: str = "abcde", heard: str = "") -> Gateway:
+        views = [each for each in nodes if each.name in there]
+        made = gateway_spec(
+            known, source_ip(ADDRESS), address_class(), [], [each for each in views if each.name in able], views
+        )
+        generation = known.metadata.generation + 1 if known is not None else 1
+        said = [GatewayNodeStatus(name, generation) for name in heard]
+        return Gateway(ObjectMeta(name="x", generation=generation), spec=made, status=GatewayStatus(nodes=said))
+
+    def seen(gateway: Gateway) -> tuple[str, str]:
+        voting, leaving = gateway.spec.voters, gateway.spec.leaving
+        return "".join(each.name for each in voting), "".join(each.name for each in leaving)
+
+    before = step(None, "abc", heard="abc")
+    assert seen(before) == ("abc", "")
+    cut_off = step(before, "de", heard="de")
+    assert seen(cut_off) == ("abcd", "abc"), "one step, whose majorities share a voter with those of before"
+    assert seen(step(cut_off, "de", heard="de")) == ("abcd", "abc")
+    partly = step(cut_off, "de", heard="abde")
+    assert seen(step(partly, "de", heard="de")) == ("abcd", "c")
+    assert seen(step(partly, "de", there="abde", heard="de")) == ("abcde", ""), "without its Node it is gone for good"
+    back = step(step(partly, "de", heard="cde"), "de", heard="de")
+    assert seen(back)[1] == ""
+    assert len(back.spec.voters) == 5
+    again = step(partly, "cde", heard="cde")
+    assert seen(again) == ("abcd", ""), "whoever is a candidate again is asked as one"
 
 
 def test_the_outside_interface_is_the_named_one_or_the_one_on_the_segment() -> None:

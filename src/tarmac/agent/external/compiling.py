@@ -46,9 +46,8 @@ class Compiled:
 
 
 def concerns(gateway: Gateway, node: str, used: Set[str]) -> bool:
-    """Whether a Gateway is this node's business: as a candidate, as a voter, or since its pods use the address."""
-    named = (*gateway.spec.candidates, *gateway.spec.voters)
-    return gateway.metadata.name in used or any(each.name == node for each in named)
+    """Whether a Gateway is this node's business: as a candidate now or before, a voter, or since its pods use it."""
+    return gateway.metadata.name in used or node in gateway.spec.concerned
 
 
 def used_gateways(forwarders: Iterable[Forwarder]) -> set[str]:

@@ -203,7 +203,7 @@ class ExternalKeeper:
             said = forwarder.status.conditions if forwarder.status is not None else []
             self._telling.forwarder(name, Applied(forwarder.metadata.generation, tuple(errors)), said)
         for name, gateway in objects.gateways.items():
-            if any(each.name == self._node for each in (*gateway.spec.candidates, *gateway.spec.voters)):
+            if self._node in gateway.spec.concerned:
                 errors = [*compiled.problems.get(name, ()), *self._failed(gateway.spec.gateway_ip)]
                 stands = any(each.name == self._node for each in gateway.spec.candidates)
                 applied = Applied(gateway.metadata.generation, tuple(errors), stands)

@@ -147,6 +147,12 @@ class GatewaySpec(Struct):
         list[GatewayNode], Field("Nodes that may carry it, the first in line first.", key="name")
     ] = []
     voters: Annotated[list[GatewayNode], Field("Nodes that promise it to one candidate at a time.", key="name")] = []
+    leaving: Annotated[
+        list[GatewayNode],
+        Field(
+            "Nodes that were candidates and have not acknowledged that they are none; voters wait for them.", key="name"
+        ),
+    ] = []
     senders: Annotated[list[GatewayNode], Field("Nodes whose Pods use it, as its rules say.", key="name")] = []
     egress_rules: Annotated[list[GatewayRule], Field("From Pods to servers outside.")] = msgspec.field(
         name="egressrules", default_factory=list
@@ -154,6 +160,11 @@ class GatewaySpec(Struct):
     ingress_rules: Annotated[list[GatewayRule], Field("From servers outside to Pods.")] = msgspec.field(
         name="ingressrules", default_factory=list
     )
+
+    @property
+    def concerned(self) -> frozenset[str]:
+        """The names of the nodes that say what they have made of it."""
+        return frozenset(each.name for each in (*self.candidates, *self.voters, *self.leaving))
 
 
 class GatewayNodeStatus(Struct):

@@ -6,7 +6,7 @@ what its own Node says, found by its name and never by an address that somebody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewayRule, GatewaySpec
 from tarmac.api.submariner.sourceip import AddressLimits, SourceIP, SourceIPClass
@@ -62,7 +62,8 @@ def gateway_spec(
     """What the Gateway is besides its rules, which stay.
 
     While nobody may carry the address, whoever did stays in line: a node that is not heard from may well go on.
-    Voters take one step towards those that are wanted, and only when every candidate has acknowledged the last.
+    Voters take one step towards those that are wanted, and only when every candidate has acknowledged the last, also
+    those that are none any more: one that is cut off goes on by the voters that it knows. Removing its Node ends that.
     """
     every = {node.name: node for node in nodes}
     before = known.spec if known is not None else GatewaySpec()
@@ -79,16 +80,30 @@ def gateway_spec(
     pairs = partners(able)
     stay = [_gateway_node(every[each.name]) if each.name in every else each for each in before.candidates]
     made.candidates = [_gateway_node(node, pairs.get(node.name, "")) for node in able] or stay
+    made.leaving = _leaving(known, {each.name for each in made.candidates}, every)
     made.voters = [_gateway_node(every[name]) if name in every else old[name] for name in chosen]
     return made
 
 
 def is_acknowledged(gateway: Gateway, nodes: Iterable[str]) -> bool:
-    """Whether every candidate that is there has the newest generation in force."""
-    said = {each.name: each.applied_generation for each in (gateway.status.nodes if gateway.status is not None else ())}
+    """Whether every candidate that is there, or was one, has the newest generation in force."""
     there = set(nodes)
-    asked = [each.name for each in gateway.spec.candidates if each.name in there]
-    return all(said.get(name) == gateway.metadata.generation for name in asked)
+    asked = {each.name for each in (*gateway.spec.candidates, *gateway.spec.leaving)} & there
+    return asked <= _acknowledging(gateway)
+
+
+def _acknowledging(gateway: Gateway) -> set[str]:
+    said, newest = gateway.status.nodes if gateway.status is not None else (), gateway.metadata.generation
+    return {each.name for each in said if each.applied_generation == newest}
+
+
+def _leaving(known: Gateway | None, candidates: Set[str], every: Mapping[str, NodeView]) -> list[GatewayNode]:
+    """Those that were candidates and may not know yet that they are none, in the order of their names."""
+    if known is None:
+        return []
+    heard = {each.name for each in known.spec.leaving} & _acknowledging(known)
+    were = {each.name for each in (*known.spec.candidates, *known.spec.leaving)}
+    return [_gateway_node(every[name]) for name in sorted((were - candidates - heard) & every.keys())]
 
 
 def _gateway_node(node: NodeView, partner: str = "") -> GatewayNode:

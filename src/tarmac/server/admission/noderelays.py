@@ -32,9 +32,12 @@ def admit_gateway(node: str, attributes: Attributes) -> None:
     _only_status(node, attributes)
 
 
+_NAMED = ("candidates", "voters", "leaving")
+
+
 def _names(gateway: JsonObject | None, node: str) -> bool:
     spec = mapping(gateway, "spec")
-    return any(each.get("name") == node for field in ("candidates", "voters") for each in objects(spec, field))
+    return any(each.get("name") == node for field in _NAMED for each in objects(spec, field))
 
 
 def _without(gateway: JsonObject | None, node: str) -> JsonObject:

@@ -134,7 +134,7 @@ class SimRelays:
         """Every node that is named in it, or was, takes it, if it hears of it."""
         name = gateway.metadata.name
         self._gateways[name] = gateway
-        named = {each.name for each in (*gateway.spec.candidates, *gateway.spec.voters)}
+        named = gateway.spec.concerned
         had = {node for node, known in self._carried.items() if name in known}
         for node in sorted(named | had):
             self._take(node, gateway)
@@ -147,7 +147,7 @@ class SimRelays:
 
     def _take(self, node: str, gateway: Gateway) -> None:
         name, known = gateway.metadata.name, self._nodes.get(node)
-        named = node in {each.name for each in (*gateway.spec.candidates, *gateway.spec.voters)}
+        named = node in gateway.spec.concerned
         if known is None or not known.hears or not (named or name in self._carried.get(node, {})):
             return
         self._carried.setdefault(node, {})[name] = gateway.spec
