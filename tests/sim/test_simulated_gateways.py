@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES
-from tests.controllers.cities import Cities, condition, play, pod
+from tarmac.sim.nodes.settings import SimLocation
+from tests.controllers.cities import DFW, LHR, Cities, condition, play, pod
 from tests.controllers.test_source_ip_claims import CLAIMS, CLASSES, SERVICES, SOURCE_IPS, address_class, claim, made
 
 ALL = "external,service,network,scheduler,node"
@@ -74,6 +75,21 @@ def test_a_gateway_that_is_lost_is_followed_by_another_within_three_seconds() ->
         assert (owner["gateway"], leases.broken) == (second, [])
 
     play(ALL, story, external=True)
+
+
+def test_a_city_that_is_lost_with_most_gateways_leaves_the_address_to_another_city() -> None:
+    """Votes on it are spread over cities, also to one that could not carry it."""
+
+    async def story(cities: Cities) -> None:
+        await prepare(cities, "dfw-0", "dfw-1", "lhr-0")
+        await cities.until(lambda: ready(cities))
+        leases = cities.fleet.relays.leases
+        for node in ("dfw-0", "dfw-1"):
+            cities.fleet.die(node)
+        await cities.wait(3)
+        assert (leases.carrier(ADDRESS), leases.broken) == ("lhr-0", [])
+
+    play(ALL, story, (DFW, LHR, SimLocation("sea", "SEA", 1)), external=True)
 
 
 def test_a_gateway_that_is_cut_off_goes_silent_before_another_takes_over() -> None:

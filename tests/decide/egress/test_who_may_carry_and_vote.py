@@ -150,6 +150,27 @@ def test_voters_are_odd_at_most_five_and_one_where_two_could_not_agree(
     assert [each.name for each in chosen] == wanted
 
 
+@pytest.mark.parametrize(
+    ("able", "others", "wanted"),
+    [
+        ("dfw-0 dfw-1 sea-0", "lhr-0", "dfw-0 sea-0 lhr-0"),
+        ("dfw-0 sea-0", "dfw-1 lhr-0", "dfw-0 sea-0 lhr-0"),
+        ("dfw-0 dfw-1 dfw-2 sea-0", "lhr-0 lhr-1", "dfw-0 dfw-1 sea-0 lhr-0 lhr-1"),
+        ("dfw-0 dfw-1 dfw-2 dfw-3 dfw-4 dfw-5 sea-0 lhr-0", "", "dfw-0 sea-0 lhr-0"),
+    ],
+)
+def test_no_city_has_most_votes_on_an_address_that_another_city_could_carry(able: str, others: str, wanted: str) -> None:
+    nodes = [node(each) for each in (able + " " + others).split()]
+    assert [each.name for each in voters(SPEC, nodes[: len(able.split())], nodes)] == wanted.split()
+
+
+def test_two_cities_alone_cannot_help_it_and_one_city_needs_no_votes_from_elsewhere() -> None:
+    two = [node(each) for each in ("dfw-0", "sea-0", "dfw-1")]
+    assert [each.name for each in voters(SPEC, two, two)] == ["dfw-0", "sea-0", "dfw-1"]
+    one = [node(each) for each in ("dfw-0", "dfw-1", "dfw-2")]
+    assert [each.name for each in voters(SPEC, one, [*one, node("sea-0"), node("lhr-0")])] == ["dfw-0", "dfw-1", "dfw-2"]
+
+
 def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:
     current, wanted, seen = ["a", "b", "c"], ["c", "d", "e"], [["a", "b", "c"]]
     assert next_voters([], wanted, acknowledged=True) == wanted

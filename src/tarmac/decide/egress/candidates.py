@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 
@@ -154,7 +155,24 @@ def voters(offered: SourceIPClassSpec, able: Sequence[NodeView], nodes: Iterable
     wanted = min(max(len(able), 3), MOST_VOTERS)
     if wanted % 2 == 0:
         wanted += 1 if len(everybody) > wanted else -1
-    return tuple(everybody[:wanted])
+    # An address that could go on in another city must not need the votes of the one that is lost. Where it can be
+    # carried in one city only, votes from elsewhere would add the ways there to what can fail.
+    several = len({node.city for node in able}) > 1
+    return (_spread(everybody, wanted) if several else None) or tuple(everybody[:wanted])
+
+
+def _spread(nodes: Sequence[NodeView], wanted: int) -> tuple[NodeView, ...] | None:
+    """As many of the first ones as can be had, an odd number, without most of them in one city; None when none can."""
+    for number in range(wanted, 1, -2):
+        left = Counter({node.city: number // 2 for node in nodes})
+        taken: list[NodeView] = []
+        for node in nodes:
+            if left[node.city] and len(taken) < number:
+                left[node.city] -= 1
+                taken.append(node)
+        if len(taken) == number:
+            return tuple(taken)
+    return None
 
 
 def next_voters(current: Sequence[str], wanted: Sequence[str], *, acknowledged: bool) -> list[str]:
