@@ -115,6 +115,41 @@ async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(t
         await until(lambda: world.seen() == SOURCE)
 
 
+async def test_what_has_not_changed_is_looked_after_and_not_worked_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, mended = list[ObjectSource](), list[FakeExternal]()
+    current = ObjectSource.current
+
+    def reading(source: ObjectSource) -> Any:
+        read.append(source)
+        return current(source)
+
+    async def mending(external: FakeExternal) -> tuple[str, ...]:
+        mended.append(external)
+        return ()
+
+    monkeypatch.setattr(ObjectSource, "current", reading)
+    monkeypatch.setattr(FakeExternal, "mend", mending)
+    async with planet(tmp_path) as world:
+        await world.prepare()
+        gateway = await world.until_ready()
+        own = world.nodes[gateway].datapath.external
+
+        async def looks() -> int:
+            """How often objects were read until the gateway's rules were looked after once more."""
+            began, before = len(read), mended.count(own)
+            await until(lambda: mended.count(own) > before)
+            return len(read) - began
+
+        async with asyncio.timeout(20):
+            while await looks():
+                pass  # the last acknowledgements come back as changes
+        assert await looks() == 0
+        world.nodes[gateway].address = "127.0.9.9"
+        await until(lambda: own.state.node_address == "127.0.9.9")
+
+
 async def test_two_gateways_share_their_connections_and_one_that_cannot_says_so(tmp_path: Path) -> None:
     async with planet(tmp_path) as world:
         await world.prepare()

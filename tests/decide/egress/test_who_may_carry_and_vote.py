@@ -159,7 +159,9 @@ def test_voters_are_odd_at_most_five_and_one_where_two_could_not_agree(
         ("dfw-0 dfw-1 dfw-2 dfw-3 dfw-4 dfw-5 sea-0 lhr-0", "", "dfw-0 sea-0 lhr-0"),
     ],
 )
-def test_no_city_has_most_votes_on_an_address_that_another_city_could_carry(able: str, others: str, wanted: str) -> None:
+def test_no_city_has_most_votes_on_an_address_that_another_city_could_carry(
+    able: str, others: str, wanted: str
+) -> None:
     nodes = [node(each) for each in (able + " " + others).split()]
     assert [each.name for each in voters(SPEC, nodes[: len(able.split())], nodes)] == wanted.split()
 
@@ -168,7 +170,11 @@ def test_two_cities_alone_cannot_help_it_and_one_city_needs_no_votes_from_elsewh
     two = [node(each) for each in ("dfw-0", "sea-0", "dfw-1")]
     assert [each.name for each in voters(SPEC, two, two)] == ["dfw-0", "sea-0", "dfw-1"]
     one = [node(each) for each in ("dfw-0", "dfw-1", "dfw-2")]
-    assert [each.name for each in voters(SPEC, one, [*one, node("sea-0"), node("lhr-0")])] == ["dfw-0", "dfw-1", "dfw-2"]
+    assert [each.name for each in voters(SPEC, one, [*one, node("sea-0"), node("lhr-0")])] == [
+        "dfw-0",
+        "dfw-1",
+        "dfw-2",
+    ]
 
 
 def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:

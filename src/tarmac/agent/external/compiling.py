@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_interface, ip_network
+from sys import intern
 
 from tarmac.agent.external.peers import tunnel_peers
 from tarmac.api.submariner.names import forwarded_service
@@ -127,27 +128,27 @@ def _is_here(rule: ForwarderRule, address: str, places: Places, absent: list[Rul
 
 def _departure(rule: ForwarderRule, dialled: str) -> Departure:
     return Departure(
-        network=rule.network,
-        pod=rule.source_ip,
+        network=intern(rule.network),
+        pod=intern(rule.source_ip),
         dialled=dialled,
         protocol=rule.protocol,
         port=rule.target_port,
-        target=rule.destination_ip,
+        target=intern(rule.destination_ip),
         target_port=rule.destination_port,
-        transit=rule.transit_ip,
-        source=rule.gateway_ip,
+        transit=intern(rule.transit_ip),
+        source=intern(rule.gateway_ip),
     )
 
 
 def _arrival(rule: ForwarderRule) -> Arrival:
     return Arrival(
-        network=rule.network,
-        target=rule.source_ip,
-        transit=rule.transit_ip,
+        network=intern(rule.network),
+        target=intern(rule.source_ip),
+        transit=intern(rule.transit_ip),
         protocol=rule.protocol,
         port=rule.target_port,
-        endpoint=(rule.destination_ip, rule.destination_port),
-        source=rule.gateway_ip,
+        endpoint=(intern(rule.destination_ip), rule.destination_port),
+        source=intern(rule.gateway_ip),
         affinity=rule.affinity == "ClientIP",
     )
 

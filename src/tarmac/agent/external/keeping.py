@@ -4,9 +4,10 @@ An address is given up before the rules go that it was carried by, and stood for
 decide on is in force before it is acknowledged, since the next change of voters waits for that. So each turn is: leases
 without what is new, rules, leases, acknowledgement.
 
-The rules are looked after each second, which costs a question to the kernel, and a node that may carry addresses looks
-at its links more often still: one whose link outside is lost gives its addresses to others. A node without any part in
-external services asks nothing and has nothing of it.
+They are worked out anew when an object, a link outside or the node's address has changed, where something failed, and
+every minute. In between they are looked after each second, which costs a question to the kernel, and a node that may
+carry addresses looks at its links more often still: one whose link outside is lost gives its addresses to others. A
+node without any part in external services asks nothing and has nothing of it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class ExternalKeeper:
         self.gateway_names: Mapping[str, str] = {}  # by address
         self._interfaces: Mapping[str, Sequence[str]] = {}  # as they were when rules were last worked out
         self._check_at = 0.0
+        self._address = ""  # the node's, when rules were last worked out
         self._idle = False  # whether it is known that there is nothing to do
         self.figures = Figures()
 
@@ -100,19 +102,21 @@ class ExternalKeeper:
         while True:
             self._wake.clear()  # before anything is read: what changes from here on makes another turn
             await self._turn(*self._source.current())
-            busy = self._applied is None or not self._applied.empty or self._named or bool(self._failures)
-            if await self._woken(busy and not self._idle):
-                await self._clock.sleep(GATHER)
+            while not await self._changed():
+                await self._mend()
 
-    async def _woken(self, busy: bool) -> bool:
-        """Wait for a change of objects, or until the rules are to be looked after; whether it was the former."""
+    async def _changed(self) -> bool:
+        """Wait until the rules are to be looked after; or, which is True, until they are to be worked out anew."""
+        unsettled = self._applied is None or bool(self._failures)
+        busy = not self._idle and (unsettled or self._named or not self._has_none)
         for _ in range(_LOOKS if busy else 1):
             if await self._wait(self._wake.wait(), MEND_EVERY / _LOOKS if busy else None):
+                await self._clock.sleep(GATHER)
                 return True
             # Lost or back again: a node without its link outside has no rules left that would need looking after.
             if self._named and await self._datapath.interfaces(connected=True) != self._interfaces:
-                break
-        return False
+                return True
+        return unsettled or self._own_address() != self._address or self._clock.monotonic() >= self._check_at
 
     async def stop(self) -> None:
         """Hand addresses over to others; what nobody can take the kernel carries until its lease ends."""
@@ -121,7 +125,7 @@ class ExternalKeeper:
 
     async def _turn(self, objects: Objects, kept: Remembered | None) -> None:
         """Make it so once. `kept` is to be remembered; there is none while the server is away."""
-        address = next(iter(self._addresses()), "")
+        address = self._address = self._own_address()
         if objects.empty and self._idle:
             return
         if not address and not objects.empty:
@@ -162,10 +166,7 @@ class ExternalKeeper:
         """Have the rules so, if they are not; what was changed by somebody else is put back in any case."""
         now = self._clock.monotonic()
         if state == self._applied and not self._failures and now < self._check_at:
-            mended = await self._datapath.mend() if not state.empty else ()
-            if mended:
-                self.figures.drift += len(mended)
-                _log.warning("rules that somebody changed are put back", where=", ".join(mended))
+            await self._mend()
             return
         try:
             failures = await self._datapath.apply(state)
@@ -176,6 +177,21 @@ class ExternalKeeper:
         self._note(failures, now)
         self._applied, self._failures = state, failures
         self._check_at = now + CHECK_EVERY
+
+    async def _mend(self) -> None:
+        if self._has_none:
+            return
+        if mended := await self._datapath.mend():
+            self.figures.drift += len(mended)
+            _log.warning("rules that somebody changed are put back", where=", ".join(mended))
+
+    @property
+    def _has_none(self) -> bool:
+        """Whether it is known that there are no rules here."""
+        return self._applied is not None and self._applied.empty
+
+    def _own_address(self) -> str:
+        return next(iter(self._addresses()), "")
 
     def _note(self, failures: Mapping[str, Exception], began: float) -> None:
         self.figures.applies += 1

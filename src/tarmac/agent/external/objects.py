@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -72,7 +73,7 @@ class ObjectSource:
         self._gateways.on_change(lambda *_: changed())
         self._pods.on_change(self._pod_changed)
         self._wanted: set[str] = set()
-        self._kept = b""
+        self._kept = b""  # what stands for the file's content
 
     @property
     def synced(self) -> bool:
@@ -87,21 +88,25 @@ class ObjectSource:
 
     def current(self) -> tuple[Objects, Remembered]:
         """As the server says; and what of it is worth keeping."""
-        forwarders = [each for each in self._forwarders.cache.items() if each.object.spec.node_name == self._node]
-        known = [each.object for each in forwarders]
+        # Decoded here and not by the caches, which would remember: rules of thousands of ways are read once a change.
+        forwarders = [
+            (each, made) for each in self._forwarders.cache.items() if self._is_own(made := _forwarder(each.raw))
+        ]
+        known = [made for _, made in forwarders]
         used = used_gateways(known)
-        gateways = [each for each in self._gateways.cache.items() if concerns(each.object, self._node, used)]
+        every = [(each, _gateway(each.raw)) for each in self._gateways.cache.items()]
+        gateways = [(each, made) for each, made in every if concerns(made, self._node, used)]
         self._wanted = wanted_pods(known)
         places = self._places() if self._wanted else {}
         objects = Objects(
             {each.metadata.name: each for each in known},
-            {each.metadata.name: each.object for each in gateways},
+            {made.metadata.name: made for _, made in gateways},
             places,
-            sync_pairs(each.object for each in self._gateways.cache.items()).get(self._node, ""),
+            sync_pairs(made for _, made in every).get(self._node, ""),
         )
         kept = Remembered(
-            [msgspec.Raw(each.raw) for each in sorted(forwarders, key=lambda each: each.key)],
-            [msgspec.Raw(each.raw) for each in sorted(gateways, key=lambda each: each.key)],
+            [msgspec.Raw(each.raw) for each, _ in sorted(forwarders, key=lambda pair: pair[0].key)],
+            [msgspec.Raw(each.raw) for each, _ in sorted(gateways, key=lambda pair: pair[0].key)],
             {uid: sorted(of) for uid, of in sorted(places.items())},
             objects.partner,
         )
@@ -131,9 +136,12 @@ class ObjectSource:
             self._kept = b""
             return
         content = msgspec.json.encode(what)
-        if content != self._kept:
+        if (kept := sha256(content).digest()) != self._kept:
             await asyncio.to_thread(replace_file, self._path, content)
-            self._kept = content
+            self._kept = kept
+
+    def _is_own(self, forwarder: Forwarder) -> bool:
+        return forwarder.spec.node_name == self._node
 
     def _places(self) -> dict[str, Set[tuple[str, str]]]:
         found: dict[str, Set[tuple[str, str]]] = {}

@@ -9,6 +9,7 @@ from contextlib import suppress
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.external.facts import FactsAnnotation, private_key
 from tarmac.agent.external.keeping import ExternalKeeper
+from tarmac.agent.external.leases.exchange import PrivateKey
 from tarmac.agent.external.leases.remembering import LeaseFile
 from tarmac.agent.external.leases.terms import write_key
 from tarmac.agent.external.leases.thread import LeaseThread
@@ -16,7 +17,6 @@ from tarmac.agent.external.objects import ObjectSource
 from tarmac.agent.external.sharing import SharedConnections
 from tarmac.agent.external.telling import Acknowledgements
 from tarmac.agent.external.traffic import TrafficFigures
-from tarmac.agent.node.certificates.cryptoprocess import Order, craft
 from tarmac.agent.stats.summary import Sample
 from tarmac.api.submariner.nodefacts import Encryption, NodeFacts, OutsideInterface
 from tarmac.base.gates import EXTERNAL_SERVICES
@@ -55,13 +55,14 @@ class NodeExternal:
         if not self._on:
             return
         draw = client.randomness.randbytes
-        self._private, self._public = private_key(self._root / _KEY, draw), b""
-        datapath.identify(self._private)
+        private = private_key(self._root / _KEY, draw)
+        self._public = PrivateKey(private).public
+        datapath.identify(private)
         self._encrypts = config.flags.encrypt_between_cities == "require"
         self._means: Encryption = "off"  # as it was told last
         self._transferred: Mapping[str, int] = {}
         file = LeaseFile(self._root / _LEASES)
-        self.leases = LeaseThread(node, datapath, self._private, file, client.clock, draw, self._moved)
+        self.leases = LeaseThread(node, datapath, private, file, client.clock, draw, self._moved)
         self._sharing = SharedConnections(
             datapath.state_sync, node, recorder, lambda: self._keeper.stands, lambda: self._keeper.gateway_names
         )
@@ -158,13 +159,8 @@ class NodeExternal:
             ],
             encryption=await self._encryption(),
             state_sync=await self._sharing.look(),
-            public_key=write_key(await self._public_key()),
+            public_key=write_key(self._public),
         )
-
-    async def _public_key(self) -> bytes:
-        if not self._public:
-            self._public = bytes.fromhex((await craft(Order("public", pem=self._private.hex()))).key)
-        return self._public
 
     async def _encryption(self) -> Encryption:
         before, self._means = self._means, await self._datapath.means() if self._encrypts else "off"

@@ -3,22 +3,28 @@
 A table is described as text and replaced as a whole in one transaction, so that packets meet either the old rules or
 the new, never half of them. What the kernel then shows is remembered; when it later shows something else, somebody
 has meddled, and the table is written again. Elements that packets themselves put into sets are no part of that.
+
+The library remembers the ruleset it has last read, which any transaction makes worthless, and the text it has last
+written: megabytes where there are thousands of elements. Both are given back after each piece of work.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
+from tarmac.base.heap import trim_heap
+
 _OUTPUT_JSON: Final = 1 << 4
 _OUTPUT_NUMERIC: Final = 0b1111 << 7
 _OUTPUT_STATELESS: Final = 1 << 2
-
+_MUCH: Final = 1 << 17  # characters of commands and listings; what the library makes of them is ten times as large
 
 Key = tuple[str | int, ...]
 """Of an element, part by part."""
@@ -52,17 +58,19 @@ class Nftables:
         self._library.nft_ctx_buffer_output(self._context)
         self._library.nft_ctx_buffer_error(self._context)
         self._written: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._moved = 0  # characters, in and out, since memory was given back
 
     def ensure(self, tables: Iterable[Table], *, verify: bool = True, also: str = "") -> None:
         """Make tables as they should be, in one transaction with other commands.
 
         To verify is to look at those that did not change, too.
         """
-        wrong = [table for table in tables if not self._is_right(table, verify)]
-        if wrong or also:
-            self.run("".join(table.replacement() for table in wrong) + also)
-        for table in wrong:
-            self._written[table.family, table.name] = table.body, self.fingerprint(table.family, table.name)
+        with self._giving_back():
+            wrong = [table for table in tables if not self._is_right(table, verify)]
+            if wrong or also:
+                self._run("".join(table.replacement() for table in wrong) + also)
+            for table in wrong:
+                self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
 
     def remove(self, family: str, name: str) -> None:
         """Take a table away; nothing happens when there is none."""
@@ -71,7 +79,8 @@ class Nftables:
 
     def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
         """What the kernel has, as nft describes it; empty when there is no such table."""
-        shown = self._shown(family, name, stateless)
+        with self._giving_back():
+            shown = self._shown(family, name, stateless)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
     def counters(self, name: str) -> dict[Key, tuple[int, int]]:
@@ -90,14 +99,42 @@ class Nftables:
 
     def run(self, commands: str) -> bytes:
         """Carry out commands, all or none, and return what they say. Raises NftablesFault."""
+        with self._giving_back():
+            return self._run(commands)
+
+    def fingerprint(self, family: str, name: str) -> bytes:
+        """What stands for all that lasts of a table, to compare two moments."""
+        with self._giving_back():
+            return self._fingerprint(family, name)
+
+    def close(self) -> None:
+        """Give back what the library holds."""
+        self._library.nft_ctx_free(self._context)
+
+    def _run(self, commands: str) -> bytes:
         failed = self._library.nft_run_cmd_from_buffer(self._context, commands.encode())
         said: bytes = self._library.nft_ctx_get_output_buffer(self._context)
         if failed:
             raise NftablesFault(self._library.nft_ctx_get_error_buffer(self._context).decode(errors="replace").strip())
+        self._moved += len(commands) + len(said)
         return said
 
-    def fingerprint(self, family: str, name: str) -> bytes:
-        """What stands for all that lasts of a table, to compare two moments."""
+    @contextmanager
+    def _giving_back(self) -> Generator[None]:
+        """Forget what was read and written at the end. Without a command there is nothing to check, only to forget."""
+        try:
+            yield
+        finally:
+            self._library.nft_ctx_set_dry_run(self._context, True)
+            self._library.nft_run_cmd_from_buffer(self._context, b"")
+            self._library.nft_ctx_set_dry_run(self._context, False)
+            self._library.nft_ctx_unbuffer_output(self._context)
+            self._library.nft_ctx_buffer_output(self._context)
+            if self._moved > _MUCH:
+                trim_heap()
+            self._moved = 0
+
+    def _fingerprint(self, family: str, name: str) -> bytes:
         shown = self._shown(family, name)
         found = sha256()
         for each in _decode_parts(shown).nftables if shown else ():
@@ -105,20 +142,16 @@ class Nftables:
                 found.update(b"\0".join((kind.encode(), *_lasting(content))))
         return found.digest()
 
-    def close(self) -> None:
-        """Give back what the library holds."""
-        self._library.nft_ctx_free(self._context)
-
     def _is_right(self, table: Table, verify: bool) -> bool:
         key = table.family, table.name
         body, fingerprint = self._written.get(key, ("", b""))
-        return body == table.body and (not verify or self.fingerprint(*key) == fingerprint)
+        return body == table.body and (not verify or self._fingerprint(*key) == fingerprint)
 
     def _shown(self, family: str, name: str, stateless: bool = True) -> bytes:
         flags = _OUTPUT_JSON | _OUTPUT_NUMERIC | (_OUTPUT_STATELESS if stateless else 0)
         self._library.nft_ctx_output_set_flags(self._context, flags)
         try:
-            return self.run(f"list table {family} {name}")
+            return self._run(f"list table {family} {name}")
         except NftablesFault:
             return b""
 
@@ -192,7 +225,9 @@ def _library() -> ctypes.CDLL:
             ("nft_ctx_new", context, (ctypes.c_uint32,)),
             ("nft_ctx_free", None, (context,)),
             ("nft_ctx_buffer_output", ctypes.c_int, (context,)),
+            ("nft_ctx_unbuffer_output", ctypes.c_int, (context,)),
             ("nft_ctx_buffer_error", ctypes.c_int, (context,)),
+            ("nft_ctx_set_dry_run", None, (context, ctypes.c_bool)),
             ("nft_ctx_output_set_flags", None, (context, ctypes.c_uint)),
             ("nft_run_cmd_from_buffer", ctypes.c_int, (context, text)),
             ("nft_ctx_get_output_buffer", text, (context,)),

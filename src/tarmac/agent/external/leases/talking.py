@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from tarmac.agent.external.leases.exchange import PrivateKey
 from tarmac.agent.external.leases.terms import KEY_BYTES, Identity
 from tarmac.decide.egress.lease.messages import Announced, Ask, Follow, Grant, Refuse, Release, Vacant, Word
 
@@ -72,11 +73,8 @@ class Talking:
 
     def __init__(self, private: bytes, seed: bytes, listens: Callable[[Identity], bool]) -> None:
         """`seed` are 32 bytes that nobody can guess."""
-        # Loaded when a node has a part in external services: the library is a seventh of an agent's memory.
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
-        self._private, self._public_of = X25519PrivateKey.from_private_bytes(private), X25519PublicKey.from_public_bytes
-        self.key = self._private.public_key().public_bytes_raw()
+        self._private = PrivateKey(private)
+        self.key = self._private.public
         self._seed, self._drawn = seed, 0
         self._session = self._draw()
         self._listens = listens
@@ -135,7 +133,7 @@ class Talking:
         known = self._talks.get(identity)
         if known is None:
             try:
-                shared = self._private.exchange(self._public_of(identity.key))
+                shared = self._private.exchange(identity.key)
             except ValueError:  # no key, or one that makes everybody's secret the same
                 return None
             known = self._talks[identity] = _Talk(hashlib.sha256(_VERSION + shared).digest(), self._draw())

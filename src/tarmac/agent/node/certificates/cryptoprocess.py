@@ -19,10 +19,7 @@ _PROGRAM = "tarmac.agent.node.certificates.cryptoworker"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`request`: a key and a signing request. `self-signed`: a key and a certificate. `inspect`: what `pem` says.
-
-    `public`: the public key, in hexadecimal, of the X25519 key that `pem` is in hexadecimal.
-    """
+    """`request`: a key and a signing request. `self-signed`: a key and a certificate. `inspect`: what `pem` says."""
 
     kind: str
     common_name: str = ""

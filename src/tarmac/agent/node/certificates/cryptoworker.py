@@ -10,7 +10,6 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tarmac.agent.node.certificates.cryptoprocess import Crafted, Order
@@ -59,12 +58,6 @@ def inspect(order: Order) -> Crafted:
     )
 
 
-def public(order: Order) -> Crafted:
-    """The public part of a key of X25519. Raises ValueError."""
-    private = X25519PrivateKey.from_private_bytes(bytes.fromhex(order.pem))
-    return Crafted(key=private.public_key().public_bytes_raw().hex())
-
-
 def _issuer(certificate: x509.Certificate) -> str:
     """Empty where it has no name, or several: then it is nobody's that could be found again."""
     found = certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -90,7 +83,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
 def main() -> None:
     """Carry out one order."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    crafts = {"request": request, "self-signed": self_signed, "inspect": inspect, "public": public}
+    crafts = {"request": request, "self-signed": self_signed, "inspect": inspect}
     try:
         done = crafts[order.kind](order)
     except ValueError as error:
