@@ -18,6 +18,7 @@ from pathlib import Path
 
 PASSED, FAILED = 0, 1  # of pytest's exit codes
 _FAILED_LAST = Path(".pytest_cache/v/cache/lastfailed")
+_SLOWEST = 25  # are named at the end of each part: what to look at when all of it takes too long
 _SUITES = (["--dist", "loadfile", "-m", "not serial"], ["-m", "serial"])
 
 
@@ -47,7 +48,7 @@ def failed_tests() -> list[str]:
 
 
 def _pytest(*words: str) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *words], check=False).returncode
+    return subprocess.run([sys.executable, "-m", "pytest", f"--durations={_SLOWEST}", *words], check=False).returncode
 
 
 def _say(*lines: str) -> None:
