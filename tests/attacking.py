@@ -31,14 +31,14 @@ def without(*defences: Rule, unless: bool) -> Generator[None]:
     `unless`: leave them in, and only see to it that they are there.
     """
     met: set[Rule] = set()
-    run = Nftables.run
+    run = Nftables._run
 
     def filtered(nftables: Nftables, commands: str) -> bytes:
         kept = "".join(_kept(commands, defences, met))
         return run(nftables, commands if unless else kept)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Nftables, "run", filtered)
+        patched.setattr(Nftables, "_run", filtered)
         yield
     assert met == set(defences), f"{set(defences) - met} was in no table: the test says nothing about it"
 

@@ -54,7 +54,7 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.taken = 0
         self.last: int | None = None
-        for owner, name in ((Netlink, "_batch"), (Nftables, "run"), (namespaces, "_call"), (fcntl, "ioctl")):
+        for owner, name in ((Netlink, "_batch"), (Nftables, "_run"), (namespaces, "_call"), (fcntl, "ioctl")):
             monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from tarmac.datapath.linux.external.outside import NOBODY, Announcer
 from tarmac.datapath.linux.external.probing import probe
 from tarmac.datapath.linux.external.ruleset import Ruleset
 from tarmac.datapath.linux.netlink import Message, Netlink
+from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, marks
 
@@ -115,9 +117,18 @@ class Carrier:
             new = [each for each in places if self._owners.get(each.source.address) != self._node_address]
             self._netlink.request([message for each in new for message in each.arrival()])
             if places:
-                self._ruleset.passing(_renewal({each.marked: left[each.source.address] for each in places}))
+                self._renew({each.marked: left[each.source.address] for each in places}, at_once=not new)
             if new:
                 self.follow({each.source.address: self._node_address for each in new})
+
+    def _renew(self, lives: Mapping[Marked, float], at_once: bool) -> None:
+        """What is there is not changed by adding it again: it is taken out first. That is refused, and with it the
+        rest, for what has just ended or was never there, which is therefore put in before it is taken out."""
+        anew = live(lives, "delete") + live(lives)
+        if at_once:
+            with suppress(NftablesFault):
+                return self._ruleset.passing(anew)
+        return self._ruleset.passing(live(lives) + anew)
 
     def drop(self, addresses: Iterable[str]) -> None:
         """Let addresses live no more, then take them from their links."""
@@ -200,11 +211,6 @@ class Carrier:
         """Close what is open; addresses live on."""
         self._announcer.close()
         self._netlink.close()
-
-
-def _renewal(lives: Mapping[Marked, float]) -> str:
-    """What is there is not changed by adding it again, and cannot be taken out when it has just ended: so both."""
-    return live(lives) + live(lives, "delete") + live(lives)
 
 
 def _duration(text: str) -> float:
