@@ -1,4 +1,5 @@
-"""Every test: those that may share the machine side by side, then the others one at a time.
+"""Every test: those that may share the machine side by side, then those that have a network of their own in it and
+mostly wait, then the others one at a time.
 
 Tests with real processes, kernels, clocks and kills can fail through no fault of the change under test. With
 `--second-look N`, at most N tests that failed are run once more, by themselves and from nothing, and the run passes if
@@ -16,17 +17,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-PASSED, FAILED = 0, 1  # of pytest's exit codes
+PASSED, FAILED, NONE_THERE = 0, 1, 5  # of pytest's exit codes
 _FAILED_LAST = Path(".pytest_cache/v/cache/lastfailed")
 _SLOWEST = 25  # are named at the end of each part: what to look at when all of it takes too long
-_SUITES = (["--dist", "loadfile", "-m", "not serial"], ["-m", "serial"])
+_SIDE_BY_SIDE, _ONE_AT_A_TIME = ("not serial", "serial and lab"), "serial and not lab"
 
 
 def run(workers: int, second_look: int, more: Sequence[str] = ()) -> int:
     """The exit code for all of it."""
     _FAILED_LAST.unlink(missing_ok=True)  # of earlier runs
-    side_by_side, one_at_a_time = _SUITES
-    codes = [_pytest("-n", str(workers), *side_by_side, *more), _pytest(*one_at_a_time, *more)]
+    codes = [_pytest("-n", str(workers), "--dist", "loadfile", "-m", each, *more) for each in _SIDE_BY_SIDE]
+    codes = [each for each in (*codes, _pytest("-m", _ONE_AT_A_TIME, *more)) if each != NONE_THERE] or [NONE_THERE]
     if set(codes) <= {PASSED}:
         return PASSED
     failed = failed_tests()

@@ -23,10 +23,9 @@ def test_flaky():
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = serial\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  serial\n  lab\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(every_test, "_SUITES", (["-m", "not serial"], ["-m", "serial"]))
     return tmp_path
 
 
@@ -41,11 +40,17 @@ def outcome(project: Path, second_look: int, *tests: str) -> int:
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The word `-n` belongs to xdist, which costs more here than it gives."""
     plain = every_test._pytest  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[2:] if words[0] == "-n" else words)))
+    monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[4:] if words[0] == "-n" else words)))
 
 
 def test_what_passes_passes(project: Path) -> None:
     assert outcome(project, 3, STEADY) == 0
+
+
+def test_of_a_part_without_tests_nothing_is_said_unless_there_are_none_at_all(project: Path) -> None:
+    assert outcome(project, 0) == 0, "there is one that wants the machine for itself"
+    (project / "test_0.py").write_text("")
+    assert every_test.run(0, 0) == every_test.NONE_THERE
 
 
 def test_without_a_second_look_one_failure_is_one(project: Path) -> None:
