@@ -5,6 +5,7 @@
 // A page that nobody sees for thirty seconds closes its watch, and resumes it when it is seen again. There is one watch at a
 // time: of two that tell the same the slower one would bring back what the other has taken away.
 import { signal } from "@preact/signals";
+import { byName, Ordered } from "../logic/ordered.ts";
 import { connect } from "./sockets.ts";
 import { Failure, failureIn, json } from "./requests.ts";
 
@@ -51,14 +52,15 @@ interface Event {
 }
 
 export class LiveList {
-  readonly rows = signal<ReadonlyMap<string, Row>>(new Map());
+  /** In the order of the server: by namespace, then by name. */
+  readonly rows = signal<readonly Row[]>([]);
   readonly columns = signal<Column[]>([]);
   readonly failure = signal<Failure | null>(null);
   readonly loaded = signal(false);
   /** Since when what is shown may be old; 0 while it is not. */
   readonly staleSince = signal(0);
 
-  private next = new Map<string, Row>();
+  private readonly next = new Ordered<Row>(byName);
   private revision = "";
   private socket: WebSocket | null = null;
   private pause = FIRST_PAUSE;
@@ -97,11 +99,11 @@ export class LiveList {
         const page = await json<Table>(this.url({ limit: String(PAGE), ...(token ? { continue: token } : {}) }), { accept: TABLE });
         if (this.stopped) return;
         if (page.columnDefinitions?.length) this.columns.value = page.columnDefinitions;
-        this.add(found, page);
+        for (const [key, row] of rowsOf(page)) found.set(key, row);
         token = page.metadata?.continue ?? "";
         this.revision = page.metadata?.resourceVersion ?? "";
       } while (token);
-      this.next = found;
+      this.next.replace(found);
       this.failure.value = null;
       this.loaded.value = true;
       this.publish();
@@ -123,21 +125,11 @@ export class LiveList {
 
   /** What one may not see, or no longer: in place of the rows is why, and it is not asked for again. */
   private refuse(failure: Failure): void {
-    this.next = new Map();
+    this.next.replace(new Map());
     this.publish();
     this.failure.value = failure;
     this.loaded.value = false;
     this.staleSince.value = 0;
-  }
-
-  private add(rows: Map<string, Row>, table: Table): void {
-    for (const each of table.rows ?? []) {
-      const meta = each.object.metadata;
-      rows.set(meta.uid ?? `${meta.namespace}/${meta.name}`, {
-        uid: meta.uid ?? "", namespace: meta.namespace ?? "", name: meta.name ?? "", labels: meta.labels ?? {},
-        created: meta.creationTimestamp ?? "", cells: each.cells,
-      });
-    }
   }
 
   private watch(): void {
@@ -187,14 +179,17 @@ export class LiveList {
     }
     const meta = event.object.rows?.[0]?.object.metadata;
     this.revision = meta?.resourceVersion ?? event.object.metadata?.resourceVersion ?? this.revision;
-    if (event.type === "DELETED" && meta) this.next.delete(meta.uid ?? "");
-    else if (event.type !== "BOOKMARK") this.add(this.next, event.object);
+    if (event.type === "BOOKMARK") return;
+    for (const [key, row] of rowsOf(event.object)) {
+      if (event.type === "DELETED") this.next.delete(key);
+      else this.next.set(key, row);
+    }
     if (!this.frame) this.frame = requestAnimationFrame(() => this.publish());
   }
 
   private publish(): void {
     this.frame = 0;
-    this.rows.value = new Map(this.next);
+    this.rows.value = this.next.inOrder();
   }
 
   private again(what: () => void): void {
@@ -217,4 +212,13 @@ export class LiveList {
 /** What one may not see will not change by asking again; what is away may come back. */
 function isFinal(error: unknown): boolean {
   return error instanceof Failure && error.code >= 400 && error.code < 500 && error.code !== 429;
+}
+
+/** Of a Table what the page keeps, by uid. */
+function rowsOf(table: Table): [string, Row][] {
+  return (table.rows ?? []).map(({ cells, object: { metadata: meta } }) => {
+    const { namespace = "", name = "", labels = {}, creationTimestamp: created = "" } = meta;
+    const uid = meta.uid ?? `${namespace}/${name}`;
+    return [uid, { uid, namespace, name, labels, created, cells }];
+  });
 }

@@ -66,7 +66,7 @@ function actions(help: () => void): Choice[] {
 
 /** Objects of the lists that are open. */
 function loaded(): Choice[] {
-  return OBJECTS.flatMap(([path, view, what]) => openLists(path).flatMap((list) => [...list.rows.peek().values()].map((row) => choice(view, what, row.namespace, row.name))));
+  return OBJECTS.flatMap(([path, view, what]) => openLists(path).flatMap((list) => list.rows.peek().map((row) => choice(view, what, row.namespace, row.name))));
 }
 
 /** Kinds, and objects of exactly this name. Rights may leave out some; the rest is offered. */

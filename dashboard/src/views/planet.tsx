@@ -67,5 +67,5 @@ function labelOf({ code, ready, desired, state, word }: City): string {
 function cells<Name extends string>(list: LiveList | null, wanted: Record<Name, string>): Record<Name, string>[] {
   const columns = list?.columns.value ?? [];
   const at = Object.entries<string>(wanted).map(([name, column]): [string, number] => [name, columns.findIndex((each) => each.name === column)]);
-  return [...(list?.rows.value.values() ?? [])].map((row) => Object.fromEntries(at.map(([name, index]) => [name, String(row.cells[index] ?? "")])) as Record<Name, string>);
+  return (list?.rows.value ?? []).map((row) => Object.fromEntries(at.map(([name, index]) => [name, String(row.cells[index] ?? "")])) as Record<Name, string>);
 }
