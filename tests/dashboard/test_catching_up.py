@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, WebSocket, expect
@@ -16,6 +19,8 @@ from tests.support.tarmac_process import TarmacProcess
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
 KILLS = 20
 REPLICAS = 2
+HIDDEN = 1000 if os.environ.get("TARMAC_SOAK") else 2
+"""Instances in each of two cities that a tab does not see being replaced."""
 LOST = "The connection is lost"
 # Every row that was ever shown twice at a time; a mutation is looked at before anybody can see it.
 _TWICE = """() => {
@@ -26,34 +31,55 @@ _TWICE = """() => {
   };
   new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
+# Every row of a list, of which the page has only those that can be seen and a few around.
+_ALL_ROWS = """async () => {
+  const rows = new Map();
+  const box = document.querySelector("main .scroll");
+  for (let to = 0; to === 0 || to < box.scrollHeight; to += box.clientHeight) {
+    box.scrollTop = to;
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    for (const row of box.querySelectorAll("tbody tr:not([aria-hidden])")) {
+      rows.set(row.getAttribute("aria-rowindex"), row.innerText);
+    }
+  }
+  box.scrollTop = 0;
+  return [...rows.values()];
+}"""
 _HIDE = """(hidden) => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
 
-@pytest.fixture
-def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
-    flags = ("--runtime", "sim", "--cities", "DFW,SEA", "--sim-nodes", "1")  # few: it starts twenty times
-    running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", *flags, command="up").start()
+@contextmanager
+def landed(folder: Path, replicas: int) -> Generator[TarmacProcess]:
+    """Two cities with so many instances each, on few nodes: it may have to start twenty times."""
+    flags = ("--runtime", "sim", "--cities", "DFW,SEA", "--sim-nodes", str(1 + replicas // 50))
+    running = TarmacProcess(folder / "data", *flags, command="up").start()
     try:
-        manifest = EXAMPLE.read_text().replace("minReplicas: 1", f"minReplicas: {REPLICAS}")
+        manifest = EXAMPLE.read_text().replace("minReplicas: 1", f"minReplicas: {replicas}")
         kubectl(running, "apply", "-f", "-", stdin=manifest)
-        kubectl(running, "wait", "--for=condition=Ready", "workload/web", "--timeout=60s")
+        kubectl(running, "wait", "--for=condition=Ready", "workload/web", "--timeout=300s")
         yield running
     finally:
         running.stop()
 
 
-def revise(planet: TarmacProcess, note: str) -> None:
+@pytest.fixture
+def planet(tmp_path: Path) -> Generator[TarmacProcess]:
+    with landed(tmp_path, REPLICAS) as running:
+        yield running
+
+
+def revise(planet: TarmacProcess, note: str, **rollout: str) -> None:
     """Begin a rollout."""
-    change = {"spec": {"template": {"metadata": {"annotations": {"note": note}}}}}
+    change = {"spec": {"template": {"metadata": {"annotations": {"note": note}}}, "rollout": rollout}}
     kubectl(planet, "patch", "workload", "web", "--type=merge", "-p", json.dumps(change))
 
 
 def settled(planet: TarmacProcess) -> None:
     """Wait for the end of it."""
-    kubectl(planet, "wait", "--for=condition=Ready", "workload/web", "--timeout=90s")
+    kubectl(planet, "wait", "--for=condition=Ready", "workload/web", "--timeout=300s")
 
 
 def listed(planet: TarmacProcess) -> list[list[str]]:
@@ -62,9 +88,13 @@ def listed(planet: TarmacProcess) -> list[list[str]]:
     return sorted(line.split()[:-1] for line in printed)
 
 
+def uids(planet: TarmacProcess) -> set[str]:
+    return set(kubectl(planet, "get", "instances", "-o", "jsonpath={.items[*].metadata.uid}").split())
+
+
 def shown(page: Page) -> list[list[str]]:
     """The same of the page."""
-    rows = page.locator("main tbody tr:not([aria-hidden])").all_inner_texts()
+    rows: list[str] = page.evaluate(_ALL_ROWS)
     return sorted([each.lstrip("●◐✕○ ") for each in row.split("\t")][:-1] for row in rows)
 
 
@@ -123,8 +153,8 @@ def test_the_bar_is_in_views_without_a_table_too_and_answers_are_asked_for_again
         expect(page.get_by_text("The server gives no newer answer")).to_have_count(0)
 
 
-def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_now(planet: TarmacProcess) -> None:
-    with dashboard(planet.kubeconfig) as address, browser_page() as page:
+def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_now(tmp_path: Path) -> None:
+    with landed(tmp_path, HIDDEN) as planet, dashboard(planet.kubeconfig) as address, browser_page() as page:
         open_sockets = list[WebSocket]()
         asked = list[str]()
 
@@ -135,10 +165,10 @@ def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_
         page.clock.install()
         page.goto(address)
         page.evaluate("location.hash = '#/instances'")
-        expect(page.locator("main tbody th")).to_have_count(2 * REPLICAS)
+        expect(page.get_by_text(f"{2 * HIDDEN} of {2 * HIDDEN}")).to_be_visible()
+        before = shown(page)
         page.evaluate(_HIDE, True)
         page.clock.fast_forward(31_000)
-        before = shown(page)
         for _ in range(100):
             if all(each.is_closed() for each in open_sockets):
                 break
@@ -146,8 +176,10 @@ def test_a_tab_hidden_during_a_rollout_and_shown_again_is_as_a_page_opened_just_
         assert all(each.is_closed() for each in open_sockets)
         page.on("request", lambda request: asked.append(request.url))
         page.on("websocket", lambda socket: asked.append(socket.url))
-        revise(planet, "unseen")
+        old = uids(planet)
+        revise(planet, "unseen", waves="AllAtOnce", maxUnavailable="100%")
         settled(planet)
+        assert not old & uids(planet)
         page.clock.fast_forward(60_000)
         assert shown(page) == before
         assert asked == []
@@ -188,5 +220,5 @@ def looked(page: Page, view: str) -> list[str]:
     """The cells of a view, without ages."""
     page.evaluate(f"location.hash = '{view}'")
     expect(page.locator("main tbody th, main tbody td").first).to_be_visible()
-    cells = page.locator("main tbody tr").all_inner_texts()
+    cells: list[str] = page.evaluate(_ALL_ROWS)
     return sorted(re.sub(r"\t(\d+[smhd])+(?=\t|$)", "", each) for each in cells)
