@@ -80,6 +80,8 @@ def instance_views(planet: TarmacProcess) -> dict[str, str]:
     web, orders, vm = (instance_of(planet, each) for each in ("web", "orders", "vm"))
     return {
         "ask": f"#/networks/default/default/ask?from={web}&to={orders}&port=8080&both=true",
+        "instance": f"#/instances/default/{web}",
+        "events": f"#/instances/default/{web}/events",
         "logs": f"#/instances/default/{web}/logs?times=true",
         "terminal": f"#/instances/default/{web}/terminal",
         "console": f"#/instances/default/{vm}/terminal",

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amount, barOf, pointsOf, readable, sentence, type Account } from "./ledger.ts";
+import { amount, barOf, sentence, type Account } from "./ledger.ts";
 
 const CPU: Account = {
   resource: "cpu", capacity: "8", reserved: [{ for: "system", amount: "2", source: "kubelet" }], oversubscription: "1.000", allocatable: "7",
@@ -28,11 +28,4 @@ test("what is held back ends the bar, and what is lent out is the first of it", 
 test("it is said in words too", () => {
   assert.equal(sentence(CPU), "cpu: 8 in all; reserved: 2 for system; 1.000 of it lent out; 7 for pods; exclusive: 2 of 6; committed: 3500m; used: 10m.");
   assert.equal(sentence({ resource: "pods", capacity: "110", reserved: [], allocatable: "110" }), "pods: 110 in all; nothing reserved; 110 for pods.");
-});
-
-test("samples become a line", () => {
-  assert.equal(pointsOf([], 1, 100, 10), "");
-  assert.equal(pointsOf([{ time: 5, value: 1 }], 2, 100, 10), "0,5 100,5");
-  assert.equal(pointsOf([{ time: 0, value: 0 }, { time: 5, value: 2 }, { time: 10, value: 1 }], 2, 100, 10), "0,10 50,0 100,5");
-  assert.deepEqual([readable("cpu", 0.25), readable("cpu", 12), readable("memory", 64 * 2 ** 20), readable("pods", 3)], ["250m", "12.0", "64Mi", "3"]);
 });

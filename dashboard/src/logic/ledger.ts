@@ -67,29 +67,3 @@ export function sentence(account: Account): string {
   ];
   return `${account.resource}: ${parts.filter(Boolean).join("; ")}.`;
 }
-
-export interface Sample {
-  time: number;
-  value: number;
-}
-
-/** Points of a line in a box, oldest at the left; one sample is a line too. `most` is at its top. */
-export function pointsOf(samples: readonly Sample[], most: number, width: number, height: number): string {
-  const [first, last] = [samples[0], samples.at(-1)];
-  if (!first || !last) return "";
-  const span = last.time - first.time || 1;
-  const all = samples.length === 1 ? [first, { ...first, time: first.time + 1 }] : samples;
-  return all.map(({ time, value }) => `${round(((time - first.time) / span) * width)},${round(height - (value / (most || 1)) * height)}`).join(" ");
-}
-
-/** An amount as people read it: processors with thousandths, memory in the unit that fits. */
-export function readable(resource: string, value: number): string {
-  if (resource === "cpu") return value < 10 ? `${Math.round(value * 1000)}m` : value.toFixed(1);
-  if (resource !== "memory" && resource !== "ephemeral-storage") return String(round(value));
-  const power = value > 0 ? Math.min(4, Math.floor(Math.log2(value) / 10)) : 0;
-  return `${round(value / 2 ** (10 * power))}${["", "Ki", "Mi", "Gi", "Ti"][power] ?? ""}`;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
-}

@@ -1,16 +1,11 @@
 // What something uses, as often as it is measured and while somebody looks: the server keeps no past, so the page does.
 import { useEffect, useReducer } from "preact/hooks";
-import { amount, type Sample } from "../logic/ledger.ts";
+import { usedOf, type Measured, type Sample } from "../logic/usage.ts";
 import type { Failure } from "../api/requests.ts";
 import { useLoaded } from "./loaded.ts";
 
 const EVERY = 15_000;
 const MOST = 960; // four hours
-
-interface Measured {
-  timestamp: string;
-  usage: Record<string, string>;
-}
 
 type Samples = Record<string, Sample[]>;
 const kept = new Map<string, { last: string; samples: Samples }>();
@@ -25,12 +20,12 @@ export function useUsage(path: string): { samples: Samples; failure: Failure | n
 }
 
 /** Whether it was news: between two measurements the same one comes again. */
-function remember(path: string, { timestamp, usage }: Measured): boolean {
+function remember(path: string, measured: Measured): boolean {
   const entry = kept.get(path) ?? { last: "", samples: {} };
-  if (entry.last === timestamp) return false;
-  entry.last = timestamp;
-  for (const [resource, used] of Object.entries(usage)) {
-    const sample = { time: Date.parse(timestamp), value: amount(used) };
+  if (entry.last === measured.timestamp) return false;
+  entry.last = measured.timestamp;
+  for (const [resource, value] of Object.entries(usedOf(measured))) {
+    const sample = { time: Date.parse(measured.timestamp), value };
     entry.samples[resource] = [...(entry.samples[resource] ?? []), sample].slice(-MOST);
   }
   kept.set(path, entry);

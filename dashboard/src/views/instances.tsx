@@ -10,8 +10,10 @@ import { Permitted } from "../parts/permitted.tsx";
 import { Command } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
+import { Usage } from "../parts/usage.tsx";
+import { Events } from "./events.tsx";
 import { Logs } from "./logs.tsx";
-import { CITY_LABEL, COMPUTE, named } from "./paths.ts";
+import { CITY_LABEL, COMPUTE, METRICS, named } from "./paths.ts";
 import { Power } from "./power.tsx";
 import { Ask } from "./reach.tsx";
 import { Recordings } from "./recordings.tsx";
@@ -20,6 +22,8 @@ import { Serial } from "./serial.tsx";
 import { Shell } from "./shell.tsx";
 import { Why } from "./why.tsx";
 import { YamlText } from "./yaml.tsx";
+
+const KINDS = ["Instance", "Pod"]; // of which both bear the name
 
 export function Instances({ route }: { route: Route }) {
   const [namespace, name, tab = "why"] = route.parts;
@@ -48,14 +52,14 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
   const { value, failure } = useLoaded<Runs>(path);
   const machine = Boolean(value?.spec.runtime?.virtualMachine);
   const known = value !== null || failure !== null; // until then nobody knows which kind of terminal it has
-  const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "yaml"];
+  const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "events", "yaml"];
   const tabs = names.map((each) => ({ name: each, href: link("instances", [namespace, name, each]) }));
   const right = { verb: "create", group: "compute.datumapis.com", resource: "instances", namespace, name };
   const about = `${word(name)} -n ${word(namespace)}`;
   const commands: Record<string, string> = {
     why: `tarmac why instance/${about}`,
     terminal: machine ? `tarmac console ${about}` : `kubectl exec -it ${about} -- /bin/sh`,
-    screen: `tarmac vnc ${about}`, yaml: `kubectl get instance ${about} -o yaml`,
+    screen: `tarmac vnc ${about}`, events: `kubectl events --for instance/${about}`, yaml: `kubectl get instance ${about} -o yaml`,
   };
   const command = commands[tab];
   return (
@@ -64,6 +68,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       <Tabs tabs={tabs} chosen={tab} />
       {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
       {tab === "why" && <Why path={path} />}
+      {tab === "why" && <Usage path={named(METRICS, "pods", namespace, name)} />}
       {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
       {tab === "terminal" && known && (machine
         ? <Permitted to="Open the console" what={{ ...right, subresource: "console" }}><Serial key={path} instance={path} /></Permitted>
@@ -71,6 +76,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
       {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
       {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
+      {tab === "events" && <Events namespace={namespace} name={name} kinds={KINDS} />}
       {tab === "yaml" && <YamlText path={path} />}
       <Delete what={{ path, group: "compute.datumapis.com", plural: "instances", namespace, name }} />
       {command && <Command text={command} />}

@@ -2,11 +2,10 @@
 // conditions, and what it has used since the page was opened.
 import { barOf, sentence, type Account, type Bar } from "../logic/ledger.ts";
 import { cell, visible } from "../logic/text.ts";
-import { Plot } from "../parts/plot.tsx";
 import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
+import { Usage } from "../parts/usage.tsx";
 import { useLoaded } from "../state/loaded.ts";
-import { useUsage } from "../state/usage.ts";
-import { named } from "./paths.ts";
+import { METRICS, named } from "./paths.ts";
 
 const EVERY = 15_000;
 const WIDTH = 600;
@@ -33,7 +32,7 @@ export function NodeLedger({ name }: { name: string }) {
       {!failure && !value && <Loading />}
       {value && <Resources resources={value.resources} />}
       {value && value.classes.length > 0 && <Classes classes={value.classes} />}
-      <Usage name={name} />
+      <Usage path={named(METRICS, "nodes", "", name)} />
       <Conditions path={path} />
     </>
   );
@@ -91,18 +90,6 @@ function Classes({ classes }: { classes: Ledger["classes"] }) {
   );
 }
 
-function Usage({ name }: { name: string }) {
-  const { samples, failure } = useUsage(`/apis/metrics.k8s.io/v1beta1/nodes/${encodeURIComponent(name)}`);
-  return (
-    <section aria-label="Usage">
-      <h2>Usage</h2>
-      <p class="muted">Measured every 15 seconds while this is shown, since the page was opened; the server keeps no past.</p>
-      {failure && <p class="muted">{visible(failure.code === 404 ? "Nobody measures this node yet." : failure.message)}</p>}
-      {Object.entries(samples).map(([resource, each]) => <Plot key={resource} resource={resource} samples={each} />)}
-    </section>
-  );
-}
-
 function Conditions({ path }: { path: string }) {
   const { value, failure } = useLoaded<NodeObject>(path, EVERY);
   if (!value) return failure ? <Failed failure={failure} /> : <Loading />;
@@ -116,7 +103,7 @@ function Conditions({ path }: { path: string }) {
           {(value.status?.conditions ?? []).map((each) => (
             <tr key={each.type}>
               <th scope="row">{cell(each.type)}</th>
-              <td><Mark state={each.status === "Unknown" ? "unknown" : (each.status === "True") === (each.type === "Ready") ? "yes" : "no"}>{cell(each.status)}</Mark></td>
+              <td><Mark state={each.status === "Unknown" ? "unknown" : (each.status === "True") === (each.type === "Ready") ? "yes" : "no"}>{each.status}</Mark></td>
               <td>{cell(each.reason)}</td><td class="long">{visible(each.message ?? "")}</td><td>{cell(each.lastTransitionTime)}</td>
             </tr>
           ))}

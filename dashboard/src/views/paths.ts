@@ -1,6 +1,7 @@
 // Where the kinds are that have views of their own.
 export const COMPUTE = "/apis/compute.datumapis.com/v1alpha";
 export const NETWORKING = "/apis/networking.datumapis.com/v1alpha";
+export const METRICS = "/apis/metrics.k8s.io/v1beta1";
 export const SUBMARINER = "/apis/submariner.io/v1alpha1";
 export const WORKLOAD_NAME = "compute.datumapis.com/workload-name";
 export const CITY = "topology.datum.net/city-code";
