@@ -1,7 +1,8 @@
-"""What a node would answer about a container's log, played to the page: simulated nodes have no logs."""
+"""What a node would answer about a container, played to the page: simulated nodes have no logs and no shells."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
@@ -38,6 +39,33 @@ class FakeLog:
     def _answer(self, route: Route) -> None:
         self.read.append(_query(route.request.url))
         route.fulfill(body=self.once, content_type="text/plain")
+
+
+@dataclass
+class FakeShell:
+    """Shells of containers, one after the other: they say what was typed and how big the terminal is."""
+
+    prompt: str = "$ "
+    typed: bytes = b""
+    sizes: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+    sockets: list[WebSocketRoute] = field(default_factory=list[WebSocketRoute])
+
+    def serve(self, page: Page) -> None:
+        """Be the shell of every container."""
+        page.route_web_socket(lambda url: "/exec?" in url, self._begin)
+
+    def _begin(self, socket: WebSocketRoute) -> None:
+        self.sockets.append(socket)
+        socket.on_message(self._heard)
+        socket.send(b"\x01" + self.prompt.encode())
+
+    def _heard(self, message: str | bytes) -> None:
+        data = message if isinstance(message, bytes) else message.encode()
+        if data[:1] == b"\x00":
+            self.typed += data[1:]
+            self.sockets[-1].send(b"\x01" + data[1:])
+        elif data[:1] == b"\x04":
+            self.sizes.append(json.loads(data[1:]))
 
 
 def _query(url: str) -> dict[str, str]:

@@ -13,7 +13,8 @@ test("a question is in its link, its request and its command line", () => {
   assert.equal(whyOf(asked, "/c"), "/c/namespaces/shop/instances/web-0/why?reach=service%2Fdb%2Fdb&port=http&protocol=UDP&both=true");
   assert.equal(commandOf(asked), "tarmac why instance/web-0 -n shop --reach service/db/db:http/udp --both");
   assert.equal(whyOf({ ...asked, from: "pod/shop/x" }, "/c").split("?")[0], "/api/v1/namespaces/shop/pods/x/why");
-  assert.match(commandOf({ ...asked, to: "fd20::5", protocol: "TCP" }), / --reach \[fd20::5\]:http --both$/);
+  assert.match(commandOf({ ...asked, to: "fd20::5", protocol: "TCP" }), / --reach '\[fd20::5\]:http' --both$/);
+  assert.equal(commandOf({ ...asked, from: "shop/$(a)", to: "b;", port: "`c`" }), "tarmac why instance/'$(a)' -n shop --reach 'b;:`c`/udp' --both");
 });
 
 test("a question that is not complete says what is missing, and asks nothing", () => {

@@ -1,4 +1,5 @@
 // The network question: does A reach B at a port? Its words in a link, as a request, and as a command line.
+import { word } from "./text.ts";
 
 export interface Question {
   /** `NAMESPACE/NAME` of an instance, or `pod/NAMESPACE/NAME`. */
@@ -53,8 +54,8 @@ export function commandOf(question: Question): string {
   const sender = senderOf(question.from);
   const target = /^[0-9a-f]*:[0-9a-f:.]*$/i.test(question.to) ? `[${question.to}]` : question.to || "TARGET";
   const protocol = question.protocol === "TCP" ? "" : `/${question.protocol.toLowerCase()}`;
-  const words = sender ? `${sender.kind}/${sender.name} -n ${sender.namespace}` : "instance/NAME";
-  return `tarmac why ${words} --reach ${target}:${question.port || "PORT"}${protocol}${question.both ? " --both" : ""}`;
+  const words = sender ? `${sender.kind}/${word(sender.name)} -n ${word(sender.namespace)}` : "instance/NAME";
+  return `tarmac why ${words} --reach ${word(`${target}:${question.port || "PORT"}${protocol}`)}${question.both ? " --both" : ""}`;
 }
 
 function senderOf(from: string): Sender | null {

@@ -3,15 +3,15 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Failure } from "../api/requests.ts";
 import { MARKS, WORDS, type State } from "../logic/health.ts";
-import { visible } from "../logic/text.ts";
+import { cell, visible, word } from "../logic/text.ts";
 import { copy } from "../state/announcing.ts";
 import { old } from "../state/freshness.ts";
 import { namespace } from "../state/namespace.ts";
 
-export function Mark({ state, children }: { state: State; children?: ComponentChildren }) {
+export function Mark({ state, children }: { state: State; children?: string }) {
   return (
     <span class={`mark ${state}`}>
-      <span aria-hidden="true">{MARKS[state]}</span> {children ?? WORDS[state]}
+      <span aria-hidden="true">{MARKS[state]}</span> {cell(children ?? WORDS[state])}
     </span>
   );
 }
@@ -45,11 +45,11 @@ export function Old() {
 }
 
 export function Command({ text: all }: { text: string }) {
-  const text = namespace.value ? all.replace(/ -A\b/, ` -n ${namespace.value}`) : all;
+  const text = namespace.value ? all.replace(/ -A\b/, ` -n ${word(namespace.value)}`) : all;
   return (
     <p class="command">
-      <code>{text}</code>{" "}
-      <button type="button" onClick={() => void copy(text)} aria-label={`Copy ${text}`}>Copy</button>
+      <code>{visible(text)}</code>{" "}
+      <button type="button" onClick={() => void copy(text)} aria-label={`Copy ${visible(text)}`}>Copy</button>
     </p>
   );
 }

@@ -2,7 +2,7 @@
 import { bytes, waysOf, type Address, type Connection, type External as Service } from "../logic/external.ts";
 import { fraction, health } from "../logic/health.ts";
 import { link, type Route } from "../logic/routes.ts";
-import { age, cell, visible } from "../logic/text.ts";
+import { age, cell, visible, word } from "../logic/text.ts";
 import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { useLoaded, type Loaded } from "../state/loaded.ts";
@@ -48,7 +48,7 @@ interface Connections {
 function One({ namespace, name, tab }: { namespace: string; name: string; tab: string }) {
   const path = named(SUBMARINER, "externalservices", namespace, name);
   const tabs = ["ways", "connections", "why", "yaml"].map((each) => ({ name: each, href: link("external", [namespace, name, each]) }));
-  const command = tab === "why" ? `tarmac why extsvc/${name} -n ${namespace}` : `kubectl get externalservice ${name} -n ${namespace} -o yaml`;
+  const command = tab === "why" ? `tarmac why extsvc/${word(name)} -n ${word(namespace)}` : `kubectl get externalservice ${word(name)} -n ${word(namespace)} -o yaml`;
   return (
     <>
       <h1>{visible(`${namespace}/${name}`)}</h1>
@@ -82,7 +82,7 @@ function Ways({ path }: { path: string }) {
               <tr key={`${each.service} ${each.address}`}>
                 <th scope="row">{cell(each.service)}</th>
                 <td>{cell(each.address ? `→ ${each.address}` : "none")}</td>
-                <td><Mark state={each.gateway ? "yes" : "no"}>{each.gateway ? cell(`→ ${each.gateway}`) : "nobody"}</Mark></td>
+                <td><Mark state={each.gateway ? "yes" : "no"}>{each.gateway ? `→ ${each.gateway}` : "nobody"}</Mark></td>
                 <td>{cell(each.location)}</td>
                 <td><Mark state={health(...(fraction(each.pods) ?? [0, 0]))}>{each.pods}</Mark></td>
                 <td>{each.inbound}</td>

@@ -1,7 +1,7 @@
 // Networks: what there is, who of a network's workloads reaches whom, and the question whether A reaches B.
 import { link, type Route } from "../logic/routes.ts";
 import { queryOf, questionOf, type Question } from "../logic/reach.ts";
-import { cell, visible } from "../logic/text.ts";
+import { cell, visible, word } from "../logic/text.ts";
 import type { Row } from "../api/listwatch.ts";
 import { useList } from "../state/lists.ts";
 import { useLoaded } from "../state/loaded.ts";
@@ -90,7 +90,7 @@ function Subnets({ namespace, network }: { namespace: string; network: string })
           </tbody>
         </table></Scrolls>
       )}
-      <Command text={`kubectl get subnets -n ${namespace}`} />
+      <Command text={`kubectl get subnets -n ${word(namespace)}`} />
     </>
   );
 }

@@ -4,7 +4,7 @@ import { Failure, json } from "../api/requests.ts";
 import { MOST, members, type Member, type WorkloadSpec } from "../logic/matrix.ts";
 import { queryOf, whyOf, type Question } from "../logic/reach.ts";
 import { link } from "../logic/routes.ts";
-import { cell, visible } from "../logic/text.ts";
+import { cell, visible, word } from "../logic/text.ts";
 import { Command, Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { COMPUTE, WORKLOAD_NAME } from "./paths.ts";
@@ -52,7 +52,7 @@ export function Matrix({ namespace, network, query }: { namespace: string; netwo
         </table></Scrolls>
       )}
       <Details found={opened[last]} namespace={namespace} network={network} />
-      <Command text={`tarmac why instance/NAME -n ${namespace} --reach TARGET:PORT`} />
+      <Command text={`tarmac why instance/NAME -n ${word(namespace)} --reach TARGET:PORT`} />
     </>
   );
 }

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { LiveList } from "../api/listwatch.ts";
 import { citiesOf, lossOf, type City } from "../logic/cities.ts";
 import { link } from "../logic/routes.ts";
-import { cell, visible } from "../logic/text.ts";
+import { cell } from "../logic/text.ts";
 import { useList } from "../state/lists.ts";
 import { placeOf, placesOf, useLocations, WorldMap } from "../parts/map.tsx";
 import { Command, Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
@@ -26,7 +26,7 @@ export function Planet() {
   return (
     <>
       <h1>Planet</h1>
-      {lost && <p class="failed" role="status"><Mark state="no">{visible(lost)}</Mark></p>}
+      {lost && <p class="failed" role="status"><Mark state="no">{lost}</Mark></p>}
       <WorldMap label={`Map of ${cities.length} cities; the same as a list below`} places={cities.map((each) => ({
         ...each, size: each.desired, label: labelOf(each), href: link("instances", [], { city: each.code }),
       }))} />

@@ -4,7 +4,7 @@ import { Failure, text } from "../api/requests.ts";
 import { castOf, type Cast } from "../logic/cast.ts";
 import { bytes } from "../logic/external.ts";
 import { link } from "../logic/routes.ts";
-import { cell, visible } from "../logic/text.ts";
+import { cell, visible, word } from "../logic/text.ts";
 import { Command, Failed, Loading, Scrolls } from "../parts/states.tsx";
 import { useLoaded } from "../state/loaded.ts";
 import { Player } from "./recordingsplayer.tsx";
@@ -42,7 +42,7 @@ export function Recordings({ instance, namespace, name, session }: { instance: s
           </tbody>
         </table></Scrolls>
       )}
-      <Command text={session ? `tarmac console ${name} -n ${namespace} --replay ${session}` : `tarmac console ${name} -n ${namespace} --list`} />
+      <Command text={`tarmac console ${word(name)} -n ${word(namespace)} ${session ? `--replay ${word(session)}` : "--list"}`} />
     </>
   );
 }

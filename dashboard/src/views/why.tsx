@@ -5,7 +5,7 @@ import { Failed, Loading, Mark, Scrolls } from "../parts/states.tsx";
 import type { State } from "../logic/health.ts";
 
 interface Line {
-  answer: "Yes" | "Wait" | "No";
+  answer: string;
   reason: string;
   message: string;
   rule: string;
@@ -20,7 +20,7 @@ interface Explanation {
   change: string;
 }
 
-const STATES: Record<Line["answer"], State> = { Yes: "yes", Wait: "wait", No: "no" };
+const STATES: Record<string, State> = { Yes: "yes", Wait: "wait", No: "no" };
 
 export function Why({ path }: { path: string }) {
   const { value, failure, again } = useLoaded<Explanation>(`${path}/why`, 5000);
@@ -35,7 +35,7 @@ export function Why({ path }: { path: string }) {
           <tbody>
             {value.verdicts.map((each, index) => (
               <tr key={index}>
-                <td><Mark state={STATES[each.answer]}>{each.answer}</Mark></td>
+                <td><Mark state={STATES[each.answer] ?? "unknown"}>{each.answer}</Mark></td>
                 <td>{cell(each.city)}</td>
                 <td>{cell(each.node)}</td>
                 <td>{cell(each.reason)}</td>
