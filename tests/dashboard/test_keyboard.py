@@ -7,10 +7,12 @@ import re
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Locator, Page, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboard.browser import browser_page, dashboard
-from tests.dashboard.logfakes import FakeLog
+from tests.dashboard.hostile import HOSTILE
+from tests.dashboard.logfakes import FakeLog, FakeShell
+from tests.dashboard.lostcity import forget, found, heard
 from tests.dashboard.views import EXAMPLE, instance_of, kubectl
 from tests.support.tarmac_process import TarmacProcess
 
@@ -61,6 +63,14 @@ def open_row(page: Page, letter: str, name: str) -> None:
     expect(row).to_be_focused()
     press(page, "Enter")
     expect(page.locator("main h1")).to_contain_text(name)
+
+
+def open_kind(page: Page, kind: str) -> None:
+    """All objects of a kind, by the palette."""
+    press(page, "Control+k")
+    page.keyboard.type(kind)
+    expect(page.get_by_role("dialog").get_by_role("option", selected=True)).to_contain_text(f"{kind} core")
+    press(page, "Enter")
 
 
 def land(planet: TarmacProcess, name: str) -> None:
@@ -165,31 +175,9 @@ def test_the_log_of_what_crashed(page: Page, full_planet: TarmacProcess) -> None
     tab_to(page, page.get_by_role("button", name=re.compile("^Copy kubectl logs")))
 
 
-class FakeShell:
-    """Shells of containers: they say what was typed and how big the terminal is."""
-
-    def __init__(self) -> None:
-        self.typed = b""
-        self.sizes: list[dict[str, int]] = []
-        self.sockets: list[WebSocketRoute] = []
-
-    def begin(self, socket: WebSocketRoute) -> None:
-        self.sockets.append(socket)
-        socket.on_message(self._heard)
-        socket.send(b"\x01$ ")
-
-    def _heard(self, message: str | bytes) -> None:
-        data = message if isinstance(message, bytes) else message.encode()
-        if data[:1] == b"\x00":
-            self.typed += data[1:]
-            self.sockets[-1].send(b"\x01" + data[1:])
-        elif data[:1] == b"\x04":
-            self.sizes.append(json.loads(data[1:]))
-
-
 def test_a_terminal_is_typed_in_resized_cut_and_come_back_to(page: Page, full_planet: TarmacProcess) -> None:
     shell = FakeShell()
-    page.route_web_socket(lambda url: "/exec?" in url, shell.begin)
+    shell.serve(page)
     open_row(page, "i", instance_of(full_planet, "web"))
     press(page, "s")
     terminal = page.locator(".console")
@@ -215,3 +203,70 @@ def test_a_terminal_is_typed_in_resized_cut_and_come_back_to(page: Page, full_pl
     assert shell.typed == b"g w ls?again"
     press(page, "Control+]", "g", "n")
     expect(page.get_by_role("heading", name="Nodes")).to_be_visible()
+
+
+def test_a_lost_city_is_found_out_about(page: Page, full_planet: TarmacProcess) -> None:
+    found(full_planet)
+    try:
+        heard(full_planet, "Unknown")
+        expect(page.get_by_role("main").get_by_role("status")).to_contain_text("FRA is lost")
+        tab_to(page, page.locator("svg.map a").filter(has_text="FRA"))
+        press(page, "Enter")
+        expect(page.get_by_role("heading", name="Instances in FRA")).to_be_visible()
+        expect(page.get_by_text("No instance is here.")).to_be_visible()
+        open_row(page, "n", "fra-0")
+        expect(page.get_by_role("row", name=re.compile("^Ready Unknown"))).to_contain_text("said by a test")
+        heard(full_planet, "True")
+        press(page, "g", "p")
+        expect(page.get_by_role("row", name=re.compile("^FRA "))).to_contain_text("● Ready")
+        expect(page.get_by_text("FRA is lost")).to_have_count(0)
+    finally:
+        forget(full_planet)
+
+
+def test_a_server_that_restarts_leaves_the_focus_where_it_was(page: Page, full_planet: TarmacProcess) -> None:
+    kubectl(full_planet, "create", "configmap", "before")
+    open_kind(page, "ConfigMap")
+    before = page.get_by_role("link", name="before", exact=True)
+    tab_to(page, before)
+    full_planet.kill()
+    expect(page.get_by_text("The connection is lost")).to_be_visible()
+    expect(before).to_be_focused()
+    full_planet.start()
+    kubectl(full_planet, "create", "configmap", "before-long")
+    expect(page.get_by_text("The connection is lost")).to_have_count(0)
+    expect(page.get_by_role("link", name="before-long")).to_be_visible()
+    expect(before).to_be_focused()
+    press(page, "j")
+    expect(page.get_by_role("link", name="before-long")).to_be_focused()
+    press(page, "Enter")
+    expect(page.locator("pre")).to_contain_text("before-long")
+    kubectl(full_planet, "delete", "configmap", "before", "before-long")
+
+
+def test_hostile_strings_catch_no_key_and_no_focus(page: Page, full_planet: TarmacProcess) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hostile", "annotations": {"a": HOSTILE}}}
+    kubectl(full_planet, "create", "-f", "-", stdin=json.dumps(config))
+    press(page, "Control+k")
+    page.keyboard.type(HOSTILE[:60])
+    expect(page.get_by_role("dialog")).to_contain_text("Nothing is called so.")
+    press(page, "Escape")
+    open_kind(page, "ConfigMap")
+    expect(page.get_by_label("Filter")).to_be_visible()
+    press(page, "/")
+    expect(page.get_by_label("Filter")).to_be_focused()
+    page.keyboard.type("<img")
+    expect(page.get_by_text("Nothing matches.")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Clear the filter"))
+    press(page, "Enter")
+    tab_to(page, page.get_by_role("link", name="hostile", exact=True))
+    press(page, "Enter")
+    expect(page.locator("pre")).to_contain_text("onerror")
+    tab_to(page, page.locator("pre"))
+    tab_to(page, page.get_by_role("button", name="Delete…"))
+    press(page, "y")
+    expect(page.get_by_role("status").last).to_contain_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "kubectl get configmaps hostile -n default -o yaml"
+    assert page.title() == "Tarmac"
+    kubectl(full_planet, "delete", "configmap", "hostile")

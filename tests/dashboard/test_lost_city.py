@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Generator
 
@@ -11,41 +10,20 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.dashboard.axe import wrong
 from tests.dashboard.browser import browser_page, dashboard
-from tests.dashboard.views import kubectl
+from tests.dashboard.lostcity import found, heard
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
-CITY = "topology.datum.net/city-code"
-PLACE = {
-    "apiVersion": "networking.datumapis.com/v1alpha",
-    "kind": "Location",
-    "metadata": {"name": "fra"},
-    "spec": {"locationClassName": "self-managed", "provider": {"simulated": {}}, "topology": {CITY: "FRA"}},
-}
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "fra-0", "labels": {CITY: "FRA", "topology.datum.net/location": "fra"}},
-}
 
 
 @pytest.fixture
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]:
     running = TarmacProcess(tmp_path_factory.mktemp("planet") / "data", "--runtime", "sim", command="up").start()
     try:
-        kubectl(
-            running, "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [PLACE, NODE]})
-        )
+        found(running)
         yield running
     finally:
         running.stop()
-
-
-def heard(planet: TarmacProcess, status: str) -> None:
-    """A node that nobody runs says what somebody says for it."""
-    condition = {"type": "Ready", "status": status, "reason": "Said", "message": "said by a test"}
-    patch = json.dumps({"status": {"conditions": [condition]}})
-    kubectl(planet, "patch", "node", "fra-0", "--subresource=status", "--type=strategic", "-p", patch)
 
 
 def test_a_lost_city_is_said_to_be_lost_in_words_and_comes_back(planet: TarmacProcess, axe: str) -> None:
