@@ -1,4 +1,7 @@
-"""`make pictures`: every view in both themes and on a narrow screen, into docs/pictures, to be looked at."""
+"""`make pictures`: every view in both themes and on a narrow screen, into docs/pictures, to be looked at.
+
+`python -m tests.dashboard.pictures NAME...` makes those of some views alone.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ SETTLING = 500  # milliseconds: a view says that it loads only when that takes l
 LOOKS = {"light": (1280, 720), "dark": (1280, 720), "narrow": (360, 720)}
 
 
-def main() -> int:
-    """Make them all anew."""
+def main(names: list[str]) -> int:
+    """Make them anew, all when none is named."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="tarmac-pictures-") as folder:
         planet = TarmacProcess(Path(folder) / "data", "--runtime", "sim", command="up").start()
@@ -27,18 +30,18 @@ def main() -> int:
             fill_with_everything(planet)
             revise(planet)
             everything = {**VIEWS, **instance_views(planet)}
-            views = {name: where for name, where in everything.items() if not name.startswith("no-")}
+            wanted = names or [each for each in (*everything, *STATES) if not each.startswith("no-")]
             with dashboard(planet.kubeconfig) as address, browser_page() as page:
                 page.goto(address)
                 serve_machine(page)
                 for look, (width, height) in LOOKS.items():
                     page.set_viewport_size({"width": width, "height": height})
                     page.emulate_media(color_scheme="dark" if look == "dark" else "light", reduced_motion="reduce")
-                    for view, where in views.items():
-                        show(page, where)
+                    for view in filter(everything.__contains__, wanted):
+                        show(page, everything[view])
                         page.wait_for_timeout(SETTLING)
                         page.screenshot(path=str(FOLDER / f"{view}-{look}.png"))
-                    for state in STATES:
+                    for state in filter(STATES.__contains__, wanted):
                         reach(page, state)
                         page.screenshot(path=str(FOLDER / f"{state}-{look}.png"))
                         page.keyboard.press("Escape")
@@ -49,4 +52,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
