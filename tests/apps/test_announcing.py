@@ -91,6 +91,17 @@ async def test_a_server_that_says_nothing_more_is_left_out_and_forgotten(store: 
     assert await store.endpoints() == [f"{ONE}:6443", f"{TWO}:6443"], "it was only away"
 
 
+async def test_a_server_that_announces_nothing_forgets_the_others_all_the_same(store: Store) -> None:
+    await store.server(TWO).announce()
+    alone = store.server()
+    for _ in range(int(DURATION / EVERY)):
+        await alone.announce()
+        store.clock.advance(EVERY)
+    await alone.announce()
+    assert await store.leases() == []
+    assert await store.endpoints() == [f"{TWO}:6443"], "the last one known"
+
+
 async def test_what_clocks_say_does_not_matter(store: Store) -> None:
     late = ManualClock(store.clock.now() - 86400)
     one, two = store.server(ONE), store.server(TWO, clock=late)

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.rotations import TRUSTS, opens_with, seals_with
+from tarmac.apps.backups.marking import changes_of
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.security.encryption import SecretSealer, follow_keys, read_keys
 from tarmac.server.security.encryptionrotation import EncryptionRotation
+from tarmac.store.backups.etcdplace import EtcdPlace
+from tarmac.store.backups.sources import copy_store
 from tarmac.store.interface import Store, Unavailable
 from tarmac.store.open import open_store
+from tarmac.store.sqlite.sums import Row
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 
@@ -185,6 +189,43 @@ async def test_a_server_that_was_away_opens_what_the_others_sealed_meanwhile(tmp
                 pass
     finally:
         etcd.stop()
+
+
+async def test_what_a_restore_brings_back_is_sealed_anew_before_the_old_key_goes(tmp_path: Path) -> None:
+    """Into etcd everything comes back under revisions of its own, and sealed as it was."""
+    (tmp_path / "etcd").mkdir()
+    etcd = EtcdCluster(etcd_binary(ETCDS[-1]), tmp_path / "etcd")
+    etcd.start()
+    try:
+        server = Server(f"etcd://{etcd.endpoints[0]}?prefix=/restored", tmp_path / "secrets.key")
+        async with server.started() as store:
+            await fill(store, 10)
+            known = read(store)
+            await server.rotation.begin()
+            while not server.rotation.record.floor:
+                await announce(server)
+                await server.advance()
+        await restore_its_own_backup(server)
+        async with server.started():
+            while await server.advance() != "sealed":
+                await announce(server)
+            await server.rotation.retire()
+            follow_keys(server.file, server.rotation.record)
+        async with server.started() as store:
+            assert read(store) == known
+    finally:
+        etcd.stop()
+
+
+async def restore_its_own_backup(server: Server) -> None:
+    rows: list[Row] = []
+    revision = await copy_store(server.url, server.clock, rows.extend)
+    place = EtcdPlace(server.url, server.clock)
+    try:
+        await place.replace(rows, changes_of(rows, [], server.clock.now()), revision, 0)
+        await place.rename()
+    finally:
+        await place.close()
 
 
 async def announce(server: Server) -> None:

@@ -194,7 +194,8 @@ async def control_plane(
         url = address_url(address, listener.port)
         own_kubeconfigs = OwnKubeconfigs(layout, pki, url).write if seat is None or seat.index == 0 else _nothing
         own_kubeconfigs()
-        beside.begin(keep_following(keys, clock, own_kubeconfigs), "following keys of the cluster")
+        followed = keep_following(keys, clock, partial(tls.refresh, listener.use), own_kubeconfigs)
+        beside.begin(followed, "following keys of the cluster")
         await ensure_own_service(starting, listener.port)
         kubeconfigs = (layout.kubeconfig, layout.controllers_kubeconfig)
         other_servers = partial(follow_in, kubeconfigs, starting, url)

@@ -51,13 +51,18 @@ class OwnKubeconfigs:
         write_private(path, kubeconfig(list(dict.fromkeys([self._url, *servers])), ca, pair, user).encode())
 
 
-async def keep_following(keys: ClusterKeys, clock: Clock, changed: Callable[[], None]) -> NoReturn:
+async def keep_following(
+    keys: ClusterKeys, clock: Clock, listen: Callable[[], None], write_kubeconfigs: Callable[[], None]
+) -> NoReturn:
     """Have the files as the records say, and tell others whom this process has seen, until cancelled."""
     while True:
         await clock.sleep(EVERY)
         try:
             keys.follow()
-            changed()
+            # In the same turn, and first: the files may have a new authority sign from now on, and whoever comes with
+            # a certificate of it is to be let in.
+            listen()
+            write_kubeconfigs()
             await keys.users.write()
         except (StoreError, OSError, ValueError) as error:  # the next look may find it better
             _log.warning("the keys of the cluster are not followed", error=str(error))

@@ -76,10 +76,11 @@ class Announcement:
         self._seen: dict[str, tuple[str, float]] = {}  # by Lease: when it says it was renewed, and when we saw that
 
     async def announce(self) -> None:
-        """Renew our Lease, and publish where everybody is. Raises ApiError, ClientError."""
-        if not self._urls:
-            return
-        await self._leases.apply(self._lease(), manager=MANAGER)
+        """Renew our Lease, if there is to be one, and publish where everybody is. Raises ApiError, ClientError."""
+        if self._urls:
+            await self._leases.apply(self._lease(), manager=MANAGER)
+        # A server that only its own machine reaches looks after the others' all the same: it may be the only one left,
+        # and rotations of keys wait for every server that has a Lease.
         await self._publish([lease for lease in await self._listed() if await self._lives(lease)])
 
     async def withdraw(self) -> None:

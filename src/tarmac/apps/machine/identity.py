@@ -31,7 +31,7 @@ from tarmac.client.kubeconfig import load, servers_extension
 from tarmac.client.targets.untyped import NODES
 from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE
-from tarmac.http.authorities import key_hash
+from tarmac.http.authorities import key_hashes
 from tarmac.server.security.files import write_private
 
 
@@ -39,21 +39,21 @@ class CertificateDenied(SetupFailed):
     """The cluster says no, and will go on saying so."""
 
 
-def cluster_of(machine: Machine) -> str:
-    """The hash of the authority whose node this machine is; empty when it is none's."""
+def authorities_of_node(machine: Machine) -> list[str]:
+    """The hashes of the authorities that this machine trusts as a node: several while they are rotated, or none."""
     try:
         ca = load(str(machine.kubeconfig)).http.ca
-        return key_hash(ca.encode()) if ca else ""
+        return key_hashes(ca.encode()) if ca else []
     except (BadKubeconfig, ValueError):
-        return ""
+        return []
 
 
-def authority_of(machine: Machine) -> str:
-    """The hash of the authority whose server this machine is; empty when it is none's."""
+def authorities_of_server(machine: Machine) -> list[str]:
+    """The same of what it trusts as a server."""
     try:
-        return key_hash((machine.data / "pki" / "ca.crt").read_bytes())
+        return key_hashes((machine.data / "pki" / "ca.crt").read_bytes())
     except (OSError, ValueError):
-        return ""
+        return []
 
 
 async def mark_beside_server(machine: Machine, name: str) -> None:

@@ -24,8 +24,8 @@ from tarmac.apps.machine.configuration import documents_in, drop_document, have_
 from tarmac.apps.machine.discovery import FoundServer, WrongAuthority, discover
 from tarmac.apps.machine.identity import (
     CertificateDenied,
-    authority_of,
-    cluster_of,
+    authorities_of_node,
+    authorities_of_server,
     forget_if_revoked,
     mark_beside_server,
     obtain_certificate,
@@ -132,7 +132,7 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
         if not known:  # nothing half done: the configuration was written for nothing
             drop_document(machine.config, KIND)
         raise
-    if authority_of(machine) == wanted.token.ca_hash:
+    if wanted.token.ca_hash in authorities_of_server(machine):
         await mark_beside_server(machine, name)
     tell("containerd")
     await keeper.start("containerd")
@@ -147,9 +147,9 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
 async def _checked(machine: Machine, wanted: Joining, clock: Clock) -> FoundServer:
     """Everything that stands against it, at once. Raises Blocked, WrongAuthority."""
     obstacles = list(local_obstacles(machine, running=bool(running(machine, "agent"))))
-    cluster = cluster_of(machine)
-    if cluster and cluster != wanted.token.ca_hash:
-        why = f"this machine belongs to cluster sha256:{cluster}; tarmac leave --force first"
+    known = authorities_of_node(machine)
+    if known and wanted.token.ca_hash not in known:
+        why = f"this machine belongs to cluster sha256:{known[0]}; tarmac leave --force first"
         obstacles.append(Obstacle("membership", why))
     return await reached(obstacles, wanted.addresses, wanted.token, clock)
 

@@ -30,7 +30,7 @@ from tarmac.apps.configcheck import taken
 from tarmac.apps.machine.checks import Obstacle
 from tarmac.apps.machine.configuration import documents_in, have_document
 from tarmac.apps.machine.discovery import FoundServer
-from tarmac.apps.machine.identity import authority_of, cluster_of, mark_beside_server
+from tarmac.apps.machine.identity import authorities_of_node, authorities_of_server, mark_beside_server
 from tarmac.apps.machine.initializing import KIND, await_server, server_fields
 from tarmac.apps.machine.joining import KIND as AGENT
 from tarmac.apps.machine.joining import reached, told_in_words
@@ -110,7 +110,7 @@ async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services,
     tell("ready")
     await await_server(machine, keeper, clock, wanted.options.timeout)
     node = documents_in(machine.config).get(AGENT, {}).get("nodeName")
-    if node and cluster_of(machine) == wanted.token.ca_hash:  # a node of this cluster was here first
+    if node and wanted.token.ca_hash in authorities_of_node(machine):  # a node of this cluster was here first
         await mark_beside_server(machine, node)
     print(f"joined as server {wanted.name}; kubeconfig: {machine.data / 'kubeconfig'}", flush=True)
 
@@ -128,8 +128,9 @@ def _obstacles(machine: Machine, wanted: ServerJoining) -> Iterator[Obstacle]:
     if (machine.data / "store.db").exists():
         why = f"this machine has a store of its own, {machine.data / 'store.db'}; tarmac leave --delete-data first"
         yield Obstacle("membership", why)
-    if (cluster := cluster_of(machine) or authority_of(machine)) and cluster != wanted.token.ca_hash:
-        why = f"this machine belongs to cluster sha256:{cluster}; tarmac leave --force --delete-data first"
+    known = authorities_of_node(machine) or authorities_of_server(machine)
+    if known and wanted.token.ca_hash not in known:
+        why = f"this machine belongs to cluster sha256:{known[0]}; tarmac leave --force --delete-data first"
         yield Obstacle("membership", why)
     elif KIND in documents_in(machine.config) and not _has_keys(machine, wanted.token.ca_hash):
         yield Obstacle("configuration", f"{machine.config} has a {KIND} already; remove it")
@@ -139,7 +140,7 @@ def _obstacles(machine: Machine, wanted: ServerJoining) -> Iterator[Obstacle]:
 
 def _has_keys(machine: Machine, ca_hash: str) -> bool:
     complete = (machine.data / "pki" / _LAST).exists() and (machine.data / "secrets.key").exists()
-    return complete and authority_of(machine) == ca_hash
+    return complete and ca_hash in authorities_of_server(machine)
 
 
 async def _asked(machine: Machine, found: FoundServer, wanted: ServerJoining, clock: Clock) -> dict[str, Any]:

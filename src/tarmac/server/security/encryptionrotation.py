@@ -2,7 +2,8 @@
 
 Secrets keep what they say and get another revision. What was written up to the revision at which the last server began
 to seal with the new key is rewritten, a few at a time; where somebody else wrote one meanwhile, that write has sealed
-it. Versions that are only history are forgotten before the old key is, since nobody could open them any more.
+it. Versions that are only history are forgotten before the old key is, since nobody could open them any more. After
+a restore, which brings values back as they were sealed and may give them other revisions, it begins anew.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from tarmac.api.restored import RESTORES
 from tarmac.api.rotations import opens_with, seals_with
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.log import log
@@ -73,7 +75,7 @@ class EncryptionRotation(Rotation):
         record = self.record
         if record.step == 0 or record.settled or not record.switched or record.rewritten:
             return
-        if not record.floor:
+        if not self._floor(record):
             if not await self.waiting(record):
                 floor = self.store.revision
                 await self.stored.change(
@@ -111,7 +113,7 @@ class EncryptionRotation(Rotation):
             return await super().waiting(record, force=force)
         if record.settled or record.rewritten:
             return []
-        if not record.floor:
+        if not self._floor(record):
             silent = await silent_servers(self.store, self.clock, seals_with(record.signing))
             return [*silent, *self.unseen(record)]
         left = 0
@@ -119,6 +121,11 @@ class EncryptionRotation(Rotation):
             async for each in paged(self.store, bucket, self.clock):
                 left += _is_old(bucket, each, record.floor)
         return [f"{left} objects to be sealed with the new key"]
+
+    def _floor(self, record: KeyRecord) -> int:
+        """Up to which revision values may be of the old key; 0 when that is to be found out, also after a restore."""
+        restored = self.store.get(*RESTORES)
+        return record.floor if restored is None or restored.revision <= record.floor else 0
 
     async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
         """Servers that could not read what it seals."""

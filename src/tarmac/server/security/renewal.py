@@ -53,11 +53,15 @@ class ServerTls:
         """Have `use` called with each new context, until cancelled."""
         while True:
             await self._clock.sleep(LOOK)
-            try:
-                context = self.renewed()
-            except (OSError, ValueError) as error:  # tried again soon, long before the old one ends
-                _log.error("server certificate could not be renewed", error=str(error))
-                continue
-            if context is not None:
-                use(context)
-                _log.info("server certificate or trusted authorities renewed", path=str(self._pki.server_file))
+            self.refresh(use)
+
+    def refresh(self, use: Callable[[ssl.SSLContext], None]) -> None:
+        """Look now, and have `use` called if there is a new context."""
+        try:
+            context = self.renewed()
+        except (OSError, ValueError) as error:  # tried again soon, long before the old one ends
+            _log.error("server certificate could not be renewed", error=str(error))
+            return
+        if context is not None:
+            use(context)
+            _log.info("server certificate or trusted authorities renewed", path=str(self._pki.server_file))
