@@ -7,24 +7,18 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tarmac.api.status import ApiError
-from tarmac.base.tasks import background
-from tarmac.client.client import Client
-from tarmac.client.errors import ClientError
-from tarmac.client.http import HttpTransport
-from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tarmac.http.bundles import certificates_in
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.kubectl import Kubectl
+from tests.support.logged_in import Load, client_of, under_load
 from tests.support.tarmac_process import TarmacProcess
 
 
@@ -51,49 +45,6 @@ async def reached(server: TarmacProcess, what: str, *stages: str) -> dict[str, A
 def kept_kubeconfig(server: TarmacProcess, folder: Path) -> Path:
     """What somebody has copied before anything was rotated."""
     return Path(shutil.copy(server.kubeconfig, folder / "before.kubeconfig"))
-
-
-def client_of(kubeconfig: Path) -> Client:
-    return Client(HttpTransport(load(str(kubeconfig)).http))
-
-
-class Load:
-    """Somebody who writes and reads all the time, and notes whatever looks like having been logged out."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.done = 0
-        self.refusals: list[str] = []
-
-    async def run(self) -> None:
-        maps = self._client.resource(CONFIG_MAPS)
-        while True:
-            try:
-                await maps.apply(
-                    {
-                        "apiVersion": "v1", "kind": "ConfigMap",
-                        "metadata": {"name": "load", "namespace": "default"}, "data": {"n": str(self.done)},
-                    },
-                    manager="load",
-                )  # fmt: skip
-                self.done += 1
-            except ApiError as error:
-                self.refusals.append(str(error))
-            except ClientError as error:
-                if "certificate" in str(error).lower():
-                    self.refusals.append(str(error))
-            await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def under_load(kubeconfig: Path) -> AsyncGenerator[Load]:
-    client = client_of(kubeconfig)
-    load_made = Load(client)
-    try:
-        async with background(load_made.run(), "load"):
-            yield load_made
-    finally:
-        await client.close()
 
 
 async def secrets_of(kubeconfig: Path) -> dict[str, str]:
@@ -133,9 +84,9 @@ async def killed(server: TarmacProcess) -> None:
 
 
 async def goes_on(load_made: Load) -> None:
-    count = load_made.done
+    done, seen = load_made.done, load_made.seen
     async with asyncio.timeout(30):
-        while load_made.done < count + 10:
+        while load_made.done < done + 10 or load_made.seen < seen + 10:
             await asyncio.sleep(0.05)
     assert load_made.refusals == [], "nobody is logged out"
 
