@@ -87,16 +87,17 @@ bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the
 # The long versions: 1,000 kills of the server, 1,000 flipped bits, 100 killed leaders of etcd, 100,000 histories over
 # broken connections to it, 5,000 watches over a restart, every field of every kind at its largest, 10,000 seeds, 300
 # kills on nodes, 200 with machines among the pods and 300 while volumes are mounted, 1,000,000 mutated requests, frames
-# and packets, 300 streams while workers of a server are killed, each step of init, join, leave and restore three times,
-# three machines from the package alone that die and leave in turn, ten minutes of old and new servers side by side, and
-# the network question over 100,000 pairs beside the fake datapath and 1,000 beside real packets.
+# and packets, 300 streams while workers of a server are killed, each step of init, join, leave, join --server, store
+# migrate, backup, restore and rotate three times, keys rotated on real nodes in the time that it takes, three machines
+# from the package alone that die and leave in turn, ten minutes of old and new servers side by side, and the network
+# question over 100,000 pairs beside the fake datapath and 1,000 beside real packets.
 SOAKED := tests/faults tests/store/test_etcd_histories.py tests/sim tests/cost tests/fuzz/test_soak.py \
           tests/node/test_chaos.py tests/node/test_chaos_with_machines.py tests/volumes/test_kills.py tests/machines \
           tests/packaging tests/apps/workers tests/upgrade tests/apps/test_restoring_into_etcd.py tests/outside \
           tests/decide/reach tests/datapath/test_the_question_agrees.py tests/docs/test_three_sites_page.py
 
 # Commands that are killed at each step and need no machine for themselves.
-KILLED := tests/apps/test_one_more_server.py tests/apps/test_moving_to_etcd.py
+KILLED := tests/apps/test_one_more_server.py tests/apps/test_moving_to_etcd.py tests/apps/test_killed_rotations.py
 
 soak: test-tools ## the long version of everything that is killed or drawn at random
 	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" $(SOAKED) $(ARGS)

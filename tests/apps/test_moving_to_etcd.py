@@ -27,6 +27,7 @@ from tarmac.store.interface import FLOOR_STEP, Unavailable
 from tarmac.store.open import etcd_settings
 from tarmac.store.sqlite import SqliteStore
 from tarmac.store.sqlite.marker import marker_path, read_marker
+from tests.apps.test_backups import killed_at
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.tarmac_process import TarmacProcess
@@ -73,15 +74,8 @@ class Moving:
         return subprocess.run(self.command(), check=False, capture_output=True, text=True, timeout=60)
 
     def kill_at(self, step: str) -> None:
-        """kill -9 once it has said that it is there, or when it ends before."""
-        process = subprocess.Popen(self.command(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.strip() == f"tarmac: {step}":
-                break
-        process.kill()
-        process.wait()
-        process.stderr.close()
+        """kill -9 once it has said that it is there."""
+        killed_at(step, *self.command()[3:])
 
     async def fill(self, count: int) -> int:
         store = SqliteStore(self.file, sealer=self.sealer)
@@ -111,13 +105,12 @@ async def _refusal(store: EtcdStore) -> str | None:
     return None
 
 
-async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving) -> None:
+@pytest.mark.parametrize("time", range(TIMES))
+async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving, time: int) -> None:
     """Until it is complete no server starts on the etcd, and the file stays the store; then everything is there."""
     newest = await moving.fill(1500)
-    for step in STEPS * TIMES:
+    for step in STEPS:
         moving.kill_at(step)
-        if moving.kept.exists():
-            break
         switched = documents_in(moving.config)["ServerConfig"].get("store") == moving.url
         store = moving.target()
         if (refusal := await _refusal(store)) is not None:
@@ -169,6 +162,7 @@ async def test_a_copy_is_brought_up_to_date_when_the_file_has_gone_on(moving: Mo
     await store.close()
     done = moving.run()
     assert done.returncode == 0, done.stderr
+    assert done.stderr == "".join(f"tarmac: {step}\n" for step in STEPS)
     assert f"moved {wanted.count} objects (sha256:{wanted.digest})" in done.stdout
 
 

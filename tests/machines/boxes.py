@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -194,6 +194,16 @@ class Started:
             assert self.process.poll() is None or text in self.said, f"ended with {self.process.poll()}:\n{self.said}"
             assert time.monotonic() < deadline, f"no {text!r} in:\n{self.said}"
             time.sleep(0.02)
+
+    def until_told(self, steps: Sequence[str], seconds: float = 60) -> None:
+        """Wait until it has come so far: these are its steps up to there, and it tells no others in between."""
+        count = len(steps)
+        self.until_said(f"tarmac: {steps[-1]}\n", seconds)
+        until(lambda: len(self._told()) >= count, seconds)
+        assert self._told()[:count] == [*steps], self.said
+
+    def _told(self) -> list[str]:
+        return re.findall(r"^tarmac: ([a-z-]+)$", self.said, re.MULTILINE)
 
     def kill(self) -> None:
         """kill -9 of the command alone. `nsenter` waits for it, in the namespace of its machine."""

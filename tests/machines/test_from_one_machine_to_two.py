@@ -19,17 +19,18 @@ from tests.support.containerd import BUSYBOX
 
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(600 if os.environ.get("TARMAC_SOAK") else 180)]
 
-_JOIN = ("checks", "configuration", "certificate", "containerd", "agent", "ready")
-_LEAVE = ("server", "processes", "node", "containerd", "files")
-# With a Location, `init` goes on with the steps of `join`, whose first two are called as its own are.
-_INIT = ("checks", "configuration", "keys", "server", "location", "location\ntarmac: checks", *_JOIN[1:])
+JOIN = ("checks", "configuration", "certificate", "containerd", "agent", "ready")
+LEAVE = ("server", "processes", "node", "containerd", "files")
+INIT = ("checks", "configuration", "keys", "server", "location")
+"""With a Location, `init` goes on with the steps of `join`."""
 SOAK = bool(os.environ.get("TARMAC_SOAK"))
 # Every step three times with TARMAC_SOAK=1; without, once each of those that leave most behind.
-JOIN_STEPS = 3 * _JOIN if SOAK else ("certificate", "ready")
-LEAVE_STEPS = 3 * _LEAVE if SOAK else ("processes", "containerd")
-INIT_STEPS = 3 * _INIT if SOAK else ("server", "certificate")
-FORCED_STEPS = _JOIN[1:] if SOAK else ("agent",)
-FORCED_INIT_STEPS = _INIT if SOAK else ()
+TIMES = 3 if SOAK else 1
+JOIN_KILLS = JOIN if SOAK else ("certificate", "ready")
+LEAVE_KILLS = LEAVE if SOAK else ("processes", "containerd")
+INIT_KILLS = [(*INIT, *JOIN)[: count + 1] for count in (range(len(INIT + JOIN)) if SOAK else (3, 7))]
+"""Each is the steps up to the one at which it is killed: two of `join` are called as two of `init` are."""
+FORCED_KILLS = JOIN[1:] if SOAK else ("agent",)
 LOCATION = {
     "apiVersion": "networking.datumapis.com/v1alpha",
     "kind": "Location",
@@ -119,23 +120,24 @@ def test_a_machine_joins_runs_what_is_meant_for_its_city_and_leaves_nothing(clus
 
 def test_killed_at_every_step_the_same_command_goes_on(cluster: Cluster) -> None:
     other = cluster.other
-    other.prepare()
-    token = cluster.token()
-    for step in JOIN_STEPS:
-        joining = cluster.join(token)
-        joining.until_said(f"tarmac: {step}\n")
-        joining.kill()
-    cluster.join(token).until_said("joined as beta")
-    for step in LEAVE_STEPS:
-        leaving = other.start("leave", "--drain-timeout", "20s")
-        leaving.until_said(f"tarmac: {step}\n")
-        leaving.kill()
-    done = other.run("leave")
-    assert done.returncode == 0, done.stderr
-    assert nothing(other), other.leftovers()
+    for _ in range(TIMES):
+        other.prepare()
+        token = cluster.token()
+        for step in JOIN_KILLS:
+            joining = cluster.join(token)
+            joining.until_told(JOIN[: JOIN.index(step) + 1])
+            joining.kill()
+        cluster.join(token).until_said("joined as beta")
+        for step in LEAVE_KILLS:
+            leaving = other.start("leave", "--drain-timeout", "20s")
+            leaving.until_told(LEAVE[: LEAVE.index(step) + 1])
+            leaving.kill()
+        done = other.run("leave")
+        assert done.returncode == 0, done.stderr
+        assert nothing(other), other.leftovers()
 
 
-@pytest.mark.parametrize("step", FORCED_STEPS)
+@pytest.mark.parametrize("step", FORCED_KILLS)
 def test_killed_on_the_way_in_leaving_by_force_leaves_nothing(cluster: Cluster, step: str) -> None:
     other = cluster.other
     other.prepare()
@@ -177,23 +179,26 @@ def test_every_obstacle_is_told_at_once_and_nothing_is_changed(cluster: Cluster)
 def test_init_killed_at_every_step_goes_on_and_leaves_nothing(tmp_path: Path) -> None:
     init = ("init", "--location", "dfw", "--foreground", "--listen", "198.18.0.1:6443")
     with boxes(tmp_path, "alpha") as (box,):
-        for step in INIT_STEPS:
-            starting = box.start(*init)
-            starting.until_said(f"tarmac: {step}\n")
-            starting.kill()
-        box.start(*init).until_said("join another machine")
-        second = box.run("init")  # while it runs
-        assert second.returncode == 0, second.stderr
-        assert "already initialized (CA sha256:" in second.stderr
-        kept = box.run("leave", "--force")
-        assert (kept.returncode, box.path("/var/lib/tarmac/store.db").exists()) == (0, True), "its data is not a node's"
-        done = box.run("leave", "--force", "--delete-data")
-        assert done.returncode == 0, done.stderr
-        assert nothing(box), box.leftovers()
-        for step in FORCED_INIT_STEPS:
+        for _ in range(TIMES):
+            box.prepare()
+            for steps in INIT_KILLS:
+                starting = box.start(*init)
+                starting.until_told(steps)
+                starting.kill()
+            box.start(*init).until_said("join another machine")
+            second = box.run("init")  # while it runs
+            assert second.returncode == 0, second.stderr
+            assert "already initialized (CA sha256:" in second.stderr
+            kept = box.run("leave", "--force")
+            stays = box.path("/var/lib/tarmac/store.db").exists()
+            assert (kept.returncode, stays) == (0, True), "its data is not a node's"
+            done = box.run("leave", "--force", "--delete-data")
+            assert done.returncode == 0, done.stderr
+            assert nothing(box), box.leftovers()
+        for steps in INIT_KILLS if SOAK else ():
             box.prepare()
             starting = box.start(*init)
-            starting.until_said(f"tarmac: {step}\n")
+            starting.until_told(steps)
             starting.kill()
             done = box.run("leave", "--force", "--delete-data")
-            assert (done.returncode, nothing(box)) == (0, True), f"{step}: {done.stderr}\n{box.leftovers()}"
+            assert (done.returncode, nothing(box)) == (0, True), f"{steps}: {done.stderr}\n{box.leftovers()}"

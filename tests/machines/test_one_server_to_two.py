@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.client.kubeconfig import with_servers
+from tests.apps.test_one_more_server import STEPS
 from tests.machines.boxes import Box, boxes, until
 from tests.store.conftest import ETCDS, etcd_binary
 
@@ -88,7 +89,7 @@ def test_a_server_killed_on_its_way_in_leaves_nothing_when_forced(tmp_path: Path
     with boxes(tmp_path, "alpha", "beta", "gamma") as (alpha, beta, gamma), etcd_on(gamma, tmp_path / "etcd.log"):
         init = ("init", "--foreground", "--listen", "198.18.0.1:6443", "--store", STORE)
         alpha.start(*init).until_said("join another machine")
-        for step in 3 * ("checks", "hand-over", "keys", "configuration", "server", "ready"):
+        for step in 3 * STEPS:
             token = server_token(alpha)
             joining = ("join", "--server", "198.18.0.1", "--listen", "198.18.0.2:6443", "--token", token)
             started = beta.start(*joining, "--foreground")

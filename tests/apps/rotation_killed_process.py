@@ -1,0 +1,45 @@
+"""`tarmac` that dies (SIGKILL) at one step of one rotation: KIND STEP before|after, then `tarmac`'s own words.
+
+A step is a write of the record of keys, and STEP the number that the record has after it. `before`: everything was
+looked at, nothing is written. `after`: it is written, and nobody has acted on it or was answered.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from tarmac.apps.main import main
+from tarmac.server.security.keyrecords import KeyRecord, StoredRecord
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody survives that")
+
+
+def _die_at(kind: str, step: int, moment: str) -> None:
+    write = StoredRecord.change
+
+    async def change(self: StoredRecord, change: Callable[[KeyRecord], KeyRecord]) -> bool:
+        def wanted(record: KeyRecord) -> KeyRecord:
+            found = change(record)
+            if (moment, record.metadata["name"], record.step + 1) == ("before", kind, step) and found != record:
+                _die()
+            return found
+
+        done = await write(self, wanted)
+        if done and (moment, self.now.metadata["name"], self.now.step) == ("after", kind, step):
+            _die()
+        return done
+
+    StoredRecord.change = change
+
+
+if __name__ == "__main__":
+    _die_at(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    del sys.argv[1:4]
+    sys.exit(main())
