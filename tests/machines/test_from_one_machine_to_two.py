@@ -125,12 +125,12 @@ def test_killed_at_every_step_the_same_command_goes_on(cluster: Cluster) -> None
         token = cluster.token()
         for step in JOIN_KILLS:
             joining = cluster.join(token)
-            joining.until_told(JOIN[: JOIN.index(step) + 1])
+            joining.until_said(f"tarmac: {step}\n")
             joining.kill()
         cluster.join(token).until_said("joined as beta")
         for step in LEAVE_KILLS:
             leaving = other.start("leave", "--drain-timeout", "20s")
-            leaving.until_told(LEAVE[: LEAVE.index(step) + 1])
+            leaving.until_said(f"tarmac: {step}\n")
             leaving.kill()
         done = other.run("leave")
         assert done.returncode == 0, done.stderr
@@ -192,6 +192,9 @@ def test_init_killed_at_every_step_goes_on_and_leaves_nothing(tmp_path: Path) ->
             kept = box.run("leave", "--force")
             stays = box.path("/var/lib/tarmac/store.db").exists()
             assert (kept.returncode, stays) == (0, True), "its data is not a node's"
+            for written in ("/var/lib/tarmac/secrets.key", "/etc/tarmac/config.yaml"):  # and killed at that
+                path = box.path(written)
+                path.with_name(f".{path.name}.killed").write_bytes(path.read_bytes())
             done = box.run("leave", "--force", "--delete-data")
             assert done.returncode == 0, done.stderr
             assert nothing(box), box.leftovers()

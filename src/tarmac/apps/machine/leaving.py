@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from tarmac.agent.config.settings import settle
@@ -161,7 +162,7 @@ def _remove_files(machine: Machine, *, with_server: bool) -> None:
         for name in ("agent", "containerd", "cni", "cni.d"):
             unmount_below(top / name)
     names = [*_OF_NODES, *(_OF_SERVERS if with_server else ())]
-    paths = [machine.data / name for name in names]
+    paths = [path for name in names for path in _written(machine.data / name)]
     if with_server:
         paths += [path for pattern in _PATTERNS for path in machine.data.glob(pattern)]
     for path in paths:
@@ -172,6 +173,8 @@ def _remove_files(machine: Machine, *, with_server: bool) -> None:
     drop_document(machine.config, KIND)
     if with_server:
         drop_document(machine.config, SERVER)
+    for path in _written(machine.config)[1:]:
+        _take_away(path)
     if not (machine.data / "pki").exists():
         machine.lock.unlink(missing_ok=True)
     for folder in (machine.config.parent, machine.data, machine.run):
@@ -179,7 +182,12 @@ def _remove_files(machine: Machine, *, with_server: bool) -> None:
             folder.rmdir()  # something of somebody else's keeps it
 
 
-def _take_away(path: Any) -> None:
+def _written(path: Path) -> list[Path]:
+    """A file, and what is left of writing it where a command was killed at that: `write_private` writes beside."""
+    return [path, *path.parent.glob(f".{path.name}.*")]
+
+
+def _take_away(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
