@@ -62,7 +62,9 @@ async def leave(machine: Machine, options: argparse.Namespace) -> None:
     """Take every step that is left. Raises SetupFailed, Blocked."""
     documents = _documents(machine)
     is_node = KIND in documents or machine.agent.exists() or (machine.data / "containerd").exists()
-    is_server = SERVER in documents or (machine.data / "pki").exists()
+    # Its first file is there before its configuration: one that was killed on its way in is a server as well.
+    files = [path for name in _OF_SERVERS for path in _written(machine.data / name)]
+    is_server = SERVER in documents or any(path.exists() for path in files)
     name = documents.get(KIND, {}).get("nodeName", "")
     if is_node and not options.force and machine.kubeconfig.exists():
         tell("server")
