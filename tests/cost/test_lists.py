@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from time import thread_time
@@ -56,12 +56,12 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
         yield running
 
 
-async def longest_hold(work: Awaitable[Any]) -> float:
+async def longest_hold(work: Awaitable[Any], clock: Callable[[], float] = thread_time) -> float:
     """The most CPU seconds between two turns of the loop until the work is done."""
-    task, longest, last = asyncio.ensure_future(work), 0.0, thread_time()
+    task, longest, last = asyncio.ensure_future(work), 0.0, clock()
     while not task.done():
         await asyncio.sleep(0)
-        now = thread_time()
+        now = clock()
         longest, last = max(longest, now - last), now
     await task
     return longest

@@ -53,9 +53,9 @@ def reachability(snapshot: Snapshot, sender: ReachTarget, question: ReachQuestio
 def objects_at(snapshot: Snapshot, sender: ReachTarget, address: str) -> list[tuple[str, str]]:
     """What an answer about an address would name, as plural and key: Pods that have it, and a Service."""
     world = ReachWorld(snapshot)
-    member = world.members.get(sender.key)
+    member = world.member(sender.key)
     interfaces = member.interfaces if member is not None else ()
-    holders = [holder for each in interfaces if (holder := world.holders.get((each.network, address)))]
+    holders = [holder for each in interfaces if (holder := world.holder(each.network, address))]
     found = [("pods", f"{each.namespace}/{each.name}") for each, _ in holders]
     service = world.service_at(address)
     return found if service is None else [*found, ("services", service.key)]
@@ -116,20 +116,17 @@ class _Asking:
                         yield each["name"], each["containerPort"]
 
     def _paths(self, port: int) -> list[ReachPath]:
-        unsettled = _unsettled(self.world, self.sender)
-        if unsettled is not None:
-            return [unsettled]
-        member, target = self.world.members[self.sender.key], self.question.target
+        member, target = _settled(self.world, self.sender), self.question.target
+        if isinstance(member, ReachPath):
+            return [member]
         if target.kind == "address":
             return list(self._walk(member).to(target.name, port))
         if target.kind == "service":
             return self._to_service(member, target, port)
         if target.kind == "externalservice":
             return [external_path(self._walk(member), target.key, port)]
-        unsettled = _unsettled(self.world, target)
-        if unsettled is not None:
-            return [unsettled]
-        return self._to_pod(member, self.world.members[target.key], port)
+        other = _settled(self.world, target)
+        return [other] if isinstance(other, ReachPath) else self._to_pod(member, other, port)
 
     def _to_service(self, member: NetworkPod, target: ReachTarget, port: int) -> list[ReachPath]:
         addresses = [each for each in self.world.services[target.key].addresses if _speaks(member, each)]
@@ -171,15 +168,15 @@ def _speaks(member: NetworkPod, address: str) -> bool:
     return any((":" in each) == (":" in address) for own in member.interfaces for each in own.addresses)
 
 
-def _unsettled(world: ReachWorld, target: ReachTarget) -> ReachPath | None:
-    """Why nothing can be said about one of them; None when something can."""
+def _settled(world: ReachWorld, target: ReachTarget) -> NetworkPod | ReachPath:
+    """One of them, or why nothing can be said about it."""
     pod = world.pod(target.key)
     if pod is None:
         line = Line("Wait", reasons.NOT_ATTACHED, f"{target.key} has no Pod yet: see `tarmac why`.", "attached")
         return ReachPath("", "", "", "", "Wait", [line])
-    member = world.members.get(target.key)
+    member = world.member(target.key)
     if member is not None and member.interfaces:
-        return None
+        return member
     status, spec = pod.get("status") or {}, pod["spec"]
     answer: Answer = "Unknown"
     if spec.get("hostNetwork"):

@@ -17,7 +17,7 @@ from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import AttachedInterface, decode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, pods_network
 from tarmac.api.networking.podendpoint import PodEndpoint
-from tarmac.decide.reach.facts import Fields, Metadata
+from tarmac.decide.reach.facts import Fields
 
 Protocol = Literal["TCP", "UDP", "SCTP"]
 
@@ -51,8 +51,20 @@ class _PodStatus(Fields, frozen=True, gc=False):
     host_ips: list[_Address] | None = msgspec.field(name="hostIPs", default=None)
 
 
+class _Annotations(Fields, frozen=True, gc=False):
+    interfaces: str = msgspec.field(name=ANNOTATION_INTERFACES, default="")
+
+
+class _Metadata(Fields, frozen=True, gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: _Annotations | None = None
+
+
 class _Pod(Fields, frozen=True, gc=False):
-    metadata: Metadata
+    metadata: _Metadata
     spec: _PodSpec
     status: _PodStatus = _PodStatus()
 
@@ -96,7 +108,7 @@ _decode_pod = msgspec.json.Decoder(_Pod).decode
 def member_of(raw: bytes) -> NetworkPod | None:
     """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
     pod = _decode_pod(raw)
-    text, own = (pod.metadata.annotations or {}).get(ANNOTATION_INTERFACES), pod.spec.host_network
+    text, own = (pod.metadata.annotations or _Annotations()).interfaces, pod.spec.host_network
     if not (text or own) or not pod.spec.node_name or pod.status.phase in TERMINAL:
         return None
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))

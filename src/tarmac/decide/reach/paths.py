@@ -19,7 +19,6 @@ from tarmac.decide.reach.budget import CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.marks import is_reserved
 from tarmac.decide.reach.members import NetworkPod
-from tarmac.decide.reach.permitting import permits
 from tarmac.decide.reach.remedies import rule_for
 from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
 from tarmac.decide.reach.world import ReachWorld
@@ -67,16 +66,15 @@ class Walk:
     def _through_services(
         self, interface: AttachedInterface, source: str, address: str, port: int
     ) -> Iterator[ReachPath]:
-        network = interface.network
+        network, service = interface.network, self.world.service_at(address)
+        if service is None:
+            yield self._through_policies(interface, source, address, port)
+            return
         ports = self.world.service_ports(network, self.sender.node)
         found = next(
             (each for each in ports if (each.address, each.port, each.protocol) == (address, port, self.protocol)), None
         )
         if found is None:
-            service = self.world.service_at(address)
-            if service is None:
-                yield self._through_policies(interface, source, address, port)
-                return
             is_there = any(each.address == address for each in ports)
             reason = reasons.NO_SUCH_ADDRESS if is_there else reasons.DIFFERENT_NETWORKS
             why = (
@@ -86,27 +84,22 @@ class Walk:
             )
             yield self._no(network, source, address, port, "service", reason, f"Service {service.key} {why}")
             return
-        name = self._service_name(address)
         if not found.backends:
-            message = f"Nobody answers for {name} port {port}: no endpoint is ready on Network {network}"
+            message = f"Nobody answers for Service {service.key} port {port}: no endpoint is ready on Network {network}"
             yield self._no(network, source, address, port, "service", reasons.NO_READY_ENDPOINT, message)
             return
         for place, behind in found.backends:
             walk = Walk(self.world, self.sees, self.sender, self.protocol, None, list(self.lines))
-            walk._yes("service", f"{name} port {port} leads to {_written(place, behind)}")
+            walk._yes("service", f"Service {service.key} port {port} leads to {_written(place, behind)}")
             yield walk._through_policies(interface, source, place, behind)
-
-    def _service_name(self, address: str) -> str:
-        service = self.world.service_at(address)
-        return f"Service {service.key}" if service is not None else f"the Service at {address}"
 
     def _through_policies(self, interface: AttachedInterface, source: str, address: str, port: int) -> ReachPath:
         network = interface.network
         if address in own_addresses(interface):  # a Service that leads back to whoever asks it
             self._yes("always", f"{address} is its own")
             return self._end(network, source, address, port, "Yes")
-        holder = self.world.holders.get((network, address))
-        if self.expected is not None and (holder is None or holder[0] is not self.expected):
+        holder = self.world.holder(network, address)
+        if self.expected is not None and (holder is None or _key(holder[0]) != _key(self.expected)):
             message = f"On Network {network}, {address} is not {_title(self.expected)}'s"
             return self._no(network, source, address, port, "route", reasons.DIFFERENT_NETWORKS, message)
         if holder is None and self._is_nobodys(interface, address):
@@ -157,9 +150,8 @@ class Walk:
             free = f"no policy selects {_key(about)}" if not chosen else f"no policy limits what {_key(about)} sends"
             self._yes(direction, free)
             return True
-        if permits(allowances, peer, self.protocol, port):
-            origin = next(each.origin for each in allowances if permits((each,), peer, self.protocol, port))
-            self._yes(direction, f"{self._shown(origin, about, interface)} allows it")
+        if (allowing := self.world.allowing(allowances, peer, self.protocol, port)) is not None:
+            self._yes(direction, f"{self._shown(allowing.origin, about, interface)} allows it")
             return True
         if too_large:
             message = f"The rules about {_key(about)} are more than a node makes: {too_large}"

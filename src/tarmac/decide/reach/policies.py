@@ -11,7 +11,8 @@ A pod whose rules cost more than is left of the Network's bounds is denied every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -34,21 +35,24 @@ _Key = tuple[object, ...]
 
 
 class PolicyBook:
-    """The policies of a cluster, asked about interfaces of one network. `refusals` are of pods that it denied."""
+    """The policies of a cluster, asked about interfaces of one network. `refusals` are of pods that it denied.
+
+    `members` and `labels`, of a namespace, are looked at when a rule first means pods: ranges and ports mean nobody.
+    """
 
     def __init__(
         self,
         network: str,
         policies: Sequence[PolicyFacts],
-        members: Sequence[NetworkPod],
-        namespaces: Mapping[str, Labels],
+        members: Iterable[NetworkPod],
+        labels: Callable[[str], Labels],
     ) -> None:
         steps = self._steps = Budget(MOST_STEPS, "steps to work out who is meant")
         self._ranges = Budget(MOST_RANGES, "ranges of addresses and ports")
         self._lines = Budget(MOST_RULES, "different rules")
-        self._namespaces = namespaces
-        peers = ((member, addresses) for member in members if (addresses := member.addresses(network)))
-        self._peers = Labelled(((peer[0].namespace, peer[0].labels, peer) for peer in peers), steps)
+        self._network = network
+        self._members = members
+        self._labels = labels
         self._policies = Selecting(
             [
                 (policy.namespace, _selector(policy.spec.selector), policy)
@@ -63,6 +67,12 @@ class PolicyBook:
         self._rules: dict[_Key, Rules] = {}
         self._own: dict[bytes, InterfacePolicy] = {}
         self.refusals: list[str] = []
+
+    @cached_property
+    def _peers(self) -> Labelled[_Peer]:
+        """Everybody on the network."""
+        peers = ((member, addresses) for member in self._members if (addresses := member.addresses(self._network)))
+        return Labelled(((peer[0].namespace, peer[0].labels, peer) for peer in peers), self._steps)
 
     def rules(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
         """What the addresses of an interface may take part in."""
@@ -190,7 +200,7 @@ class PolicyBook:
             return self._peers.among((namespace,), pods)
         spaces, present = _selector(peer.namespace_selector), self._peers.namespaces
         self._steps.spend(len(present) * len(spaces.requirements))
-        return self._peers.among([each for each in present if spaces.matches(self._namespaces.get(each, {}))], pods)
+        return self._peers.among([each for each in present if spaces.matches(self._labels(each))], pods)
 
     def _unique(self, allowances: Iterable[Allowance]) -> tuple[Allowance, ...]:
         found: dict[Allowance, None] = {}

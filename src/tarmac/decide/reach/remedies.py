@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.schema import JsonObject
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.selecting import Labels
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def rule_for(
-    peer: NetworkPod | None, address: str, port: int, protocol: str, own: str, labels: Mapping[str, Mapping[str, str]],
+    peer: NetworkPod | None, address: str, port: int, protocol: str, own: str, labels: Callable[[str], Labels],
     *, incoming: bool,
 ) -> str:  # fmt: skip
     """A rule that lets one in (or out), as JSON, which is YAML too. `own` is the policy's namespace."""
@@ -22,7 +23,7 @@ def rule_for(
     return msgspec.json.encode({**rule, "ports": [{"protocol": protocol, "port": port}]}).decode()
 
 
-def _peer(peer: NetworkPod | None, address: str, own: str, labels: Mapping[str, Mapping[str, str]]) -> JsonObject:
+def _peer(peer: NetworkPod | None, address: str, own: str, labels: Callable[[str], Labels]) -> JsonObject:
     by_address = {"ipBlock": {"cidr": f"{address}/{128 if ':' in address else 32}"}}
     if peer is None or not peer.labels:
         return by_address
@@ -30,6 +31,6 @@ def _peer(peer: NetworkPod | None, address: str, own: str, labels: Mapping[str, 
     pods = {"podSelector": {"matchLabels": {LABEL_WORKLOAD_NAME: name} if name else dict(peer.labels)}}
     if peer.namespace == own:
         return pods
-    if labels.get(peer.namespace, {}).get(_NAME_LABEL) != peer.namespace:
+    if labels(peer.namespace).get(_NAME_LABEL) != peer.namespace:
         return by_address
     return {"namespaceSelector": {"matchLabels": {_NAME_LABEL: peer.namespace}}, **pods}

@@ -5,7 +5,7 @@ Whoever asks may get `why` of the one and the other itself; what they may not se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -14,9 +14,11 @@ from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.status import BadRequest, Forbidden, NotFound
 from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.base.pieces import Work
 from tarmac.decide.reach.answering import NoSuchTarget, objects_at, reachability
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
 from tarmac.decide.reach.world import LOOKED_AT, POLICIES
+from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo, boolean
@@ -55,14 +57,18 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
                 raise Forbidden(f"{address} is of a namespace in which you may not get {plural}")
     # Rights are looked up here, on the loop: what they are kept in is not for other threads.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
-    seen = {each for each in spaces if _may_list_policies(refuses, request.user, each)}
+    seen = await served.services.pieces.done(_seen(refuses, request.user, spaces))
+
+    def answer(world: Snapshot) -> Response:
+        found = reachability(world, sender, question, seen.__contains__)
+        return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
+
     try:
-        found = await ponder(world, lambda each: reachability(each, sender, question, seen.__contains__))
+        return await ponder(world, answer)  # written there too: a Service may have thousands of paths
     except BadQuestion as error:
         raise BadRequest(str(error)) from error
     except NoSuchTarget as error:
         raise _not_found(error.target) from error
-    return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
 
 
 def _question(request: Request) -> ReachQuestion:
@@ -90,9 +96,15 @@ def _check_rights(refuses: Refuses, user: User, question: ReachQuestion) -> None
             raise refusal(user, asked, why)
 
 
-def _may_list_policies(refuses: Refuses, user: User, namespace: str) -> bool:
-    asked = RequestInfo("list", "", True, NETWORKING, "v1alpha", "networkpolicies", "", namespace)
-    return refuses(user, asked) is None
+def _seen(refuses: Refuses, user: User, namespaces: Iterable[str]) -> Work[set[str]]:
+    """Those whose policies somebody may list."""
+    found: set[str] = set()
+    for each in namespaces:
+        asked = RequestInfo("list", "", True, NETWORKING, "v1alpha", "networkpolicies", "", each)
+        if refuses(user, asked) is None:
+            found.add(each)
+        yield
+    return found
 
 
 def _not_found(target: ReachTarget) -> NotFound:

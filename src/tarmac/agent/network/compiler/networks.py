@@ -124,7 +124,7 @@ class Compiler:
 
     def _made(self, name: str, inputs: Inputs) -> tuple[NetworkState, Sequence[str]]:
         try:
-            book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels)
+            book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels.__getitem__)
             return network_state(name, self._node, inputs, book.rules), book.refusals
         except Exception as error:  # objects that nobody expected close their own network, and no other
             _log.error("a network's rules could not be worked out", network=name, error=repr(error))
