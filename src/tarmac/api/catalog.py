@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tarmac.api import compute, networking, submariner
+from tarmac.api.compute import resources as compute
 from tarmac.api.compute.lookup import Lookup
 from tarmac.api.compute.whyandplan import LEDGER, WHY
 from tarmac.api.kubernetes import resources as kubernetes
+from tarmac.api.networking import resources as networking
 from tarmac.api.resource import Resource
+from tarmac.api.submariner import resources as submariner
 
 
 class Catalog:

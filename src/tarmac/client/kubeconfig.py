@@ -180,7 +180,7 @@ def _read(file: Path) -> dict[str, Any]:
     import yaml  # as above
 
     try:
-        document = yaml.safe_load(file.read_text())
+        document = yaml.load(file.read_text(), yaml.CSafeLoader)
     except (OSError, yaml.YAMLError) as error:
         raise BadKubeconfig(f"{file}: {error}") from error
     if not isinstance(document, dict):

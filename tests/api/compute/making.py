@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api import compute
+from tarmac.api.compute import resources as compute
 from tarmac.api.compute.lookup import BuiltIn, ImageFacts, Lookup, TypeFacts
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject

@@ -6,28 +6,29 @@ from collections.abc import Sequence
 
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.target import Target
-from tarmac.client.targets.typed import (
+from tarmac.client.targets.untyped import (
     DEPLOYMENTS,
     EXTERNAL_SERVICES,
     INSTANCES,
+    NODES,
+    PODS,
     SOURCE_IP_CLAIMS,
     SOURCE_IP_CLASSES,
     SOURCE_IPS,
     WORKLOADS,
 )
-from tarmac.client.targets.untyped import NODES, PODS
 
 Json = Target[JsonObject]
 
 _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
-    (WORKLOADS.typed(dict), ("workload", "workloads", "wl")),
-    (DEPLOYMENTS.typed(dict), ("workloaddeployment", "workloaddeployments", "wd")),
-    (INSTANCES.typed(dict), ("instance", "instances", "inst")),
+    (WORKLOADS, ("workload", "workloads", "wl")),
+    (DEPLOYMENTS, ("workloaddeployment", "workloaddeployments", "wd")),
+    (INSTANCES, ("instance", "instances", "inst")),
     (PODS, ("pod", "pods", "po")),
-    (EXTERNAL_SERVICES.typed(dict), ("externalservice", "externalservices", "extsvc")),
-    (SOURCE_IP_CLAIMS.typed(dict), ("sourceipclaim", "sourceipclaims", "sipc")),
-    (SOURCE_IP_CLASSES.typed(dict), ("sourceipclass", "sourceipclasses")),
-    (SOURCE_IPS.typed(dict), ("sourceip", "sourceips")),
+    (EXTERNAL_SERVICES, ("externalservice", "externalservices", "extsvc")),
+    (SOURCE_IP_CLAIMS, ("sourceipclaim", "sourceipclaims", "sipc")),
+    (SOURCE_IP_CLASSES, ("sourceipclass", "sourceipclasses")),
+    (SOURCE_IPS, ("sourceip", "sourceips")),
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.networking.names import API_VERSION as NETWORKING
+from tarmac.api.submariner.names import API_VERSION as SUBMARINER
 from tarmac.client.targets.target import dynamic
 
 NAMESPACES = dynamic("v1", "namespaces", "Namespace", namespaced=False)
@@ -39,3 +40,7 @@ INSTANCES = dynamic(COMPUTE, "instances", "Instance")
 LOCATIONS = dynamic(NETWORKING, "locations", "Location", namespaced=False)
 NETWORKS = dynamic(NETWORKING, "networks", "Network")
 NETWORK_POLICIES = dynamic(NETWORKING, "networkpolicies", "NetworkPolicy")
+EXTERNAL_SERVICES = dynamic(SUBMARINER, "externalservices", "ExternalService")
+SOURCE_IPS = dynamic(SUBMARINER, "sourceips", "SourceIP", namespaced=False)
+SOURCE_IP_CLAIMS = dynamic(SUBMARINER, "sourceipclaims", "SourceIPClaim")
+SOURCE_IP_CLASSES = dynamic(SUBMARINER, "sourceipclasses", "SourceIPClass", namespaced=False)

@@ -1,0 +1,164 @@
+"""The resources of compute.datumapis.com as the server serves them: columns, subresources, rules."""
+
+from __future__ import annotations
+
+from tarmac.api.columns import AGE, NAME, column, computed, condition, join
+from tarmac.api.compute.cells import images_of, runtime_of, source_of
+from tarmac.api.compute.instance import Instance
+from tarmac.api.compute.instancetype import InstanceType
+from tarmac.api.compute.lookup import BuiltIn, Lookup
+from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
+from tarmac.api.compute.reachingin import (
+    InstanceConsoleOptions,
+    InstancePower,
+    InstanceRecordings,
+    InstanceVncOptions,
+)
+from tarmac.api.compute.strategies import (
+    InstanceStrategy,
+    InstanceTypeStrategy,
+    MachineImageStrategy,
+    WorkloadDeploymentStrategy,
+    WorkloadStrategy,
+)
+from tarmac.api.compute.whyandplan import PLAN, WHY
+from tarmac.api.compute.workload import Workload, WorkloadDeployment
+from tarmac.api.declare import declare, schema_of
+from tarmac.api.resource import Resource, Subresource
+from tarmac.base.names import dns1123_label
+
+_OWN = API_VERSION.split("/")
+REACHING_IN = (
+    Subresource(
+        "console", "InstanceConsoleOptions", ("create",), *_OWN, answer=lambda: schema_of(InstanceConsoleOptions)
+    ),
+    Subresource("power", "InstancePower", ("create",), *_OWN, answer=lambda: schema_of(InstancePower)),
+    Subresource("recordings", "InstanceRecordings", ("get",), *_OWN, answer=lambda: schema_of(InstanceRecordings)),
+    Subresource("vnc", "InstanceVncOptions", ("create",), *_OWN, answer=lambda: schema_of(InstanceVncOptions)),
+)
+
+_FIRST_INTERFACE = ".status.networkInterfaces[0].assignments"
+_IMAGES = ".spec.template.spec.runtime.sandbox.containers[*].image"
+
+_READY = column("Ready", ".status.summary.ready", "Instances that are ready, of those wanted.")
+_STATUS = column("Status", ".status.summary.status", "The state in one word.")
+_REASON = column("Reason", ".status.summary.reason", "The most useful reason when not all is well.")
+_REVISION = column("Revision", ".status.revision", "Revision of the newest template.", wide=True)
+
+_WORKLOAD_COLUMNS = (
+    NAME,
+    _READY,
+    column("Up-to-date", ".status.updatedReplicas", "Instances of the newest template.", type="integer"),
+    column("Cities", ".status.summary.cities", "Cities with ready instances, of those wanted."),
+    _STATUS,
+    _REASON,
+    AGE,
+    join("Placements", ".spec.placements[*].name", "Names of the placements.", wide=True),
+    column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer", wide=True),
+    _REVISION,
+    computed("Image", images_of, _IMAGES, "Images of the containers, or of the machine's boot disk.", wide=True),
+)
+_DEPLOYMENT_COLUMNS = (
+    NAME,
+    column("City", ".spec.cityCode", "The city it is in."),
+    _READY,
+    column("Desired", ".status.desiredReplicas", "Instances wanted.", type="integer"),
+    _STATUS,
+    _REASON,
+    AGE,
+    column("Location", ".status.location.name", "The Location it was given.", wide=True),
+    _REVISION,
+)
+_INSTANCE_COLUMNS = (
+    NAME,
+    computed(
+        "City",
+        lambda obj: obj["metadata"].get("labels", {}).get(LABEL_CITY_CODE),
+        r".metadata.labels.compute\.datumapis\.com/city-code",
+        "The city it is in.",
+    ),
+    column("Node", ".status.nodeName", "The node it runs on."),
+    _STATUS,
+    column("Restarts", ".status.restarts", "How often its containers were restarted.", type="integer"),
+    column("IP", f"{_FIRST_INTERFACE}.networkIP", "Its first address."),
+    AGE,
+    column("Egress-IP", f"{_FIRST_INTERFACE}.externalIP", "The address the outside sees.", wide=True),
+    column("Type", ".spec.runtime.resources.instanceType", "Its size.", wide=True),
+    column("QoS", ".status.qosClass", "Its quality of service.", wide=True),
+    computed("Runtime", runtime_of, None, "What it is: a sandbox of containers, or a machine.", wide=True),
+)
+_INSTANCE_TYPE_COLUMNS = (
+    NAME,
+    column("Phase", ".spec.lifecycle.phase", "Whether it may still be used."),
+    column("CPU", ".spec.resources.cpu", "Processors."),
+    column("Memory", ".spec.resources.memory", "Memory."),
+    condition("Ready", "Ready", "Whether it is usable.", wide=True),
+    AGE,
+)
+_MACHINE_IMAGE_COLUMNS = (
+    NAME,
+    column("Format", ".spec.format", "Format of its file."),
+    column("Size", ".spec.size", "Smallest and default size of a disk made from it."),
+    computed("Source", source_of, None, "How it is to be had: file, url, or not yet."),
+    column("Phase", ".spec.lifecycle.phase", "Whether it may still be used."),
+    AGE,
+)
+
+
+def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
+    """The served resources of the group.
+
+    Without a lookup, validation knows the built-in catalogues and no place.
+    """
+    lookup = lookup or BuiltIn()
+    return (
+        declare(
+            Workload,
+            API_VERSION,
+            "workloads",
+            strategy=WorkloadStrategy(lookup),
+            columns=_WORKLOAD_COLUMNS,
+            short_names=("wl",),
+            categories=("tarmac", "all"),
+            validate_name=dns1123_label,
+            subresources=(PLAN, WHY),
+        ),
+        declare(
+            WorkloadDeployment,
+            API_VERSION,
+            "workloaddeployments",
+            strategy=WorkloadDeploymentStrategy(lookup),
+            columns=_DEPLOYMENT_COLUMNS,
+            short_names=("wd",),
+            scale=(".spec.replicas", ".status.replicas", ".status.selector"),
+            subresources=(WHY,),
+        ),
+        declare(
+            Instance,
+            API_VERSION,
+            "instances",
+            strategy=InstanceStrategy(lookup),
+            columns=_INSTANCE_COLUMNS,
+            short_names=("inst",),
+            subresources=(WHY, *REACHING_IN),
+        ),
+        declare(
+            InstanceType,
+            API_VERSION,
+            "instancetypes",
+            strategy=InstanceTypeStrategy(lookup),
+            columns=_INSTANCE_TYPE_COLUMNS,
+            short_names=("it",),
+            namespaced=False,
+        ),
+        declare(
+            MachineImage,
+            API_VERSION,
+            "machineimages",
+            strategy=MachineImageStrategy(lookup),
+            columns=_MACHINE_IMAGE_COLUMNS,
+            short_names=("mi",),
+            namespaced=False,
+        ),
+    )
