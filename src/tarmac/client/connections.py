@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import cast
@@ -40,7 +39,7 @@ class ClientConnection(asyncio.Protocol):
         self.headers: dict[str, str] = {}
         self._transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpResponseParser(self)
-        self._chunks: deque[bytes] = deque()
+        self._chunks: list[bytes] = []
         self._size = 0
         self._has_head = False
         self._complete = True
@@ -71,8 +70,9 @@ class ClientConnection(asyncio.Protocol):
         """The body as it comes. Raises Disconnected when it breaks off."""
         while True:
             while self._chunks:
-                chunk = self._chunks.popleft()
-                self._size -= len(chunk)
+                chunk = b"".join(self._chunks)  # as one: servers that send line by line would be read line by line
+                self._chunks.clear()
+                self._size = 0
                 if self._unzip is not None:
                     chunk = self._unzip.decompress(chunk)
                 if chunk:

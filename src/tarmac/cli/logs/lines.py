@@ -7,7 +7,7 @@ ordered by. A line without an end is given out in pieces of a mebibyte: whoever 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from tarmac.base.clock import parse_rfc3339, rfc3339, rfc3339_micro
@@ -17,8 +17,7 @@ _NANOS: Final = 9
 _LENGTH: Final = len("2026-11-15T12:00:00.123456789Z")
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where lines come from, in the order in which those of one moment are shown."""
 
     city: str
@@ -34,6 +33,9 @@ class Line(NamedTuple):
     key: str
     time: str
     text: str
+
+
+key_of: Final = attrgetter("key")
 
 
 def sort_key(time: str) -> str:
@@ -58,7 +60,7 @@ class LineCutter:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._last: Line | None = None
+        self._last = Line("", "", "")
         self._goes_on = False  # a piece of the line that comes next is out already
 
     def of(self, chunk: bytes) -> list[Line]:
@@ -67,10 +69,10 @@ class LineCutter:
         self._size += len(chunk)
         if self._size <= LONGEST and b"\n" not in chunk:
             return []
-        *whole, rest = b"".join(self._parts).split(b"\n")
-        found = [line for raw in whole for line in self._pieces(raw)]
+        whole, end, rest = b"".join(self._parts).rpartition(b"\n")
+        found = self._whole(whole) if end else []
         while len(rest) > LONGEST:
-            found.append(self._line(rest[:LONGEST]))
+            found.append(self._line(rest[:LONGEST].decode(errors="replace")))
             self._goes_on, rest = True, rest[LONGEST:]
         self._parts, self._size = [rest], len(rest)
         return found
@@ -81,22 +83,25 @@ class LineCutter:
         self._parts, self._size = [], 0
         return list(self._pieces(raw)) if raw else []
 
+    def _whole(self, raw: bytes) -> list[Line]:
+        """Lines without the end of the last. Decoded at once: no character holds the byte that ends lines."""
+        if len(raw) <= LONGEST and not self._goes_on:
+            return [self._line(text) for text in raw.decode(errors="replace").split("\n")]
+        return [line for each in raw.split(b"\n") for line in self._pieces(each)]
+
     def _pieces(self, raw: bytes) -> Iterator[Line]:
         """Cut at the same bytes however the answer was cut: what is read again must be recognised."""
         for start in range(0, len(raw) or 1, LONGEST):
-            yield self._line(raw[start : start + LONGEST])
+            yield self._line(raw[start : start + LONGEST].decode(errors="replace"))
             self._goes_on = True
         self._goes_on = False
 
-    def _line(self, raw: bytes) -> Line:
-        text = raw.decode(errors="replace")
-        last = self._last or Line("", "", "")
+    def _line(self, text: str) -> Line:
         if self._goes_on:
-            return Line(last.key, last.time, text)
+            return Line(self._last.key, self._last.time, text)
         time, _, rest = text.partition(" ")
         try:
-            found = Line(sort_key(time), time, rest)
+            self._last = found = Line(sort_key(time), time, rest)
         except ValueError:  # a word of the node itself, which has no time
-            found = Line(last.key, last.time, text)
-        self._last = found
+            self._last = found = Line(self._last.key, self._last.time, text)
         return found

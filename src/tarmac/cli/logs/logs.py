@@ -10,7 +10,6 @@ from typing import Final
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.selectors import LabelSelector
-from tarmac.cli.logs.following import Follower
 from tarmac.cli.logs.lines import Line, Source
 from tarmac.cli.logs.merging import merged
 from tarmac.cli.logs.reading import Asked, LogStream
@@ -18,13 +17,11 @@ from tarmac.cli.logs.selecting import Choice, Selection, needs_nodes, selections
 from tarmac.cli.rendering.loglines import LogLines, title
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.nodecities import needs_locations
 from tarmac.cli.verbs.objects import BadObject
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import LOCATIONS, NODES, PODS
-from tarmac.decide.allocatable.report import location_cities, node_city
 
 TAIL_OF_SEVERAL: Final = 10
 _FAILED: Final = 1
@@ -46,6 +43,9 @@ async def logs(client: Client, namespace: str, options: argparse.Namespace, cons
     lines = _lines(options, console)
     asked = _asked(options, len(sources))
     if options.follow:
+        # Only now: informers take a while to load, and a log that is read to its end needs none.
+        from tarmac.cli.logs.following import Follower
+
         follower = Follower(
             client, namespace, selected, choice, asked, cities, options.max_log_requests, lines, console
         )
@@ -112,6 +112,10 @@ async def _pods(client: Client, namespace: str, selected: Sequence[Selection]) -
 
 async def _cities(client: Client) -> Mapping[str, str]:
     """The cities of nodes, where they may be read."""
+    # Only now, as above: instances say themselves in which city they are.
+    from tarmac.cli.verbs.nodecities import needs_locations
+    from tarmac.decide.allocatable.report import location_cities, node_city
+
     try:
         nodes = [each async for page in client.resource(NODES).pages() for each in page.items]
         listed = [each async for page in client.resource(LOCATIONS).pages() for each in page.items]

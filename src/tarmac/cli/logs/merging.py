@@ -1,7 +1,8 @@
 """Lines of many streams in the order of their times.
 
 Where every stream has an end, the earliest line of all is next, and a stream is read on only when its lines are used
-up. Where streams are followed nobody knows what is still to come: a line waits a moment for earlier ones, and what
+up. Up to the last line of the stream for which that happens first the order is known, so as many lines are sorted at
+once. Where streams are followed nobody knows what is still to come: a line waits a moment for earlier ones, and what
 comes later than that is shown when it comes.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from tarmac.base.clock import Clock
-from tarmac.cli.logs.lines import Line, Source
+from tarmac.cli.logs.lines import Line, Source, key_of
 
 HOLD: Final = 0.25
 MOST_HELD: Final = 50_000
@@ -24,54 +27,61 @@ Shown = tuple[Source, Line]
 Batches = AsyncIterator[list[Line]]
 
 
-class _Head:
-    """The next line of a stream."""
+class _AtHand:
+    """The lines of a stream that have come and are not shown."""
 
-    __slots__ = ("_batches", "_left", "line", "source")
+    __slots__ = ("_batches", "_lines", "_source")
 
     def __init__(self, source: Source, batches: Batches) -> None:
-        self.source = source
-        self.line = Line("", "", "")
+        self._source = source
         self._batches = batches
-        self._left: deque[Line] = deque()
+        self._lines: list[Line] = []
 
-    def step(self) -> bool:
-        """Go on to the next line that is at hand; whether there is one."""
-        if not self._left:
-            return False
-        self.line = self._left.popleft()
-        return True
+    async def read_on(self) -> None:
+        """Get the next ones, when all are shown. There are none when the stream has ended."""
+        if not self._lines:
+            self._lines = await anext(self._batches, None) or []
 
-    async def advance(self) -> bool:
-        """Go on to the next line; whether there is one."""
-        if not self._left:
-            self._left.extend(await anext(self._batches, None) or ())
-        return self.step()
+    def __bool__(self) -> bool:
+        return bool(self._lines)
 
-    def __lt__(self, other: _Head) -> bool:
-        return (self.line.key, self.source) < (other.line.key, other.source)
+    @property
+    def end(self) -> tuple[str, Source]:
+        """What comes later does not sort before it."""
+        return self._lines[-1].key, self._source
+
+    def taken(self, end: tuple[str, Source]) -> list[Shown]:
+        """The lines up to an end: at that moment all, if this stream is not behind the one that ends there."""
+        key, last = end
+        if self._lines[0].key > key:
+            return []
+        place = (bisect_right if self._source <= last else bisect_left)(self._lines, key, key=key_of)
+        found = [(self._source, line) for line in self._lines[:place]]
+        del self._lines[:place]
+        return found
 
 
-async def merged(streams: Sequence[tuple[Source, Batches]]) -> AsyncIterator[list[Shown]]:
-    """All lines, a few hundred at a time."""
-    heads = [_Head(source, batches) for source, batches in streams]
+async def merged(streams: Iterable[tuple[Source, Batches]]) -> AsyncIterator[list[Shown]]:
+    """All lines, a few hundred or more at a time."""
+    # In the order of their sources, so that a sort by time keeps that order among lines of one moment.
+    heads = [_AtHand(source, batches) for source, batches in sorted(streams, key=itemgetter(0))]
     # All at once: fifty answers one after the other would take fifty times as long to begin.
-    begun = await asyncio.gather(*(head.advance() for head in heads))
-    heap = [head for head, has_line in zip(heads, begun, strict=True) if has_line]
-    heapq.heapify(heap)
+    await asyncio.gather(*(head.read_on() for head in heads))
     out: list[Shown] = []
-    while heap:
-        head = heap[0]
-        out.append((head.source, head.line))
-        if head.step() or await head.advance():
-            heapq.heapreplace(heap, head)
-        else:
-            heapq.heappop(heap)
+    while heads := [head for head in heads if head]:
+        first = min(heads, key=attrgetter("end"))
+        end = first.end
+        out += sorted((shown for head in heads for shown in head.taken(end)), key=_time_of)
+        await first.read_on()
         if len(out) >= _AT_ONCE:
             yield out
             out = []
     if out:
         yield out
+
+
+def _time_of(shown: Shown) -> str:
+    return shown[1].key
 
 
 class Hold:

@@ -8,8 +8,9 @@ life wrote stands in another log, the previous one, and is read first.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -17,7 +18,7 @@ from typing import Final
 
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import rfc3339
-from tarmac.cli.logs.lines import Line, LineCutter, Source, earlier, sort_key
+from tarmac.cli.logs.lines import Line, LineCutter, Source, earlier, key_of, sort_key
 from tarmac.client.client import Client, Query, refuse
 from tarmac.client.targets.untyped import PODS
 
@@ -48,7 +49,7 @@ class LogStream:
         self._opened = 0.0  # monotonic, of the first answer
         self._since_opened = ""  # the server's time at the first answer
         self._oldest = self._newest = ""
-        self._recent: deque[tuple[str, str, str]] = deque()
+        self._recent: deque[Line] = deque()
 
     async def read(self) -> AsyncIterator[list[Line]]:
         """Lines from where the last reading ended, to the end of the log. Raises ApiError, ClientError."""
@@ -115,23 +116,24 @@ class LogStream:
             return lines
         if not self._newest and lines[0].key:
             self._oldest = min(self._oldest, lines[0].key)
+        newest = self._newest
         for place, line in enumerate(lines):
-            if line.key < self._newest:
-                lines[place] = line._replace(key=self._newest)
+            if line.key < newest:
+                lines[place] = line._replace(key=newest)
             else:
-                self._newest = line.key
-            self._recent.append((self._newest, line.time, line.text))
-        if self._newest:
-            begin = earlier(self._newest, OVERLAP)
-            while self._recent[0][0] < begin:
-                self._recent.popleft()
+                newest = line.key
+        self._newest = newest
+        begin = earlier(newest, OVERLAP) if newest else ""
+        while self._recent and self._recent[0].key < begin:
+            self._recent.popleft()
+        self._recent.extend(lines[bisect_left(lines, begin, key=key_of) :])
         return lines
 
 
 class _Repeats:
     """Knows what has come before among the first lines of a connection."""
 
-    def __init__(self, since: str, recent: deque[tuple[str, str, str]]) -> None:
+    def __init__(self, since: str, recent: Iterable[Line]) -> None:
         self._since = since
         self._left = Counter((time, text) for key, time, text in recent if key >= since)
 

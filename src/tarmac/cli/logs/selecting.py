@@ -11,7 +11,7 @@ from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.cli.logs.lines import Source
 from tarmac.cli.verbs.objects import BadObject, Json, parse_object
-from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
+from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
 
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"

@@ -29,7 +29,7 @@ class LogLines:
         self._timestamps = timestamps
         self._grep = re.compile(grep) if grep else None
         self._json = json
-        self._prefixes: dict[Source, tuple[str, str]] = {}
+        self._prefixes: dict[Source, str] = {}
         self._width = 0
 
     def introduce(self, sources: Iterable[Source]) -> None:
@@ -46,21 +46,22 @@ class LogLines:
             lines = [(source, line) for source, line in lines if self._grep.search(line.text)]
         if self._json:
             return "".join(map(_document, lines))
-        escape, out, prefixed = self._escape, list[str](), self._prefixed or len(self._prefixes) > 1
-        for source, line in lines:
-            if prefixed:
-                out += self._prefixes[source]
-            if self._timestamps and line.time:
-                out += (line.time, " ")
-            out += (escape(line.text), "\n")
-        return "".join(out)
+        escape, stamped = self._escape, self._timestamps
+        prefixed = self._prefixed or len(self._prefixes) > 1
+        before = self._prefixes if prefixed else dict.fromkeys(self._prefixes, "")
+        return "".join(
+            [
+                f"{before[source]}{f'{line.time} ' if stamped and line.time else ''}{escape(line.text)}\n"
+                for source, line in lines
+            ]
+        )
 
-    def _before(self, source: Source, name: str) -> tuple[str, str]:
+    def _before(self, source: Source, name: str) -> str:
         blanks = " " * (self._width - len(name)) + " | "
         if not self._colour:
-            return name, blanks
+            return name + blanks
         number = _COLOURS[crc32(source.instance.encode()) % len(_COLOURS)]
-        return f"\x1b[{number}m{name}\x1b[0m", blanks
+        return f"\x1b[{number}m{name}\x1b[0m{blanks}"
 
 
 def title(source: Source) -> str:
