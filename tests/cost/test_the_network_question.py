@@ -6,10 +6,12 @@ is CPU of the whole process between two turns of the loop: other programs add no
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from threading import current_thread
 from time import process_time
 
 import msgspec
@@ -25,6 +27,7 @@ from tests.decide.reach.worlds import ReachTown, interface
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
 
 PODS, POLICIES, APPS = 10_000, 1_000, 500
+PATH = "/api/v1/namespaces/shop/pods/p2003/why"
 SWITCH_INTERVAL = 0.0005  # as the server has it
 COLLECTING = (50_000, 20, 50)
 
@@ -64,10 +67,12 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
     layout = Layout(tmp_path, tmp_path / "pki", tmp_path / "secrets.key", "memory://")
     interval, threshold = sys.getswitchinterval(), gc.get_threshold()
     async with control_plane(layout, Address("127.0.0.1", 0), Chosen("garbage")) as running:
-        for resource, objects in town().objects.items():
-            for key, obj in objects.items():
-                running.store.create(resource, key, msgspec.json.encode(obj))
-        await running.store.settled()
+        written = [
+            running.store.create(resource, key, msgspec.json.encode(obj))
+            for resource, objects in town().objects.items()
+            for key, obj in objects.items()
+        ]
+        await asyncio.gather(*written)
         sys.setswitchinterval(SWITCH_INTERVAL)
         gc.collect()
         gc.freeze()  # what the test itself has made is not collected meanwhile
@@ -79,14 +84,31 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
 
 
 async def test_a_question_holds_nobody_up(server: Server) -> None:
-    path, slow = "/api/v1/namespaces/shop/pods/p2003/why", list[str]()
+    slow: list[str] = []
     for what, query in QUESTIONS.items():
-        assert (await server.send("GET", path, query=query, user=ADMIN)).status == 200, what
+        assert (await server.send("GET", PATH, query=query, user=ADMIN)).status == 200, what
 
         async def once(query: str = query) -> float:
-            return await longest_hold(server.send("GET", path, query=query, user=ADMIN), process_time)
+            return await longest_hold(server.send("GET", PATH, query=query, user=ADMIN), process_time)
 
         hold = await at_best(once)
         print(f"{hold * 1000:6.1f} ms  {what}")
         slow += [f"{what}: {hold * 1000:.1f} ms"] if hold > ALLOWED else []
     assert not slow
+
+
+async def test_no_garbage_is_collected_while_it_is_thought_about(server: Server) -> None:
+    threads: list[str] = []
+
+    def collecting(phase: str, _info: dict[str, int]) -> None:
+        threads.append(current_thread().name)
+
+    gc.set_threshold(100, 2, 2)
+    gc.callbacks.append(collecting)
+    try:
+        for query in QUESTIONS.values():
+            assert (await server.send("GET", PATH, query=query, user=ADMIN)).status == 200
+    finally:
+        gc.callbacks.remove(collecting)
+    assert set(threads) == {current_thread().name}, "before and after it, on the loop"
+    assert gc.isenabled()

@@ -32,9 +32,10 @@ class Labelled(Generic[T]):
         self._by_namespace: dict[str, list[tuple[Labels, T]]] = {}
         self._by_label: dict[tuple[str, str, str], list[tuple[Labels, T]]] = {}
         for namespace, labels, thing in things:
-            self._by_namespace.setdefault(namespace, []).append((labels, thing))
+            each = labels, thing
+            self._by_namespace.setdefault(namespace, []).append(each)
             for key, value in labels.items():
-                self._by_label.setdefault((namespace, key, value), []).append((labels, thing))
+                self._by_label.setdefault((namespace, key, value), []).append(each)
 
     @property
     def namespaces(self) -> Collection[str]:
