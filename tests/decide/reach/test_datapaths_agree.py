@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from random import Random
@@ -14,7 +15,7 @@ from tarmac.decide.reach.answering import reachability
 from tarmac.decide.reach.paths import Walk
 from tarmac.decide.reach.question import ReachTarget, question_of
 from tarmac.decide.reach.world import ReachWorld
-from tests.decide.reach.worlds import NET, NODES, ReachTown, interface
+from tests.decide.reach.worlds import NET, NODES, PODS, ReachTown, interface
 
 OTHER = "shop/other"
 LABELS = ("a", "b", "c")
@@ -130,3 +131,15 @@ def test_ten_thousand_pods_and_a_thousand_policies_are_answered_soon() -> None:
     assert found.answer == "Yes"
     assert found.paths[0].lines[-2].message == "NetworkPolicy shop/r0 ingress[0] allows it."
     assert seconds < 1.5, f"{seconds:.2f} s of processor time"
+
+
+def test_an_answered_question_leaves_no_garbage() -> None:
+    """Collecting it would hold the server's loop: all that was read goes with the answer."""
+    town = random_town(Random(1))
+    town.policy("all", {"selector": {}, "ingress": [{"from": [{"podSelector": {}, "namespaceSelector": {}}]}]})
+    snapshot, sender = town.snapshot(), ReachTarget("pod", *next(iter(town.objects[PODS])).split("/"))
+    for target in ("10.1.0.1", "10.1.0.2", "10.96.0.1"):
+        reachability(snapshot, sender, question_of(target, "80", "", "shop"), lambda _: True)  # what is kept for good
+        gc.collect()
+        reachability(snapshot, sender, question_of(target, "80", "", "shop"), lambda _: True)
+        assert gc.collect() == 0, target

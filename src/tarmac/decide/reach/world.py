@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -41,6 +41,21 @@ _FEW: Final = 4  # addresses that are searched for one by one
 
 
 @dataclass(frozen=True)
+class _Pods:
+    """All of them, read when the first is asked for."""
+
+    snapshot: Snapshot
+
+    @cached_property
+    def members(self) -> dict[str, NetworkPod]:
+        found = (each for raw in self.snapshot.list(PODS.resource) if (each := _member(bytes(raw))) is not None)
+        return {f"{each.namespace}/{each.name}": each for each in found}
+
+    def each(self) -> Iterator[NetworkPod]:
+        yield from self.members.values()
+
+
+@dataclass(frozen=True)
 class ReachWorld:
     """Pods on networks, policies, Services."""
 
@@ -55,10 +70,13 @@ class ReachWorld:
     )
 
     @cached_property
+    def _pods(self) -> _Pods:
+        return _Pods(self.snapshot)
+
+    @property
     def members(self) -> dict[str, NetworkPod]:
         """By namespace/name. A Pod that nobody can read is none."""
-        found = (each for raw in self.snapshot.list(PODS.resource) if (each := _member(bytes(raw))) is not None)
-        return {f"{each.namespace}/{each.name}": each for each in found}
+        return self._pods.members
 
     def member(self, key: str) -> NetworkPod | None:
         """One of them."""
@@ -91,8 +109,7 @@ class ReachWorld:
 
     def labels(self, namespace: str) -> Labels:
         """Of a namespace."""
-        found = NAMESPACES.get(self.snapshot, namespace)
-        return {} if found is None else found["metadata"].get("labels") or {}
+        return _labels(self.snapshot, namespace)
 
     @cached_property
     def services(self) -> dict[str, ServiceFacts]:
@@ -115,12 +132,11 @@ class ReachWorld:
     def book(self, network: str) -> PolicyBook:
         """The policies of everybody on a network."""
         if network not in self._books:
-            self._books[network] = PolicyBook(network, self._policies, self._everybody(), self.labels)
+            # Books know the pods and not the world: in a circle both would wait for a collection of garbage, which
+            # takes hundreds of milliseconds of everybody's time when all pods were read.
+            members, labels = self._pods.each(), partial(_labels, self.snapshot)
+            self._books[network] = PolicyBook(network, self._policies, members, labels)
         return self._books[network]
-
-    def _everybody(self) -> Iterator[NetworkPod]:
-        """Reads them when the first is asked for."""
-        yield from self.members.values()
 
     def rules(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
         """What the addresses of an interface may take part in."""
@@ -160,6 +176,11 @@ def _member(raw: bytes) -> NetworkPod | None:
         return member_of(raw)
     except msgspec.MsgspecError:
         return None
+
+
+def _labels(snapshot: Snapshot, namespace: str) -> Labels:
+    found = NAMESPACES.get(snapshot, namespace)
+    return {} if found is None else found["metadata"].get("labels") or {}
 
 
 def _held(members: Iterable[NetworkPod]) -> dict[tuple[str, str], Holder]:

@@ -4,25 +4,19 @@ Over ten thousand instances they take seconds of computing, in which nobody else
 worked out in a thread, on a snapshot of everything that they may look at. What a snapshot refers to never changes, so
 taking one costs no more than its references. The loop gets the interpreter back within the switch interval, half a
 millisecond, whenever it has something to do.
-
-A collection of garbage does not give it back. A question makes objects by the hundred thousand, which would call for
-collections that look through all of them for hundreds of milliseconds and find nothing: they go when it is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterable
-from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from tarmac.decide.explain import looked_at
 from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, ResourceSource, Snapshot
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 T = TypeVar("T")
-_not_collecting: Final = Lock()
 
 
 def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
@@ -35,16 +29,4 @@ def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | N
 
 async def ponder(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
     """The answer to a question about a snapshot."""
-    return await asyncio.get_running_loop().run_in_executor(None, _answered, world, question)
-
-
-def _answered(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
-    # One of those that run at once keeps collections off, so that there are some between two, however many are asked.
-    if not (gc.isenabled() and _not_collecting.acquire(blocking=False)):
-        return question(world)
-    gc.disable()
-    try:
-        return question(world)
-    finally:
-        gc.enable()
-        _not_collecting.release()
+    return await asyncio.get_running_loop().run_in_executor(None, question, world)
