@@ -34,6 +34,7 @@ _ATTRIBUTE: Final = struct.Struct("=HH")
 _NESTED: Final = 0x8000
 _TYPE_MASK: Final = 0x3FFF
 _BUFFER: Final = 1 << 17
+_SEND_BUFFER: Final = 32  # SO_SNDBUFFORCE: more than others may have
 _BATCH: Final = 64  # answers of one batch must fit into the socket's receive buffer
 
 EXISTS: Final = frozenset({errno.EEXIST})
@@ -56,6 +57,7 @@ class Netlink:
     def __init__(self, protocol: int = ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SEND_BUFFER, 1 << 22)  # a transaction is sent as a whole
         self._socket.bind((0, 0))
         self._numbers = count(1)
 
@@ -64,6 +66,14 @@ class Netlink:
         failure: OSError | None = None
         for start in range(0, len(messages), _BATCH):
             failure = self._batch(messages[start : start + _BATCH]) or failure
+        if failure is not None:
+            raise failure
+
+    def transact(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
+        """Carry out changes that the kernel makes at once, all or none. Raises OSError."""
+        sent = self._send([begin, *map(_answered, messages), end])
+        # Also where one is refused, each of those in between has its answer, and only they have.
+        failure = self._answers(dict(list(sent.items())[1:-1]))
         if failure is not None:
             raise failure
 
@@ -99,7 +109,9 @@ class Netlink:
         self._socket.close()
 
     def _batch(self, messages: Sequence[Message]) -> OSError | None:
-        waiting = self._send([Message(m.type, m.flags | ACK, m.body, m.tolerated) for m in messages])
+        return self._answers(self._send([_answered(each) for each in messages]))
+
+    def _answers(self, waiting: dict[int, Message]) -> OSError | None:
         failure: OSError | None = None
         while waiting:
             for kind, number, payload in self._receive():
@@ -156,6 +168,10 @@ def attributes(body: bytes, offset: int = 0) -> dict[int, bytes]:
         found[kind & _TYPE_MASK] = body[offset + _ATTRIBUTE.size : offset + length]
         offset += _aligned(length)
     return found
+
+
+def _answered(message: Message) -> Message:
+    return Message(message.type, message.flags | ACK, message.body, message.tolerated)
 
 
 def _frame(number: int, message: Message) -> bytes:

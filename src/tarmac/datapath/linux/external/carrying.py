@@ -20,9 +20,9 @@ from tarmac.datapath.linux.external.outside import NOBODY, Announcer
 from tarmac.datapath.linux.external.probing import probe
 from tarmac.datapath.linux.external.ruleset import Ruleset
 from tarmac.datapath.linux.netlink import Message, Netlink
-from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.datapath.linux.routing import Route
-from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, marks
+from tarmac.datapath.linux.setelements import put, take
+from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, living, marks
 
 _LIVES: Final = re.compile(r"(0x[0-9a-f]+) timeout \S+ expires ((?:\d+(?:ms|s|m|h|d))+)")
 _TIMES: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -124,11 +124,11 @@ class Carrier:
     def _renew(self, lives: Mapping[Marked, float], at_once: bool) -> None:
         """What is there is not changed by adding it again: it is taken out first. That is refused, and with it the
         rest, for what has just ended or was never there, which is therefore put in before it is taken out."""
-        anew = live(lives, "delete") + live(lives)
+        coming, going = _elements(lives)
         if at_once:
-            with suppress(NftablesFault):
-                return self._ruleset.passing(anew)
-        return self._ruleset.passing(live(lives) + anew)
+            with suppress(FileNotFoundError):
+                return self._ruleset.passing([*going, *coming])
+        return self._ruleset.passing([*coming, *going, *coming])
 
     def drop(self, addresses: Iterable[str]) -> None:
         """Let addresses live no more, then take them from their links."""
@@ -137,7 +137,8 @@ class Carrier:
             if not gone:
                 return
             lives = {each.marked: 1.0 for each in gone}
-            self._ruleset.passing(live(lives) + live(lives, "delete"))
+            coming, going = _elements(lives)
+            self._ruleset.passing([*coming, *going])  # some may have ended by themselves
             self._netlink.request([message for each in gone for message in each.departure()])
             own = [each.source.address for each in gone]
             self.follow({each: "" for each in own if self._owners.get(each) == self._node_address})
@@ -211,6 +212,13 @@ class Carrier:
         """Close what is open; addresses live on."""
         self._announcer.close()
         self._netlink.close()
+
+
+def _elements(lives: Mapping[Marked, float]) -> tuple[list[Message], list[Message]]:
+    """What lets addresses live for so long, and what takes them out that do."""
+    sets = living(lives).items()
+    coming = [each for name, of in sets for each in put(name, ((own.key, own.milliseconds) for own in of))]
+    return coming, [each for name, of in sets for each in take(name, (own.key for own in of))]
 
 
 def _duration(text: str) -> float:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tarmac.datapath.linux.netlink import NETFILTER, Netlink, attributes
+from tarmac.datapath.linux import setelements
+from tarmac.datapath.linux.netlink import NETFILTER, Message, Netlink, attributes
 from tarmac.datapath.linux.nftables import Key, Nftables, NftablesFault, Table
 
 Elements = Mapping[str, Mapping[str, str]]
@@ -128,10 +129,10 @@ class Ruleset:
             self._nftables.run(commands)
             self._generation = _after(self._generation)
 
-    def passing(self, commands: str) -> None:
-        """Carry out commands about elements that come and go by themselves, which no comparison looks at."""
+    def passing(self, messages: Sequence[Message]) -> None:
+        """Change elements that come and go by themselves, which no comparison looks at. Raises OSError."""
         with self.lock:
-            self._nftables.run(commands)
+            self._netlink.transact(*setelements.transaction(messages))
             self._generation = _after(self._generation)
 
     def drifted(self) -> bool:

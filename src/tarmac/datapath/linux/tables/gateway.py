@@ -9,14 +9,17 @@ The guard is a table of its own: should the others be missing, nothing with anot
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from math import gcd
-from typing import Final
+from socket import AF_INET, AF_INET6, inet_pton
+from typing import Final, NamedTuple
 
 from tarmac.datapath.external import Entrance, SourceAddress
 from tarmac.datapath.linux.external.ruleset import Filled
 from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
+from tarmac.datapath.linux.setelements import SetName
 from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, both, chain, declaration, version
 
@@ -86,17 +89,35 @@ Marked = tuple[str, int]
 """A SourceIP and its mark."""
 
 
-def live(left: Mapping[Marked, float], word: str = "add") -> str:
-    """The commands that let addresses live for so many seconds, or take those out that do."""
-    sets: dict[str, list[str]] = {}  # one command for each: a gateway renews all its addresses several times a second
+class Living(NamedTuple):
+    """An element of a set by which an address lives: as text, as the kernel has it, and for how long."""
+
+    text: str
+    key: bytes
+    milliseconds: int
+
+
+def living(left: Mapping[Marked, float]) -> dict[SetName, list[Living]]:
+    """By which elements addresses live for so many seconds: for packets, the guard, and answers to who has them."""
+    sets: dict[SetName, list[Living]] = {}
     for (address, mark), seconds in left.items():
-        until = f" timeout {max(1, int(seconds * 1000))}ms" if word == "add" else ""
-        family = version(address)
-        sets.setdefault(f"inet {NAME} live", []).append(f"{mark}{until}")
-        sets.setdefault(f"inet {GUARD} live{family}", []).append(f"{address}{until}")
+        family, lasts = version(address), max(1, int(seconds * 1000))
+        own = Living(address, inet_pton(AF_INET6 if family == 6 else AF_INET, address), lasts)
+        sets.setdefault(SetName("inet", NAME, "live"), []).append(
+            Living(str(mark), mark.to_bytes(4, sys.byteorder), lasts)
+        )
+        sets.setdefault(SetName("inet", GUARD, f"live{family}"), []).append(own)
         if family == 4:
-            sets.setdefault(f"arp {NAME} live", []).append(f"{address}{until}")
-    return "".join(f"{word} element {name} {{ {', '.join(each)} }}\n" for name, each in sets.items())
+            sets.setdefault(SetName("arp", NAME, "live"), []).append(own)
+    return sets
+
+
+def live(left: Mapping[Marked, float]) -> str:
+    """The commands that let addresses live for so many seconds."""
+    return "".join(
+        f"add element {' '.join(each)} {{ {', '.join(f'{own.text} timeout {own.milliseconds}ms' for own in of)} }}\n"
+        for each, of in living(left).items()
+    )
 
 
 def marks(numbers: Mapping[int, int]) -> dict[str, str]:
