@@ -108,7 +108,7 @@ class ExternalKeeper:
     async def _changed(self) -> bool:
         """Wait until the rules are to be looked after; or, which is True, until they are to be worked out anew."""
         unsettled = self._applied is None or bool(self._failures)
-        busy = not self._idle and (unsettled or self._named or not self._has_none)
+        busy = not self._idle and (unsettled or self._named or not self._without_rules)
         for _ in range(_LOOKS if busy else 1):
             if await self._wait(self._wake.wait(), MEND_EVERY / _LOOKS if busy else None):
                 await self._clock.sleep(GATHER)
@@ -179,15 +179,15 @@ class ExternalKeeper:
         self._check_at = now + CHECK_EVERY
 
     async def _mend(self) -> None:
-        if self._has_none:
+        if self._without_rules:
             return
         if mended := await self._datapath.mend():
             self.figures.drift += len(mended)
             _log.warning("rules that somebody changed are put back", where=", ".join(mended))
 
     @property
-    def _has_none(self) -> bool:
-        """Whether it is known that there are no rules here."""
+    def _without_rules(self) -> bool:
+        """Whether it is known that there are none here."""
         return self._applied is not None and self._applied.empty
 
     def _own_address(self) -> str:

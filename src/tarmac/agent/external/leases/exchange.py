@@ -6,15 +6,14 @@ OpenSSL of its own: 8 MB in every agent that has a part in external services, fo
 
 from __future__ import annotations
 
+import _ssl
 import ctypes
-import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
 from tarmac.agent.external.leases.terms import KEY_BYTES
 
 _X25519: Final = 1034  # NID_X25519 of OpenSSL
-_SONAME: Final = f"libcrypto.so.{ssl.OPENSSL_VERSION_INFO[0]}"
 _loaded: list[ctypes.CDLL] = []
 
 
@@ -66,7 +65,7 @@ def _check(done: int) -> None:
 
 def _library() -> ctypes.CDLL:
     if not _loaded:
-        library = ctypes.CDLL(_SONAME)
+        library = ctypes.CDLL(getattr(_ssl, "__file__", None))  # what it is linked with is found by it
         pointer, number, text, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
         length = ctypes.POINTER(size)
         for name, result, arguments in (
