@@ -24,7 +24,7 @@ from tarmac.client.controller import Controller
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.decide import reasons
 from tarmac.decide.egress.acknowledged import forwarder_findings
-from tarmac.decide.rollup.conditions import merge
+from tarmac.decide.rollup import merge
 
 _WORKERS = 4
 _MOST_ERRORS = 8
