@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
 @pytest.fixture(scope="module", autouse=True)
 def example(outside: Outside) -> None:
     outside.use("externalservice.yaml", SERVICE)
+    # Whoever was here before may have ended a pod, which takes its time to go.
+    eventually(lambda: [len(outside.pods(each)) for each in ("orders", "billing")] == [2, 1], what="two pods and one")
 
 
 def test_each_service_is_seen_under_its_address_wherever_its_instances_run(outside: Outside) -> None:
