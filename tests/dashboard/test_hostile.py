@@ -72,7 +72,7 @@ LINKS = (
     *("instances/NS/NAME/events", "instances/NS/NAME/recordings?session=NAME", "workloads/NS/NAME/why"),
     *("workloads/NS/NAME/yaml", "nodes/NAME", "external/NS/NAME/why", "networks/NS/NAME"),
     *("networks/NS/NAME/ask?from=NAME&to=NAME&port=NAME", "any/NS/v1/NAME", "any/core/v1/NAME/NS/NAME"),
-    "workloads?ns=NAME",
+    *("any/core/v1/NAME/NS/NAME/events", "workloads?ns=NAME"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Generator
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.editing import paste
-from tests.dashboard.views import EXAMPLE, fill, kubectl
+from tests.dashboard.views import EXAMPLE, fill, kubectl, tell
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
@@ -92,6 +93,45 @@ def test_text_of_others_is_text(page: Page, planet: TarmacProcess) -> None:
     assert page.locator("pre img").count() == 0
     page.evaluate("location.hash = '#/<img src=x onerror=alert(1)>'")
     expect(page.get_by_role("alert")).to_contain_text("There is no view")
+
+
+def test_events_of_any_object_are_its_own_and_none_of_what_bore_its_name_before(
+    page: Page, planet: TarmacProcess
+) -> None:
+    kubectl(planet, "create", "configmap", "told")
+    uid = kubectl(planet, "get", "configmap", "told", "-o", "jsonpath={.metadata.uid}")
+    page.evaluate("location.hash = '#/any/core/v1/configmaps/default/told'")
+    expect(page.locator("pre")).to_contain_text("told")
+    page.keyboard.press("]")
+    expect(page.get_by_text("Nothing has happened in the last hour")).to_be_visible()
+    tell(planet, "ConfigMap", "told", uid, reason="Own", message=HOSTILE)
+    tell(planet, "ConfigMap", "told", "another", reason="Former", message="m")
+    rows = page.get_by_role("region", name="Events, scrolls").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("ConfigMap told")
+    expect(rows).to_contain_text("onerror")
+    assert page.title() == "Tarmac"
+    expect(page.locator("main .command code")).to_have_text("kubectl events --for configmaps/told -n default")
+    page.keyboard.press("[")
+    expect(page.locator("pre")).to_contain_text("told")
+    page.evaluate("location.hash = '#/any/core/v1/configmaps/default/nothing/events'")
+    expect(page.get_by_role("alert")).to_contain_text("not found")
+
+
+def test_events_of_nodes_and_of_kinds_with_a_group_are_there_and_their_commands_work(
+    page: Page, planet: TarmacProcess
+) -> None:
+    tell(planet, "Node", "dfw-0", "dfw-0", reason="Heard", message="m")  # kubelets say the name for the uid
+    tell(planet, "Location", "dfw-0", "dfw-0", reason="Foreign", message="m")
+    group = ("networking.datumapis.com", "v1alpha", "networks", "default", "default")
+    kubectl(planet, "wait", "--for=create", "networks", "default", "--timeout=60s")
+    uid = kubectl(planet, "get", "networks", "default", "-o", "jsonpath={.metadata.uid}")
+    tell(planet, "Network", "default", uid, "/".join(group[:2]), reason="Drawn", message="m")
+    for reason, parts in (("Heard", ("core", "v1", "nodes", "-", "dfw-0")), ("Drawn", group)):
+        page.evaluate(f"location.hash = '#/any/{'/'.join(parts)}/events'")
+        expect(page.get_by_role("region", name="Events, scrolls")).to_contain_text(reason)
+        expect(page.get_by_text("Foreign")).to_have_count(0)
+        assert reason in kubectl(planet, *shlex.split(page.locator("main .command code").inner_text())[1:])
 
 
 def test_logs_of_simulated_nodes_say_that_there_are_none(page: Page, planet: TarmacProcess) -> None:

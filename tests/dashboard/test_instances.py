@@ -1,4 +1,4 @@
-"""An instance in the page: what it uses while one looks, and what the server tells of it and of its Pod."""
+"""An instance in the page: what it is made of and uses while one looks, and what is told of it and of its Pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.browser import browser_page, dashboard
-from tests.dashboard.views import instance_of, kubectl
+from tests.dashboard.views import POLICY, instance_of, kubectl, tell
 from tests.support.tarmac_process import TarmacProcess
 
 pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
@@ -30,11 +30,70 @@ def page(full_planet: TarmacProcess) -> Generator[Page]:
         yield made
 
 
-def tell(planet: TarmacProcess, kind: str, name: str, **event: str) -> None:
-    """An event about something."""
-    about = {"kind": kind, "name": name, "namespace": "default"}
-    body = {"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "told-", "namespace": "default"}}
-    kubectl(planet, "create", "-f", "-", stdin=json.dumps({**body, "involvedObject": about, **event}))
+def field(planet: TarmacProcess, instance: str, path: str) -> str:
+    return kubectl(planet, "get", "instance", instance, "-o", f"jsonpath={{{path}}}")
+
+
+def test_what_an_instance_is_made_of_is_there_at_a_glance(page: Page, full_planet: TarmacProcess) -> None:
+    orders = instance_of(full_planet, "orders")
+    page.evaluate(f"location.hash = '#/instances/default/{orders}'")
+    overview = page.get_by_role("region", name="Overview")
+    node = field(full_planet, orders, ".status.nodeName")
+    address = field(full_planet, orders, ".status.networkInterfaces[0].addresses[0].address")
+    expect(overview).to_contain_text(f"● {field(full_planet, orders, '.status.summary.status')} for ")
+    expect(overview).to_contain_text(f"{node} in {node[:3].upper()}")
+    expect(overview).to_contain_text(f"eth0 on default/default: {address}")
+    expect(overview).to_contain_text("None selects it: everybody on its networks reaches it.")
+    expect(overview).to_contain_text(field(full_planet, orders, ".spec.runtime.resources.instanceType"))
+    expect(overview).to_contain_text(re.compile(r"cpu \S+, memory \S+"))
+    expect(overview).to_contain_text("None is asked for.")
+    overview.get_by_role("link", name=node).click()
+    expect(page.get_by_role("heading", name=node)).to_be_visible()
+
+
+def test_a_machine_has_disks_with_their_claims_and_a_policy_that_selects_it(
+    page: Page, full_planet: TarmacProcess
+) -> None:
+    vm = instance_of(full_planet, "vm")
+    page.evaluate(f"location.hash = '#/instances/default/{vm}'")
+    overview = page.get_by_role("region", name="Overview")
+    expect(overview).to_contain_text(field(full_planet, vm, ".status.conditions[?(@.type=='Ready')].message"))
+    expect(overview).to_contain_text("boot: disk from image tarmac/tiny in the machine as a device")
+    claim = f"#/any/core/v1/persistentvolumeclaims/default/{vm}-logs"
+    expect(overview.get_by_role("link", name="disk 10Gi ext4")).to_have_attribute("href", claim)
+    expect(overview).to_contain_text("together: cpu 1, memory 256Mi")
+    expect(overview).to_contain_text("Not known: pods ")  # simulated nodes have no machines, so there is no Pod
+    expect(overview).to_contain_text("vm-ssh limits what comes in and what goes out")
+    overview.get_by_role("link", name="vm-ssh").click()
+    expect(page.locator("pre")).to_contain_text("kind: NetworkPolicy")
+
+
+def test_policies_come_and_go_while_one_looks(page: Page, full_planet: TarmacProcess) -> None:
+    page.evaluate(f"location.hash = '#/instances/default/{instance_of(full_planet, 'orders')}'")
+    overview = page.get_by_role("region", name="Overview")
+    expect(overview).to_contain_text("None selects it")
+    spec = {"selector": {"matchExpressions": [{"key": "compute.datumapis.com/workload-name", "operator": "Exists"}]}}
+    passing = {**POLICY, "metadata": {"name": "passing", "namespace": "default"}, "spec": spec}
+    kubectl(full_planet, "create", "-f", "-", stdin=json.dumps(passing))
+    page.clock.run_for(5000)
+    expect(overview).to_contain_text(re.compile("passing limits what comes in(?! and)"))
+    kubectl(full_planet, "delete", "networkpolicies.networking.datumapis.com", "passing")
+    page.clock.run_for(5000)
+    expect(overview).to_contain_text("None selects it")
+
+
+def test_classes_are_those_asked_for_and_those_that_the_node_says_are_in_effect(page: Page, instance: str) -> None:
+    def answer(route: Route) -> None:
+        pod = route.fetch().json()
+        pod["metadata"]["annotations"]["blockio.resources.alpha.kubernetes.io/default"] = "slow"
+        pod["status"]["containerStatuses"][0]["resources"] = {"classes": {"blockio": "slow", "rdt": ""}}
+        route.fulfill(json=pod)
+
+    page.route(f"**/api/v1/namespaces/default/pods/{instance}?*", answer)
+    page.evaluate(f"location.hash = '#/instances/default/{instance}'")
+    overview = page.get_by_role("region", name="Overview")
+    for line in ("it asks for blockio slow", "web is in blockio slow", "web is in no class of rdt"):
+        expect(overview.get_by_text(line, exact=True)).to_be_visible()
 
 
 def test_usage_of_all_its_containers_is_plotted_every_15_seconds_while_shown(page: Page, instance: str) -> None:

@@ -158,6 +158,29 @@ def test_who_may_change_but_not_get_inside_is_told_so_where_a_terminal_would_be(
     assert {url: count for url, count in refused.items() if count > (2 if url in places else 1)} == {}
 
 
+def test_who_may_see_an_instance_and_nothing_around_it_is_told_what_is_missing(
+    page: Page, full_planet: TarmacProcess
+) -> None:
+    seen = {"apiGroups": ["compute.datumapis.com"], "resources": ["instances", "instances/why"], "verbs": ["get"]}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": [seen]}
+    metadata = {"name": "narrow", "namespace": "default"}
+    kubectl(full_planet, "apply", "-f", "-", stdin=json.dumps({**role, "metadata": metadata}))
+    kubectl(full_planet, "create", "serviceaccount", "narrow")
+    kubectl(full_planet, "create", "rolebinding", "narrow", "--role=narrow", "--serviceaccount=default:narrow")
+    enter(page, full_planet, kubectl(full_planet, "create", "token", "narrow").strip())
+    web = instance_of(full_planet, "web")
+    page.evaluate(f"location.hash = '#/instances/default/{web}'")
+    overview = page.get_by_role("region", name="Overview")
+    expect(overview).to_contain_text("eth0 on default/default: ")
+    expect(overview).to_contain_text("together: cpu 100m, memory 128Mi")
+    expect(overview).to_contain_text(re.compile('You may not see policies.*cannot list resource "networkpolicies"'))
+    expect(overview).to_contain_text(re.compile('You may not see its Pod.*cannot get resource "pods"'))
+    expect(overview).not_to_contain_text("None selects it")
+    expect(page.get_by_role("region", name="Why")).to_contain_text("ready")
+    page.evaluate(f"location.hash = '#/any/compute.datumapis.com/v1alpha/instances/default/{web}/events'")
+    expect(page.get_by_role("alert")).to_contain_text('cannot list resource "events"')
+
+
 def test_who_may_only_look_is_offered_no_change(page: Page, full_planet: TarmacProcess) -> None:
     enter(page, full_planet, viewer(full_planet, "reader"))
     page.evaluate("location.hash = '#/workloads/default/web'")

@@ -13,6 +13,16 @@ from tests.support.kubectl import kubectl_path
 from tests.support.tarmac_process import TarmacProcess
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "web.yaml"
+POLICY = {
+    "apiVersion": "networking.datumapis.com/v1alpha",
+    "kind": "NetworkPolicy",
+    "metadata": {"name": "vm-ssh", "namespace": "default"},
+    "spec": {
+        "selector": {"matchLabels": {"compute.datumapis.com/workload-name": "vm"}},
+        "ingress": [{"ports": [{"port": 22}]}],
+        "egress": [],
+    },
+}
 VIEWS = {
     "planet": "#/planet",
     "workloads": "#/workloads",
@@ -62,7 +72,8 @@ def revise(planet: TarmacProcess) -> None:
 
 
 def fill_with_everything(planet: TarmacProcess) -> None:
-    """The example, one of an external service, and machines, which simulated nodes do not run."""
+    """The example, one of an external service, and machines with a policy, which simulated nodes do not run."""
+    kubectl(planet, "apply", "-f", "-", stdin=json.dumps(POLICY))
     kubectl(planet, "apply", "-f", str(EXAMPLE.parent / "externalservice.yaml"), "-f", str(EXAMPLE.parent / "vm.yaml"))
     fill(planet)
     kubectl(planet, "wait", "--for=condition=Ready", "workload/orders", "--timeout=60s")
@@ -75,12 +86,22 @@ def instance_of(planet: TarmacProcess, workload: str) -> str:
     return kubectl(planet, "get", "instances", "-l", select, "-o", "jsonpath={.items[0].metadata.name}")
 
 
+def tell(planet: TarmacProcess, kind: str, name: str, uid: str = "", version: str = "v1", **event: str) -> None:
+    """An event about something: about this one, if there is a uid. A Node is in no namespace."""
+    about = {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
+    about |= {} if kind == "Node" else {"namespace": "default"}
+    body = {"apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "told-", "namespace": "default"}}
+    kubectl(planet, "create", "-f", "-", stdin=json.dumps({**body, "involvedObject": about, **event}))
+
+
 def instance_views(planet: TarmacProcess) -> dict[str, str]:
     """Those of an instance, whose name is the planet's to choose."""
     web, orders, vm = (instance_of(planet, each) for each in ("web", "orders", "vm"))
     return {
         "ask": f"#/networks/default/default/ask?from={web}&to={orders}&port=8080&both=true",
         "instance": f"#/instances/default/{web}",
+        "machine": f"#/instances/default/{vm}",
+        "object-events": f"#/any/core/v1/pods/default/{web}/events",
         "events": f"#/instances/default/{web}/events",
         "logs": f"#/instances/default/{web}/logs?times=true",
         "terminal": f"#/instances/default/{web}/terminal",

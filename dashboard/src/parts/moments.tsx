@@ -9,7 +9,7 @@ import { Mark, Scrolls } from "./states.tsx";
 const EVERY = 5000;
 
 export function Moments({ what, moments }: { what: string; moments: Moment[] }) {
-  if (moments.length === 0) return <p class="muted">Nothing has happened yet.</p>;
+  if (moments.length === 0) return <p class="muted">Nothing has happened in the last hour: the server keeps events no longer.</p>;
   return (
     <Scrolls what={what}><table>
       <thead><tr>{["When", "What", "Reason", "Message"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>

@@ -1,4 +1,4 @@
-// Anything: every kind the server has, as the Table it prints, without code for it.
+// Anything: every kind the server has, as the Table it prints, without code for it; an object as its text, and its events.
 import { useEffect, useState } from "preact/hooks";
 import { baseOf, kinds, type Kind } from "../api/discovery.ts";
 import { Failure, failureIn } from "../api/requests.ts";
@@ -9,15 +9,18 @@ import { useList } from "../state/lists.ts";
 import { Delete } from "../parts/ending.tsx";
 import { Command, Failed, Loading } from "../parts/states.tsx";
 import { LiveTable } from "../parts/table.tsx";
+import { Tabs } from "../parts/tabs.tsx";
+import { EventsOfOne } from "./events.tsx";
 import { named } from "./paths.ts";
 import { YamlText } from "./yaml.tsx";
 
+const TABS = ["yaml", "events"];
+
 export function Anything({ route }: { route: Route }) {
-  const [group, version, plural, namespace, name] = route.parts;
+  const [group, version, plural, namespace, name, tab = "yaml"] = route.parts;
   if (!group || !version || !plural) return <Kinds />;
-  const base = baseOf({ group: group === "core" ? "" : group, version });
-  if (namespace && name) return <One base={base} group={group === "core" ? "" : group} plural={plural} namespace={namespace === "-" ? "" : namespace} name={name} />;
-  return <Many base={base} group={group} version={version} plural={plural} />;
+  const kind = { group: group === "core" ? "" : group, version, plural };
+  return namespace && name ? <One kind={kind} namespace={namespace === "-" ? "" : namespace} name={name} tab={tab} /> : <Many kind={kind} />;
 }
 
 function Kinds() {
@@ -44,26 +47,43 @@ function Kinds() {
   );
 }
 
-function Many({ base, group, version, plural }: { base: string; group: string; version: string; plural: string }) {
-  const list = useList(`${base}/${plural}`);
-  const href = (row: Row) => link("any", [group, version, plural, row.namespace || "-", row.name]);
+interface Named {
+  group: string;
+  version: string;
+  plural: string;
+}
+
+/** As commands take it: with its group, since others may have a kind called alike. */
+const full = ({ group, plural }: Named) => (group ? `${plural}.${group}` : plural);
+const partsOf = ({ group, version, plural }: Named) => [group || "core", version, plural];
+
+function Many({ kind }: { kind: Named }) {
+  const list = useList(`${baseOf(kind)}/${kind.plural}`);
+  const href = (row: Row) => link("any", [...partsOf(kind), row.namespace || "-", row.name]);
   return (
     <>
-      <h1>{visible(plural)}</h1>
-      <LiveTable list={list} what={plural} empty={`There are no ${plural}.`} href={href} wide />
-      <Command text={`kubectl get ${word(group === "core" ? plural : `${plural}.${group}`)} -A`} />
+      <h1>{visible(kind.plural)}</h1>
+      <LiveTable list={list} what={kind.plural} empty={`There are no ${kind.plural}.`} href={href} wide />
+      <Command text={`kubectl get ${word(full(kind))} -A`} />
     </>
   );
 }
 
-function One({ base, group, plural, namespace, name }: { base: string; group: string; plural: string; namespace: string; name: string }) {
-  const path = named(base, plural, namespace, name);
+function One({ kind, namespace, name, tab }: { kind: Named; namespace: string; name: string; tab: string }) {
+  const { group, plural } = kind;
+  const path = named(baseOf(kind), plural, namespace, name);
+  const to = (each: string) => link("any", [...partsOf(kind), namespace || "-", name, each]);
+  const space = namespace ? ` -n ${word(namespace)}` : "";
+  const events = `kubectl events --for ${word(`${full(kind)}/${name}`)}${space || " --all-namespaces"}`;
   return (
     <>
       <h1>{visible(namespace ? `${namespace}/${name}` : name)}</h1>
-      <YamlText path={path} />
+      <Tabs tabs={TABS.map((each) => ({ name: each, href: to(each) }))} chosen={tab} />
+      {tab === "yaml" && <YamlText path={path} />}
+      {tab === "events" && <EventsOfOne key={path} path={path} namespace={namespace} name={name} />}
+      {!TABS.includes(tab) && <p role="alert">An object has no “{visible(tab)}”. <a href={to("yaml")}>To its text</a></p>}
       <Delete what={{ path, group, plural, namespace, name }} />
-      <Command text={`kubectl get ${word(plural)} ${word(name)}${namespace ? ` -n ${word(namespace)}` : ""} -o yaml`} />
+      <Command text={tab === "events" ? events : `kubectl get ${word(plural)} ${word(name)}${space} -o yaml`} />
     </>
   );
 }

@@ -1,12 +1,25 @@
-// What the server tells of an object and of what bears its name, such as the Pod of an instance.
+// What the server tells of an object, or of all that bear a name, such as an instance and its Pod.
 import { visible } from "../logic/text.ts";
 import { timeline } from "../logic/timeline.ts";
 import { Moments, useEvents } from "../parts/moments.tsx";
 import { Failed, Loading } from "../parts/states.tsx";
+import { useLoaded } from "../state/loaded.ts";
 
-export function Events({ namespace, name, kinds }: { namespace: string; name: string; kinds: readonly string[] }) {
-  const { value, failure, again } = useEvents(namespace, `involvedObject.name=${name}`);
+const METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
+
+/** Those that the server selects; of them, if said, those about `kinds`. */
+export function Events({ namespace, name, selector, kinds }: { namespace: string; name: string; selector: string; kinds?: readonly string[] }) {
+  const { value, failure, again } = useEvents(namespace, selector);
   if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
-  const theirs = value.items.filter((each) => kinds.includes(each.involvedObject.kind ?? ""));
+  const theirs = value.items.filter((each) => !kinds || kinds.includes(each.involvedObject.kind ?? ""));
   return <section aria-label={`Events of ${visible(name)}`}><Moments what="Events" moments={timeline(theirs, [])} /></section>;
+}
+
+/** Those of one object, and none of what bore its name before. */
+export function EventsOfOne({ path, namespace, name }: { path: string; namespace: string; name: string }) {
+  const { value, failure, again } = useLoaded<{ metadata: { uid: string } }>(path, 0, METADATA);
+  if (!value) return failure ? <Failed failure={failure} again={again} /> : <Loading />;
+  const node = path.startsWith("/api/v1/nodes/"); // kubelets give a Node's events its name as uid
+  const selector = node ? `involvedObject.kind=Node,involvedObject.name=${name}` : `involvedObject.uid=${value.metadata.uid}`;
+  return <Events namespace={namespace} name={name} selector={selector} />;
 }

@@ -1,4 +1,5 @@
-// Instances as a list, and one of them: why, logs, a terminal, its text.
+// Instances as a list, and one of them: why and what it is, logs, a terminal, its text.
+import type { InstanceObject } from "../logic/overview.ts";
 import { queryOf, questionOf } from "../logic/reach.ts";
 import { link, type Route } from "../logic/routes.ts";
 import { visible, word } from "../logic/text.ts";
@@ -13,6 +14,7 @@ import { Tabs } from "../parts/tabs.tsx";
 import { Usage } from "../parts/usage.tsx";
 import { Events } from "./events.tsx";
 import { Logs } from "./logs.tsx";
+import { EVERY, Overview } from "./overview.tsx";
 import { CITY_LABEL, COMPUTE, METRICS, named } from "./paths.ts";
 import { Power } from "./power.tsx";
 import { Ask } from "./reach.tsx";
@@ -42,14 +44,10 @@ function List({ city }: { city: string }) {
   );
 }
 
-interface Runs {
-  spec: { runtime?: { virtualMachine?: object } };
-}
-
 function Instance({ namespace, name, tab, query }: { namespace: string; name: string; tab: string; query: URLSearchParams }) {
   const path = named(COMPUTE, "instances", namespace, name);
   const pod = named("/api/v1", "pods", namespace, name);
-  const { value, failure } = useLoaded<Runs>(path);
+  const { value, failure } = useLoaded<InstanceObject>(path, tab === "why" ? EVERY : 0);
   const machine = Boolean(value?.spec.runtime?.virtualMachine);
   const known = value !== null || failure !== null; // until then nobody knows which kind of terminal it has
   const names = ["why", "logs", "terminal", ...(machine || tab === "screen" || tab === "recordings" ? ["screen", "recordings"] : []), "network", "events", "yaml"];
@@ -68,6 +66,8 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       <Tabs tabs={tabs} chosen={tab} />
       {machine && (tab === "terminal" || tab === "screen") && <Power instance={path} namespace={namespace} name={name} />}
       {tab === "why" && <Why path={path} />}
+      {tab === "why" && value && <Overview instance={value} />}
+      {tab === "why" && !value && failure && <p class="muted">{visible(`What it is made of is not known: ${failure.message}`)}</p>}
       {tab === "why" && <Usage path={named(METRICS, "pods", namespace, name)} />}
       {tab === "logs" && <Logs key={pod} pod={pod} namespace={namespace} name={name} query={query} />}
       {tab === "terminal" && known && (machine
@@ -76,7 +76,7 @@ function Instance({ namespace, name, tab, query }: { namespace: string; name: st
       {tab === "screen" && <Permitted to="Open the screen" what={{ ...right, subresource: "vnc" }}><Screen key={path} instance={path} /></Permitted>}
       {tab === "recordings" && <Recordings instance={path} namespace={namespace} name={name} session={query.get("session") ?? ""} />}
       {tab === "network" && <Ask question={questionOf(query, namespace, `${namespace}/${name}`)} onAsk={(asked) => (location.hash = link("instances", [namespace, name, "network"], queryOf(asked)))} />}
-      {tab === "events" && <Events namespace={namespace} name={name} kinds={KINDS} />}
+      {tab === "events" && <Events namespace={namespace} name={name} selector={`involvedObject.name=${name}`} kinds={KINDS} />}
       {tab === "yaml" && <YamlText path={path} />}
       <Delete what={{ path, group: "compute.datumapis.com", plural: "instances", namespace, name }} />
       {command && <Command text={command} />}
