@@ -1,15 +1,19 @@
 """What a server costs on etcd: its own CPU, and etcd's share apart.
 
-With the real kube-apiserver both run at the same time, each on an etcd of the same kind, and take turns, so that a busy
-moment of the machine hits both. A server that nobody asks is measured first, beside the same etcd before it started.
+A server as people run it is measured first, its scheduler and controllers included: while nobody asks for anything,
+with its etcd beside what that takes alone, and while Pods are made and bound, which all of those follow. What is
+compared with the real kube-apiserver is a server alone, as that one is. Both run at the same time, each on an etcd of
+the same kind, and take turns, so that a busy moment of the machine hits both.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
+import os
+import signal
 import statistics
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +29,7 @@ from tests.support.etcd import EtcdCluster, find_etcd, find_peer_etcd
 from tests.support.tarmac_process import TarmacProcess
 
 _NAMESPACE, _LISTED = "bench-etcd", "bench-etcd-list"
-_IDLE_SECONDS = 20.0
+_IDLE_ROUNDS, _IDLE_SECONDS = 12, 5.0
 _NULL_HANDLER_US = 12.0  # on the machine that promises are made for
 
 
@@ -55,6 +59,7 @@ _LOADS = (
     _Load("LIST 5,000 as a Table", 3, lambda s, _, n: _list(s, n, TABLE)),
     _Load("LIST 5,000 as metadata", 3, lambda s, _, n: _list(s, n, METADATA)),
 )  # fmt: skip
+_FOLLOWED = tuple(load for load in _LOADS if "a Pod" in load.what)
 _ONE = CONFIG_MAPS.format(_NAMESPACE) + "/warm-1"
 
 
@@ -84,20 +89,24 @@ def etcd_rows(directory: Path, repeat: int, with_peer: bool, say: Callable[[str]
         cluster = EtcdCluster(binary, folder / "etcd")
         stack.callback(cluster.stop)
         cluster.start()
-        say("measuring an idle etcd, and an idle server on it")
-        alone = uvloop.run(_idle((cluster.pid(),)))[0]
+        say("measuring an idle server, and its etcd with and without it")
+        store = f"etcd://{cluster.endpoints[0]}?compact=0"
+        with TarmacProcess(folder / "whole", "--store", store) as whole:
+            idle_server, idle_etcd = _idle(whole.pid, cluster.pid())
+            say("measuring it with all its controllers while Pods are made and bound")
+            following, _ = uvloop.run(_measure(_FOLLOWED, _subject(whole), cluster.pid(), None, repeat))
         process = stack.enter_context(
-            TarmacProcess(folder / "data", "--store", f"etcd://{cluster.endpoints[0]}?compact=0")
+            TarmacProcess(folder / "data", "--store", f"{store}&prefix=/alone", "--controllers", "")
         )
-        own = Subject("tarmac", process.url, process.client_context(), (process.pid,))
-        idle_server, idle_etcd = uvloop.run(_idle((process.pid, cluster.pid())))
         floor = uvloop.run(scenarios.get(stack.enter_context(subjects.null_handler(folder)), "/")).cpu_us
         peer = stack.enter_context(subjects.kubernetes()) if with_peer else None
         say("measuring tarmac on etcd" + (", and kube-apiserver in turn" if peer else ""))
-        found, theirs = uvloop.run(_measure(own, cluster.pid(), peer, repeat))
+        found, theirs = uvloop.run(_measure(_LOADS, _subject(process), cluster.pid(), peer, repeat))
     yield Row("on etcd: idle server", "CPU-ms/s", [idle_server], 2)
-    yield Row("on etcd: etcd below an idle server, above etcd alone", "CPU-ms/s", [idle_etcd - alone], 0.5)
+    yield Row("on etcd: etcd below an idle server, above etcd alone", "CPU-ms/s", [idle_etcd], 0.5)
     yield from _rows(found, theirs, max(1.0, floor / _NULL_HANDLER_US))
+    for load in _FOLLOWED:
+        yield Row(f"on etcd: {load.what}, followed by all controllers", "CPU-µs", following[load.what].both)
 
 
 def _rows(found: _Results, theirs: _Results, slow: float) -> Iterator[Row]:
@@ -122,9 +131,15 @@ def _rows(found: _Results, theirs: _Results, slow: float) -> Iterator[Row]:
         yield Row("on etcd: kube-apiserver's CPU over ours, geometric mean of these", "times", [mean], 5, at_least=True)
 
 
-async def _measure(own: Subject, etcd: int, peer: Subject | None, repeat: int) -> tuple[_Results, _Results]:
-    found: _Results = {load.what: _Found() for load in _LOADS}
-    theirs: _Results = {load.what: _Found() for load in _LOADS if peer is not None}
+def _subject(process: TarmacProcess) -> Subject:
+    return Subject("tarmac", process.url, process.client_context(), (process.pid,))
+
+
+async def _measure(
+    loads: Sequence[_Load], own: Subject, etcd: int, peer: Subject | None, repeat: int
+) -> tuple[_Results, _Results]:
+    found: _Results = {load.what: _Found() for load in loads}
+    theirs: _Results = {load.what: _Found() for load in loads if peer is not None}
     turns = [(own, found, etcd), *([(peer, theirs, None)] if peer is not None else [])]
     for subject, _, _ in turns:
         await scenarios.make_namespace(subject, _NAMESPACE)
@@ -132,7 +147,7 @@ async def _measure(own: Subject, etcd: int, peer: Subject | None, repeat: int) -
         await scenarios.make_namespace(subject, _LISTED)
         await scenarios.create(subject, _LISTED, "item", 5000, 32, size=1250)
     for run in range(repeat):
-        for load in _LOADS:
+        for load in loads:
             for subject, into, beside in turns:
                 await _one(subject, load, run, into[load.what], beside)
     return found, theirs
@@ -152,9 +167,27 @@ async def _list(subject: Subject, times: int, accept: str = "application/json") 
     return Cost(cpu_ms * 1e3, 1e3 / wall_ms, wall_ms, wall_ms)
 
 
-async def _idle(pids: tuple[int, ...]) -> list[float]:
-    """CPU milliseconds a second of each, while nobody asks for anything."""
-    await asyncio.sleep(3)  # starting is over
+def _idle(server: int, etcd: int) -> tuple[float, float]:
+    """CPU milliseconds a second of a server that nobody asks, and of its etcd beyond what that takes alone.
+
+    An etcd alone takes more in some minutes than in others, so the server is halted every other few seconds: no longer
+    than its leases hold.
+    """
+    time.sleep(3)  # starting is over
+    took, beyond = list[float](), list[float]()
+    for _ in range(_IDLE_ROUNDS):
+        server_ms, with_it = _spent(server, etcd)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            _, without = _spent(server, etcd)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        took.append(server_ms)
+        beyond.append(with_it - without)
+    return statistics.fmean(took), statistics.fmean(beyond)
+
+
+def _spent(*pids: int) -> list[float]:
     before = [cpu_seconds([pid]) for pid in pids]
-    await asyncio.sleep(_IDLE_SECONDS)
+    time.sleep(_IDLE_SECONDS)
     return [(cpu_seconds([pid]) - was) / _IDLE_SECONDS * 1e3 for pid, was in zip(pids, before, strict=True)]

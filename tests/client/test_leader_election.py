@@ -218,13 +218,44 @@ async def test_stopping_hands_over_at_once() -> None:
     await _scene(scene, play)
 
 
+async def test_renewing_is_one_write_each_time() -> None:
+    scene = Scene(0)
+    asked: list[str] = []
+
+    async def play(_running: Any) -> None:
+        await scene.pass_time(5)
+        scene.server.hooks.append(lambda method, _path: asked.append(method))
+        await scene.pass_time(20)
+        assert asked == ["PUT"] * 5
+        assert scene.leader is not None
+
+    await _scene(scene, play)
+
+
+async def test_a_lease_that_somebody_else_writes_on_is_renewed_with_what_they_wrote() -> None:
+    scene = Scene(0)
+
+    async def play(_running: Any) -> None:
+        await scene.pass_time(5)
+        scene.server.put("leases", "lock", "kube-system", metadata={"annotations": {"note": "mine"}})
+        await scene.pass_time(30)
+        lease = scene.server.find("leases", "lock", "kube-system")
+        assert lease is not None
+        assert lease["metadata"]["annotations"] == {"note": "mine"}
+        leader = scene.leader
+        assert leader is not None
+        assert leader.epochs == [0]
+
+    await _scene(scene, play)
+
+
 async def test_a_lease_taken_by_force_ends_leadership() -> None:
     scene = Scene(0)
 
     async def play(_running: Any) -> None:
         await scene.pass_time(5)
         scene.server.put("leases", "lock", "kube-system", spec={"holderIdentity": "usurper", "leaseTransitions": 9})
-        await scene.pass_time(3)
+        await scene.pass_time(5)
         assert scene.leader is None
         assert scene.contenders[0].cancelled == 1
 

@@ -131,9 +131,7 @@ def workload(name: str) -> Json:
             "instanceType": "datumcloud/d1-custom",
             "requests": {"cpu": "100m", "memory": "64Mi", RESOURCE: "1"},
         },
-        "sandbox": {
-            "containers": [{"name": "main", "image": "registry.local/tarmac/busybox:1", "command": ["sleep", "600"]}]
-        },
+        "sandbox": {"containers": [busybox()]},
     }
     template = {
         "metadata": {"annotations": {"compute.datumapis.com/runtime-class": "runc"}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -126,6 +127,12 @@ class Watching:
     @property
     def names(self) -> list[tuple[str, str]]:
         return [(kind, obj["metadata"].get("name", "")) for kind, obj in self.events]
+
+
+async def rest() -> None:
+    """Let tasks run that the clock has woken."""
+    for _ in range(15):
+        await asyncio.sleep(0)
 
 
 class Client:

@@ -14,7 +14,7 @@ from tarmac.api.networking.podendpoint import project
 from tarmac.base.clock import ManualClock
 from tarmac.server.storage.projections import Projection
 from tarmac.store.memory import MemoryStore
-from tests.server.conftest import Client, Watching
+from tests.server.conftest import Client, Watching, rest
 from tests.server.pods import ALL_ENDPOINTS, CANARY, ENDPOINTS, PODS, STATUS, endpoint, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -162,7 +162,7 @@ async def test_a_change_that_is_not_shown_is_no_event(api: Client, clock: Manual
     assert (len(plain.events), watching.events) == (3, [])
     for _ in range(62):
         clock.advance(1)
-        await asyncio.sleep(0)
+        await rest()
     ((kind, bookmark),) = watching.events
     assert (kind, bookmark["metadata"]) == ("BOOKMARK", {"resourceVersion": str(store.revision)})
     assert store.revision > before

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tarmac.base.clock import ManualClock
 from tarmac.store.memory import MemoryStore
-from tests.server.conftest import Client
+from tests.server.conftest import Client, rest
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-
-
-async def rest() -> None:
-    """Let tasks run that the clock has woken."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_the_present_comes_first_then_what_changes(api: Client) -> None:

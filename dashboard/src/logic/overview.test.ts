@@ -68,4 +68,7 @@ test("classes are asked for in fields and annotations, and in effect is what the
   };
   assert.deepEqual(classesOf(pod), ["it asks for blockio slow", "db asks for rdt gold", "it asks for net fast", "db is in blockio slow", "db is in no class of rdt"]);
   assert.deepEqual(classesOf({ metadata: {}, spec: { containers: [] } }), []);
+  const noted = (text: string) => classesOf({ metadata: { annotations: { "node.tarmac/classes": text } }, spec: { containers: [] } });
+  assert.deepEqual(noted('{"pod": {"net": "fast"}, "containers": {"db": {"blockio": "slow"}}}'), ["it is in net fast", "db is in blockio slow"]);
+  for (const senseless of ["{", "null", "[1]", '{"pod": 1, "containers": {"db": [2], "log": {"rdt": 3}}}']) assert.deepEqual(noted(senseless), []);
 });

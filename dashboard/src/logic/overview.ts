@@ -158,9 +158,12 @@ function shareOf({ requests, limits }: Resources = {}): string {
 }
 
 const FAMILY = /^(\w+)\.resources\.alpha\.kubernetes\.io\/(?:default|container\.(.+))$/;
+const NOTED = "node.tarmac/classes";
 
 /** The classes that are asked for, and those that its node says its containers are in. */
-export function classesOf({ metadata, spec, status }: PodObject): string[] {
+export function classesOf(pod: PodObject): string[] {
+  const { metadata, spec } = pod;
+  const stated = statedBy(pod);
   const asking = (who: string, classes: Texts = {}) => Object.entries(classes).map(([type, name]) => `${who} asks for ${type} ${name}`);
   const being = (who: string, classes: Texts = {}) => Object.entries(classes).map(([type, name]) => (name ? `${who} is in ${type} ${name}` : `${who} is in no class of ${type}`));
   return [...new Set([
@@ -169,6 +172,36 @@ export function classesOf({ metadata, spec, status }: PodObject): string[] {
       return type ? asking(container ?? "it", { [type]: name }) : [];
     }),
     ...asking("it", spec.resources?.classes), ...spec.containers.flatMap((each) => asking(each.name, each.resources?.classes)),
-    ...being("it", status?.resources?.classes), ...(status?.containerStatuses ?? []).flatMap((each) => being(each.name, each.resources?.classes)),
+    ...being("it", stated.pod), ...Object.entries(stated.containers).flatMap(([name, classes]) => being(name, classes)),
   ])];
+}
+
+interface Stated {
+  pod: Texts;
+  containers: Record<string, Texts>;
+}
+
+/** What its node says: in fields, else, where the server does not know those, in an annotation. One that makes no sense says nothing. */
+function statedBy({ metadata, status }: PodObject): Stated {
+  const fields = Object.fromEntries((status?.containerStatuses ?? []).map((each) => [each.name, each.resources?.classes ?? {}]));
+  const pod = status?.resources?.classes;
+  if (pod || Object.values(fields).some((each) => Object.keys(each).length)) return { pod: pod ?? {}, containers: fields };
+  const noted = record(parsed(metadata.annotations?.[NOTED] ?? ""));
+  return { pod: texts(noted["pod"]), containers: Object.fromEntries(Object.entries(record(noted["containers"])).map(([name, each]) => [name, texts(each)])) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+}
+
+function texts(value: unknown): Texts {
+  return Object.fromEntries(Object.entries(record(value)).filter((each): each is [string, string] => typeof each[1] === "string"));
 }

@@ -4,7 +4,8 @@ import { attachedOf, classesOf, resourcesOf, selecting, volumesOf, type Attached
 import { link } from "../logic/routes.ts";
 import { age, cell } from "../logic/text.ts";
 import { Mark } from "../parts/states.tsx";
-import { useLoaded, type Loaded } from "../state/loaded.ts";
+import { useList } from "../state/lists.ts";
+import { useFollowed, useLoaded, type Loaded } from "../state/loaded.ts";
 import { now } from "../state/navigation.ts";
 import { CITY_LABEL, NETWORKING, named, spaced } from "./paths.ts";
 
@@ -13,7 +14,8 @@ export const EVERY = 5000; // as why is asked for
 export function Overview({ instance }: { instance: InstanceObject }) {
   const { namespace, name } = instance.metadata;
   const pod = useLoaded<PodObject>(named("/api/v1", "pods", namespace, name), EVERY);
-  const policies = useLoaded<{ items: Policy[] }>(spaced(NETWORKING, "networkpolicies", namespace), EVERY);
+  const place = spaced(NETWORKING, "networkpolicies", namespace);
+  const policies = useFollowed<{ items: Policy[] }>(place, useList(place));
   const attached = attachedOf(instance);
   const labels = (pod.value ?? instance).metadata.labels ?? {};
   const volumes = volumesOf(instance);

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,11 +93,16 @@ class FencedTransport:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lease holds, how long its leader trusts it, how often everybody tries. Seconds."""
+    """How long a lease holds, how long its leader trusts it, how soon everybody tries again. Seconds."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+    @property
+    def renew_period(self) -> float:
+        """From one renewal to the next: with more than half of the time left to try again."""
+        return (self.renew_deadline - self.retry_period) / 2
 
     def __post_init__(self) -> None:
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
@@ -133,6 +138,7 @@ class Elector:
         self._timing = timing or Timing()
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
+        self._written: JsonObject | None = None  # the Lease as we wrote it last; None when there was no answer to that
 
     async def run(self, lead: Lead) -> None:
         """Lead whenever possible, until cancelled or until `lead` returns of its own accord.
@@ -180,7 +186,7 @@ class Elector:
         lease["spec"] = self._record(epoch, acquired=now, renewed=now)
         self._introduce(lease["metadata"])
         try:
-            await self._leases.update(lease)
+            self._written = await self._leases.update(lease)
         except Conflict:
             return None
         return epoch
@@ -196,7 +202,7 @@ class Elector:
             "spec": self._record(0, acquired=now, renewed=now),
         }
         try:
-            await self._leases.create(lease)
+            self._written = await self._leases.create(lease)
         except AlreadyExists:
             return None
         return 0
@@ -237,12 +243,14 @@ class Elector:
         work.cancel()
 
     async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Task[None]) -> None:
+        pause = self._timing.renew_period
         while leadership.remaining > 0:
-            await self._clock.sleep(self._timing.retry_period)
-            started = self._clock.monotonic()
+            await self._clock.sleep(pause)
+            pause, started = self._timing.retry_period, self._clock.monotonic()
             try:
                 await self._renew(leadership.epoch, timeout=leadership.remaining)
                 leadership.extend(started + self._timing.renew_deadline)
+                pause = self._timing.renew_period
             except NotLeader as error:
                 _log.info("the lease is not ours any more", lease=self.name, why=str(error))
                 leadership.lose()
@@ -252,13 +260,21 @@ class Elector:
 
     async def _renew(self, epoch: int, timeout: float) -> None:
         async with asyncio.timeout(max(timeout, 0.001)):
+            # What we wrote last is nearly always what is there still, and whoever changed it makes this a conflict.
+            written, self._written = self._written, None
+            if written is not None:
+                with suppress(Conflict):
+                    self._written = await self._leases.update(self._renewed(written, epoch))
+                    return
             lease = await self._leases.get(self.name, self._namespace)
             spec: JsonObject = lease.get("spec") or {}
             if spec.get("holderIdentity") != self.identity or (spec.get("leaseTransitions") or 0) != epoch:
                 raise NotLeader(f"held by {spec.get('holderIdentity')!r}")
-            now = rfc3339_micro(self._clock.now())
-            lease["spec"] = self._record(epoch, acquired=spec.get("acquireTime"), renewed=now)
-            await self._leases.update(lease)
+            self._written = await self._leases.update(self._renewed(lease, epoch))
+
+    def _renewed(self, lease: JsonObject, epoch: int) -> JsonObject:
+        acquired, now = lease["spec"].get("acquireTime"), rfc3339_micro(self._clock.now())
+        return {**lease, "spec": self._record(epoch, acquired=acquired, renewed=now)}
 
     async def _release(self, leadership: Leadership) -> None:
         """Let the next one start at once; if that fails, the lease runs out by itself."""

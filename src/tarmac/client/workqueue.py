@@ -18,6 +18,7 @@ from collections import deque
 from tarmac.base.clock import Clock
 from tarmac.base.metrics import Histogram
 from tarmac.base.randomness import Randomness
+from tarmac.base.tasks import first
 from tarmac.client.backoff import Backoff
 
 FIRST_DELAY = 0.005
@@ -147,7 +148,7 @@ class WorkQueue:
             self._promote()
             self._sooner.clear()
             if self._timeline:
-                await self._sleep_until(self._timeline[0][0])
+                await first(self._clock.sleep(self._timeline[0][0] - self._clock.monotonic()), self._sooner.wait())
             else:
                 await self._sooner.wait()
 
@@ -157,15 +158,6 @@ class WorkQueue:
             when, key = heapq.heappop(self._timeline)
             if self._due.get(key) == when:
                 self.add(key)
-
-    async def _sleep_until(self, when: float) -> None:
-        """Return at `when`, or as soon as something is due before it."""
-        async with asyncio.TaskGroup() as group:
-            timer = group.create_task(self._clock.sleep(when - self._clock.monotonic()))
-            sooner = group.create_task(self._sooner.wait())
-            await asyncio.wait((timer, sooner), return_when=asyncio.FIRST_COMPLETED)
-            timer.cancel()
-            sooner.cancel()
 
     async def _wait(self) -> None:
         """Sleep until a key is ready.

@@ -2,7 +2,7 @@
 
 The hub subscribes to a bucket while anybody watches it. Groups that follow one name only, in one namespace or in all,
 are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and
-bookmarks are kept by one slow beat instead of timers of their own; it looks at the watchers only when one is due.
+bookmarks are kept by one task instead of timers of their own; it sleeps until a watcher is due.
 
 Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
 next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few
@@ -18,6 +18,7 @@ from math import inf
 
 from tarmac.api.status import Gone
 from tarmac.base.clock import Clock
+from tarmac.base.tasks import first
 from tarmac.http.messages import Chunk, Stream
 from tarmac.server.printing.negotiation import AnswerShape
 from tarmac.server.storage.resourcestorage import ResourceStorage
@@ -33,7 +34,7 @@ from tarmac.server.storage.watchevents import (
 )
 from tarmac.store.interface import Event, Store
 
-_BEAT = 0.25
+_BEAT = 0.25  # between two looks at the watchers
 _BOOKMARKS = 60.0
 _TOGETHER = 5.0  # bookmarks go out at multiples of this, so that hundreds of watchers are not looked at all the time
 _BEFORE_THE_END = 2.0
@@ -168,6 +169,8 @@ class Hub:
         self._scopes: dict[str, _Scope] = {}
         self._behind: dict[Watcher, None] = {}
         self._due = inf  # no watcher has a deadline or a bookmark before
+        self._next = inf  # when the watchers are looked at again
+        self._sooner = asyncio.Event()  # that is earlier than it was
         self.sent: dict[str, int] = {}  # events by bucket, for metrics
         self.count = 0
 
@@ -186,6 +189,7 @@ class Hub:
         self._due = min(self._due, watcher.due)
         if watcher.backlog is not None:
             self._behind[watcher] = None
+        self._look_at(now + _BEAT if watcher.backlog is not None else watcher.due)
         self.count += 1
         return partial(self._leave, bucket, group, watcher)
 
@@ -275,8 +279,20 @@ class Hub:
     async def run(self) -> None:
         """Keep deadlines and bookmarks until cancelled."""
         while True:
-            await self._clock.sleep(_BEAT)
-            self.beat()
+            self._sooner.clear()
+            if self._next == inf:
+                await self._sooner.wait()
+            else:
+                await first(self._clock.sleep(self._next - self._clock.monotonic()), self._sooner.wait())
+            now = self._clock.monotonic()
+            if now >= self._next:
+                self.beat()
+                self._next = now + _BEAT if self._behind else max(now + _BEAT, self._due)
+
+    def _look_at(self, when: float) -> None:
+        if when < self._next:
+            self._next = when
+            self._sooner.set()
 
     def beat(self) -> None:
         """End what is over, send bookmarks that are due and what waited for slow beginners."""
