@@ -43,8 +43,8 @@ from tarmac.agent.config.settings import settle
 from tarmac.api.identities import controller_user
 from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, API_VERSION, NAMESPACE
-from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.external import NodeExternal
+from tarmac.base.garbage import collect_rarely
 from tarmac.base.heap import share_one_heap
 from tarmac.base.tasks import Tasks
 from tarmac.client.acting import ActingAs

@@ -1,4 +1,4 @@
-"""Every test: those that may share the machine side by side, then those that have a network of their own in it and
+"""Every test: those that may share the machine side by side, then two at a time those that have to be on time but
 mostly wait, then the others one at a time.
 
 Tests with real processes, kernels, clocks and kills can fail through no fault of the change under test. With

@@ -82,6 +82,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(120 * TIMES)
 def test_a_backup_of_it_that_is_killed_at_every_step_is_whole_or_absent(shared: Shared, tmp_path: Path) -> None:
     file = tmp_path / "b.tarmac"
@@ -94,6 +95,7 @@ def test_a_backup_of_it_that_is_killed_at_every_step_is_whole_or_absent(shared: 
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(120 * TIMES)
 def test_killed_at_every_step_servers_find_the_old_objects_or_the_new(shared: Shared) -> None:
     before = 0

@@ -98,6 +98,7 @@ async def is_refused(load_made: Load) -> None:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(240)
 async def test_an_old_kubeconfig_works_until_the_old_authority_is_retired(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data") as server:
@@ -144,6 +145,7 @@ async def root_ca(server: TarmacProcess, *wanted: str) -> bool:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(240)
 async def test_secrets_are_read_before_during_and_after_their_key_is_rotated(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data", "--controllers=-*") as server:
@@ -195,6 +197,7 @@ def two(tmp_path: Path) -> Iterator[list[TarmacProcess]]:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(300)
 async def test_two_servers_rotate_together_and_one_that_was_away_follows(
     two: list[TarmacProcess], tmp_path: Path

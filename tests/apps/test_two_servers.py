@@ -44,6 +44,7 @@ def servers(tmp_path: Path) -> Iterator[list[TarmacProcess]]:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 async def test_clients_go_on_at_the_other_server(
     servers: list[TarmacProcess], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ KILLS = 4
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 async def test_every_change_is_heard_once_over_kills(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data") as server:
         client = Client(HttpTransport(load(str(server.kubeconfig)).http))

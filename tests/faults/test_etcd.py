@@ -49,6 +49,7 @@ def server(cluster: EtcdCluster, tmp_path: Path) -> Iterator[TarmacProcess]:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(KILLS * 15 + 120)
 async def test_killed_leaders_lose_nothing(cluster: EtcdCluster, server: TarmacProcess) -> None:
     async with session_for(server.client_context()) as session:
@@ -94,6 +95,7 @@ async def _timed(session: aiohttp.ClientSession, method: str, url: str, **option
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(120)
 async def test_without_a_quorum_everybody_is_told_within_five_seconds(
     cluster: EtcdCluster, server: TarmacProcess

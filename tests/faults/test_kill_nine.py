@@ -23,6 +23,7 @@ WATCHERS = 3
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(KILLS * 6 + 60)
 async def test_nothing_acknowledged_is_lost_and_no_event_is_skipped_or_repeated(tmp_path: Path) -> None:
     seed = int(os.environ.get("TARMAC_SEED", "20261115"))

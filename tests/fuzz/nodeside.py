@@ -23,8 +23,8 @@ from tarmac.agent.dns.upstream import Upstream
 from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
 from tarmac.agent.http.api import NodeApi
 from tarmac.api.schema import JsonObject
-from tarmac.apps.garbage import collect_rarely
 from tarmac.base.clock import SystemClock
+from tarmac.base.garbage import collect_rarely
 from tarmac.base.randomness import Randomness
 from tarmac.http.listener import serve
 from tarmac.http.messages import Answer, Request, UpgradeResponse

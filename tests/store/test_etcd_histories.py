@@ -156,6 +156,7 @@ async def _forget_history(stores: Sequence[EtcdStore]) -> None:
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(20_000 if HISTORIES > 1000 else 240)
 async def test_every_history_is_the_models(etcd_place: EtcdPlace) -> None:
     async with AsyncExitStack() as stack:

@@ -34,6 +34,7 @@ def _write_and_be_killed(path: Path, dice: random.Random) -> list[tuple[str, str
 
 
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(60 + 3 * _KILLS)
 async def test_nothing_acknowledged_is_lost(sqlite_place: SqlitePlace) -> None:
     """After each kill, and with all kills on one file."""

@@ -21,6 +21,7 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
 
 # They live by the real clock: nodes are lost after so many seconds, whoever else needs the machine.
 @pytest.mark.serial
+@pytest.mark.lab
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("path", sorted(STORIES.glob("*.txt")), ids=lambda path: path.stem)
 def test_story(path: Path, planet: TarmacProcess, tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ from tarmac.agent.config.reading import BadConfig, Stated, read, stated
 from tarmac.agent.config.settings import AgentConfig, settle
 from tarmac.agent.sizing.providers import ProviderFailed, SizingProviders
 from tarmac.agent.sizing.reservations import resize, size
-from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.node.composing import NodeAgent, Providers
 from tarmac.base.clock import SystemClock
+from tarmac.base.garbage import collect_rarely
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
 from tarmac.base.tasks import Tasks, background, first

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from tarmac.apps.garbage import collect_later
+from tarmac.base.garbage import collect_later
 from tarmac.cli.options import parsed
 
 # command -> module with `main(options) -> exit code`

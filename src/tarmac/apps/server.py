@@ -17,13 +17,13 @@ import uvloop
 
 from tarmac.apps.authentication import Authentication, authentication_of
 from tarmac.apps.control_plane import Address, Chosen, Running, address_url, control_plane, distinct
-from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.settings import gates_of, names_of, settings_of
 from tarmac.apps.workers.parent import Parent, SharedFlag, reserved
 from tarmac.apps.workers.seat import Seat, meeting_folder
 from tarmac.base.clock import SystemClock
 from tarmac.base.exhaustion import end_if_out_of_memory, end_when_out_of_memory
+from tarmac.base.garbage import collect_rarely
 from tarmac.base.gates import CLASS_RESOURCES, BadGate
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness

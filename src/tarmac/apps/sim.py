@@ -16,10 +16,10 @@ from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
 from tarmac.api.submariner.names import LABEL_GATEWAY
-from tarmac.apps.garbage import collect_rarely
 from tarmac.apps.simtrial import TrialResult, trial
 from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
+from tarmac.base.garbage import collect_rarely
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS

@@ -31,6 +31,8 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 PREFIX = b'{"metadata":{'
 """Every value starts with this and has some field of metadata; the resource version is spliced in between."""
 
@@ -98,34 +100,30 @@ class Damaged(Unavailable):
     """What lies on the disk is not what was written. It is never served."""
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False, gc=False):
     """One version of one object. Immutable; shared by state, history and every reader.
 
     `memo` is the readers': what the first of them has worked out of this version, the others need not work out again.
+    It must not lead back here: there are too many entries for anybody to look for circles through them.
     """
 
-    __slots__ = ("created", "memo", "name", "raw", "revision")
+    name: str  # namespace/name or name; interned where it comes from, since caches know it by the same
+    revision: int  # of this version
+    created: int  # revision of the create
+    raw: bytes  # complete JSON, resource version included
+    memo: Any = None
 
-    def __init__(self, name: str, revision: int, created: int, raw: bytes) -> None:
-        self.name = name  # namespace/name or name; interned where it comes from, since caches know it by the same
-        self.revision = revision  # of this version
-        self.created = created  # revision of the create
-        self.raw = raw  # complete JSON, resource version included
-        self.memo: Any = None
+    def __repr__(self) -> str:  # what it holds may be secret
+        return f"Entry({self.name!r} at {self.revision})"
 
 
-class Event:
+class Event(msgspec.Struct, eq=False, gc=False):
     """One change. For a delete, `entry.raw` is the last state with the revision of the deletion."""
 
-    __slots__ = ("bucket", "entry", "previous", "type")
-
-    def __init__(
-        self, type: Literal["ADDED", "MODIFIED", "DELETED"], bucket: str, entry: Entry, previous: Entry | None
-    ) -> None:
-        self.type: Literal["ADDED", "MODIFIED", "DELETED"] = type
-        self.bucket = bucket
-        self.entry = entry
-        self.previous = previous
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    bucket: str
+    entry: Entry
+    previous: Entry | None
 
 
 class Page:

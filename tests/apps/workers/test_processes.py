@@ -24,7 +24,7 @@ from tests.apps.test_server_process import tarmac
 from tests.apps.workers.crowd import POD, Connection, Crowd, children, crowd, peer_ports
 from tests.support.etcd import EtcdCluster, find_etcd
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.serial, pytest.mark.lab, pytest.mark.timeout(180)]
 WORKERS = 3
 STREAMS = 300 if os.environ.get("TARMAC_SOAK") else 18
 

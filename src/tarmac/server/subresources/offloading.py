@@ -2,8 +2,9 @@
 
 Over ten thousand instances they take seconds of computing, in which nobody else would be answered. They are therefore
 worked out in a thread, on a snapshot of everything that they may look at. What a snapshot refers to never changes, so
-taking one costs no more than its references. The loop gets the interpreter back within the switch interval, half a
-millisecond, whenever it has something to do.
+taking one costs no more than its references; what is made of it goes when the question is answered, so nobody looks for
+garbage meanwhile. The loop gets the interpreter back within the switch interval, half a millisecond, whenever it has
+something to do.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from tarmac.base.garbage import uncollected
 from tarmac.decide.explain import looked_at
 from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, ResourceSource, Snapshot
 from tarmac.server.storage.resourcestorage import ResourceStorage
@@ -29,4 +31,5 @@ def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | N
 
 async def ponder(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
     """The answer to a question about a snapshot."""
-    return await asyncio.get_running_loop().run_in_executor(None, question, world)
+    with uncollected():
+        return await asyncio.get_running_loop().run_in_executor(None, question, world)

@@ -1,0 +1,41 @@
+"""Whoever makes much that goes by itself is not looked through meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from tarmac.base.garbage import uncollected
+from tarmac.decide.snapshot.snapshot import Objects
+from tarmac.server.subresources.offloading import ponder
+
+
+def test_nobody_looks_for_garbage_until_the_last_is_done() -> None:
+    assert gc.isenabled()
+    first, second = uncollected(), uncollected()
+    with first:
+        with second:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_where_nobody_looked_before_nobody_does_after() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+async def test_questions_are_worked_out_without_and_one_that_fails_ends_it_too() -> None:
+    def fails(_: object) -> bool:
+        raise ValueError("no such thing")
+
+    world = Objects(0.0)
+    seen = await asyncio.gather(ponder(world, lambda _: gc.isenabled()), ponder(world, fails), return_exceptions=True)
+    assert seen[0] is False
+    assert isinstance(seen[1], ValueError)
+    assert gc.isenabled()
