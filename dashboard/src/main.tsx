@@ -46,7 +46,7 @@ function Page() {
         </nav>
         <span class="tools">
           <Namespaces />
-          <span class="muted">{visible(session.value.server)}</span>
+          <span class="muted server">{visible(session.value.server)}</span>
           <button type="button" aria-keyshortcuts="Control+K" onClick={() => setOpen("palette")}>Go to… <kbd>Ctrl-K</kbd></button>
           <button type="button" aria-label="Keys" onClick={() => setOpen("help")}>?</button>
           <label>Theme <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as Theme)}>{THEMES.map((each) => <option key={each}>{each}</option>)}</select></label>
