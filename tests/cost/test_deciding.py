@@ -22,6 +22,7 @@ from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Condition
 from tarmac.base.quantity import Quantity
+from tarmac.controllers.networkaddresses import NetworkAddresses
 from tarmac.decide.addresses.interfaces import Pools, assign
 from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.subnets import carve
@@ -220,6 +221,20 @@ def subnets_of_a_network(count: int) -> Decision:
     return lambda: carve("10.128.0.0/9", taken, 28)
 
 
+def addresses_in_many_cities(count: int) -> Decision:
+    """Some instances in each city, whose subnet is asked about when others hold addresses already."""
+
+    def decide() -> None:
+        network = NetworkAddresses()
+        for number in range(count):
+            for _ in range(3):
+                taken = network.pool(f"10.{number // 256}.{number % 256}.0/24").take()
+                assert taken is not None
+                network.hold(taken[0])
+
+    return decide
+
+
 def scaling_by_use(count: int) -> Decision:
     settings = decode(
         ScaleSettings,
@@ -286,6 +301,7 @@ DECISIONS: dict[str, tuple[Callable[[int], Decision], Sequence[int]]] = {
     "mirrored endpoints": (mirrored_endpoints, MANY),
     "slices": (endpoints_in_slices, MANY),
     "addresses": (addresses_of_instances, MANY),
+    "addresses in many cities": (addresses_in_many_cities, MANY),
     "subnets": (subnets_of_a_network, MANY),
     "scaling": (scaling_by_use, MANY),
     "why of a workload": (why_a_workload, (10, 100, 1000)),

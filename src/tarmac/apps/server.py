@@ -178,7 +178,7 @@ async def run(
     serving = control_plane(layout, address, controllers, class_resources, people, seat)
     async with serving as running, beside(running):
         starting = None
-        collect_rarely(50_000)
+        collect_rarely()
         ready(ready_line(address, running.listener.port, layout))
         await stopping.wait()
         _log.info("stopping")

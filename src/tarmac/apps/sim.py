@@ -70,7 +70,7 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
     A fault that never hit proves nothing about itself, so it fails a run that is long enough to have met it.
     """
     hits, failed = Counter[str](), list[int]()
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=collect_rarely, initargs=(20_000,)) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=collect_rarely) as pool:
         for count, outcome in enumerate(pool.map(trial, seeds, chunksize=2), 1):
             hits += outcome.hits
             if count % _TELL == 0 and count < len(seeds):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from socket import AF_INET, AF_INET6, inet_pton
+from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 
 def packed_address(address: str) -> bytes:
     """Four bytes, or sixteen. Raises OSError when it is none."""
     return inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+
+
+def address_text(packed: bytes) -> str:
+    """The address of so many bytes, as it is written."""
+    return inet_ntop(AF_INET if len(packed) == 4 else AF_INET6, packed)

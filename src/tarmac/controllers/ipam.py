@@ -9,7 +9,6 @@ Instance that is gone already.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from tarmac.client.cache import Item
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
+from tarmac.controllers.networkaddresses import NetworkAddresses
 from tarmac.decide.addresses import Pool, assign, mac_address
 from tarmac.decide.verdict import Refusal, Verdict
 
@@ -65,8 +65,7 @@ class AddressBook:
 
     def __init__(self, informers: Informers) -> None:
         self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
-        self._holders: dict[str, Counter[str]] = {}  # by network: how many hold each address
-        self._pools: dict[str, dict[str, Pool]] = {}  # by network, then by subnet
+        self._networks: dict[str, NetworkAddresses] = {}
         self._promised: dict[str, list[_Promise]] = {}
         instances, pods = self.informers
         instances.on_change(partial(self._changed, {}, str))
@@ -90,7 +89,7 @@ class AddressBook:
 
     def uses(self, network: str) -> bool:
         """Whether anything has an address of the network, as namespace/name."""
-        return network in self._holders
+        return network in self._networks and self._networks[network].held
 
     def forget(self, key: str) -> None:
         """The object was not made and will not be."""
@@ -98,24 +97,22 @@ class AddressBook:
             self._release_all(promise.interfaces)
 
     def _assign(self, attachment: Attachment) -> Verdict[AttachedInterface]:
+        network = self._network(attachment.network)
         pools: dict[IPFamily, tuple[Pool]] = {
-            family: (self._pool(attachment.network, subnet),) for family, subnet in attachment.ranges.items()
+            family: (network.pool(subnet),) for family, subnet in attachment.ranges.items()
         }
         verdict = assign(pools, tuple(attachment.ranges))
         if verdict.value is None:
             return Verdict(None, tuple(_about(refusal, attachment) for refusal in verdict.refusals))
-        for family, subnet in attachment.ranges.items():
-            (self._pools[attachment.network][subnet],) = verdict.value.pools[family]
+        for family in attachment.ranges:
+            network.put(*verdict.value.pools[family])
         interface = _interface(attachment, verdict.value.addresses)
-        for network, address in _held((interface,)):
-            self._holders.setdefault(network, Counter())[address] += 1
+        for _, address in _held((interface,)):
+            network.hold(address)
         return Verdict(interface)
 
-    def _pool(self, network: str, subnet: str) -> Pool:
-        pools = self._pools.setdefault(network, {})
-        if subnet not in pools:
-            pools[subnet] = Pool.of(subnet, self._holders.get(network, ()))
-        return pools[subnet]
+    def _network(self, name: str) -> NetworkAddresses:
+        return self._networks.setdefault(name, NetworkAddresses())
 
     def _changed(
         self, counted: dict[str, str], holder: Callable[[str], str], old: Item[Any] | None, new: Item[Any] | None
@@ -128,38 +125,18 @@ class AddressBook:
         if after:
             counted[key] = intern(after)  # an Instance and its Pod say the same
         if before != after:
-            for held in _held(_read(after)):
-                self._hold(held)
+            for network, address in _held(_read(after)):
+                self._network(network).hold(address)
             self._release_all(_read(before))
         if after or new is None:
             self.forget(holder(key))
 
-    def _hold(self, held: Held) -> None:
-        network, address = held
-        holders = self._holders.setdefault(network, Counter())
-        holders[address] += 1
-        if holders[address] == 1:
-            pools = self._pools.get(network, {})
-            for subnet, pool in pools.items():
-                taken = pool.take(address) if pool.is_free(address) else None
-                pools[subnet] = taken[1] if taken else pool
-
     def _release_all(self, interfaces: Iterable[AttachedInterface]) -> None:
-        for held in _held(interfaces):
-            self._release(held)
-
-    def _release(self, held: Held) -> None:
-        network, address = held
-        holders = self._holders.get(network, Counter())
-        holders[address] -= 1
-        if holders[address] <= 0:
-            del holders[address]
-            if not holders:  # the network may never be seen again
-                self._holders.pop(network, None)
-                self._pools.pop(network, None)
-            pools = self._pools.get(network, {})
-            for subnet, pool in pools.items():
-                pools[subnet] = pool.release(address)
+        for name, address in _held(interfaces):
+            network = self._network(name)
+            network.release(address)
+            if not network.held:  # it may never be seen again
+                del self._networks[name]
 
 
 def _interface(attachment: Attachment, addresses: Iterable[InterfaceAddress]) -> AttachedInterface:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
+from tarmac.base.ipnumbers import packed_address
 from tarmac.decide.addresses.numbers import Numbers
 
 _FIRST_OFFSET: Final = 2
@@ -23,6 +24,7 @@ class Pool:
     """A subnet and which of its addresses are in use."""
 
     subnet: IPv4Network | IPv6Network
+    first: int  # address that is handed out
     numbers: Numbers
 
     @staticmethod
@@ -31,9 +33,9 @@ class Pool:
         network = ip_network(subnet)
         last = 1 if network.version == 4 else 0
         size = max(min(network.num_addresses, _WINDOW) - _FIRST_OFFSET - last, 0)
-        first = int(network.network_address) + _FIRST_OFFSET
-        used = (int(ip_address(address.partition("/")[0])) - first for address in taken)
-        return Pool(network, Numbers.of(size, used))
+        pool = Pool(network, int(network.network_address) + _FIRST_OFFSET, Numbers(size))
+        colon = network.version == 6  # looked for first: a network has as many addresses of the other family
+        return replace(pool, numbers=Numbers.of(size, (pool._number(each) for each in taken if (":" in each) == colon)))
 
     @property
     def gateway(self) -> str:
@@ -63,7 +65,8 @@ class Pool:
 
     def _number(self, address: str) -> int:
         """Where the address stands among those that are handed out; negative or too large when it does not."""
-        parsed = ip_address(address.partition("/")[0])
-        if parsed.version != self.subnet.version:
+        try:
+            packed = packed_address(address.partition("/")[0])
+        except OSError:
             return -1
-        return int(parsed) - int(self.subnet.network_address) - _FIRST_OFFSET
+        return int.from_bytes(packed) - self.first if len(packed) * 8 == self.subnet.max_prefixlen else -1
