@@ -99,7 +99,7 @@ async def be_agent(kubeconfig: str, folder: Path, machine: str) -> None:
     runs: Any = {"events": recorder.run, "informers": informers.run, **external.runs()}
     for name, run in runs.items():
         tasks.begin(run(), name)
-    collect_rarely()
+    collect_rarely(10_000)
     await asyncio.Event().wait()
 
 

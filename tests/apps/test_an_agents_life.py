@@ -60,7 +60,7 @@ CLOSED = ["has ended", "the runtime is closed", "the client is closed"]
 async def puppet(monkeypatch: pytest.MonkeyPatch) -> Puppet:
     made = Puppet()
     monkeypatch.setattr(NodeAgent, "compose", made.compose)
-    monkeypatch.setattr(agent, "collect_rarely", lambda: None)  # of the process of these tests
+    monkeypatch.setattr(agent, "collect_rarely", lambda _new: None)  # of the process of these tests
     return made
 
 

@@ -149,7 +149,7 @@ async def run(folder: Path) -> None:
     listener = await serve(api.handle, None)
     names = NameServer(Resolver(view()), Upstream((), clock, Randomness()), lambda network, link: [HOME])
     udp, tcp = _bound(socket.SOCK_DGRAM), _bound(socket.SOCK_STREAM)
-    collect_rarely()  # as agents do
+    collect_rarely(10_000)  # as agents do
     watch = LoopWatch(report_to(folder / "stalls.jsonl"))
     async with asyncio.TaskGroup() as group:
         group.create_task(names.serve_datagrams(HOME, udp))

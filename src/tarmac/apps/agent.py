@@ -123,7 +123,7 @@ async def run(told: Stated) -> None:
 
 async def _say_when_ready(node: NodeAgent) -> None:
     await node.ready()
-    collect_rarely()
+    collect_rarely(10_000)
     print(f"tarmac agent ready {node.name}", flush=True)
 
 
