@@ -40,15 +40,19 @@ class SkewedClock(ManualClock):
 class Link:
     """A transport that a test can cut."""
 
-    def __init__(self, server: ModelServer) -> None:
+    def __init__(self, server: ModelServer, clock: ManualClock) -> None:
         self._inner = server.transport()
+        self._clock = clock
         self.up = True
+        self.writes_take = 0.0
         self.stream = self._inner.stream
         self.close = self._inner.close
 
     async def request(self, request: Request) -> Reply:
         if not self.up:
             raise Disconnected("cut")
+        if self.writes_take and request.method != "GET":
+            await self._clock.sleep(self.writes_take)
         return await self._inner.request(request)
 
 
@@ -56,7 +60,7 @@ class Contender:
     """One process: its link, its elector, and a job that writes as long as it may."""
 
     def __init__(self, name: str, server: ModelServer, clock: ManualClock, skew: float, seed: int) -> None:
-        self.link = Link(server)
+        self.link = Link(server, clock)
         self.clock = SkewedClock(clock, skew)
         client = Client(self.link, self.clock, Randomness(seed))
         self.elector = Elector(client, "lock", "kube-system", name)
@@ -232,6 +236,22 @@ async def test_renewing_is_one_write_each_time() -> None:
     await _scene(scene, play)
 
 
+async def test_a_store_that_takes_nearly_five_seconds_for_a_write_keeps_its_leader() -> None:
+    scene = Scene(0)
+    scene.contenders[0].link.writes_take = 4.5
+
+    async def play(_running: Any) -> None:
+        await scene.pass_time(10)
+        assert scene.leader is scene.contenders[0]
+        for _ in range(100):
+            await scene.pass_time(1)
+            assert scene.leader is scene.contenders[0]
+        assert scene.contenders[0].epochs == [0]
+        scene.contenders[0].link.writes_take = 0.0  # nobody moves the clock for the last one
+
+    await _scene(scene, play)
+
+
 async def test_a_lease_that_somebody_else_writes_on_is_renewed_with_what_they_wrote() -> None:
     scene = Scene(0)
 
@@ -329,7 +349,7 @@ async def test_a_write_gets_no_more_time_than_the_leadership_has() -> None:
             return Reply(200, {}, b"{}")
 
     leadership = Leadership(clock, epoch=0, deadline=4.0)
-    transport = FencedTransport(Recording(ModelServer()), leadership)
+    transport = FencedTransport(Recording(ModelServer(), clock), leadership)
     clock.advance(1)
     await transport.request(Request("DELETE", "/x", timeout=30.0))
     await transport.request(Request("GET", "/x", timeout=30.0))

@@ -243,10 +243,12 @@ class Elector:
         work.cancel()
 
     async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Task[None]) -> None:
+        # Counted from when the last was sent: what takes seconds to be written must not cost that time twice.
+        started = self._clock.monotonic() + leadership.remaining - self._timing.renew_deadline
         pause = self._timing.renew_period
         while leadership.remaining > 0:
-            await self._clock.sleep(pause)
-            pause, started = self._timing.retry_period, self._clock.monotonic()
+            await self._clock.sleep(started + pause - self._clock.monotonic())
+            started, pause = self._clock.monotonic(), self._timing.retry_period
             try:
                 await self._renew(leadership.epoch, timeout=leadership.remaining)
                 leadership.extend(started + self._timing.renew_deadline)
