@@ -239,15 +239,20 @@ async def test_a_secret_gets_the_token_of_its_account_and_both_end_with_it(serve
     authority = (await maps.get("kube-root-ca.crt", namespace))["data"]["ca.crt"]
     assert base64.b64decode(first["data"]["ca.crt"]).decode() == authority
     assert first["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
-    assert await speaks_for(served, first) == f"system:serviceaccount:{namespace}:app"
+    await eventually(lambda: is_believed(served, first, "app"))  # a kube-apiserver has not always seen it yet
     # A token that is taken out of its Secret is ended, and another takes its place.
     await secrets.patch("app-token", {"data": {"token": None}}, namespace)
     second = await filled(served, namespace)
     await eventually(lambda: refuses(served, first))
-    assert await speaks_for(served, second) == f"system:serviceaccount:{namespace}:app"
+    await eventually(lambda: is_believed(served, second, "app"))
     await accounts.delete("app", namespace)
     await eventually(lambda: refuses(served, second))
     await gone(secrets, "app-token", namespace)
+
+
+async def is_believed(client: Client, secret: Json, account: str) -> bool:
+    expected = f"system:serviceaccount:{secret['metadata']['namespace']}:{account}"
+    return await speaks_for(client, secret) == expected
 
 
 async def refuses(client: Client, secret: Json) -> bool:
