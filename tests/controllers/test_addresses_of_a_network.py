@@ -12,7 +12,7 @@ from tarmac.decide.addresses import Pool
 SUBNETS = ("10.0.0.0/28", "10.0.0.16/28", "10.0.1.0/24", "fd20::/64", "fd20:0:0:1::/64")
 ADDRESSES = (
     *(f"10.0.{third}.{last}" for third in (0, 1) for last in (2, 3, 15, 18, 30, 200)),
-    *("fd20::2", "fd20::ffff", "fd20:0:0:1::2", "192.0.2.1", "none at all", ""),
+    *("fd20::2", "fd20::ffff", "fd20:0:0:1::2", "192.0.2.1", "none at all", "", "10.0.", "10.0.0.4\0"),
 )
 
 

@@ -7,7 +7,10 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
 def packed_address(address: str) -> bytes:
     """Four bytes, or sixteen. Raises OSError when it is none."""
-    return inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+    try:
+        return inet_pton(AF_INET6 if ":" in address else AF_INET, address)
+    except ValueError as error:  # a null character in it
+        raise OSError(str(error)) from None
 
 
 def address_text(packed: bytes) -> str:

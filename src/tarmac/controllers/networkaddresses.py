@@ -84,4 +84,4 @@ def _packed(address: str) -> bytes:
     try:
         return packed_address(address)
     except OSError:
-        return b"no address " + address.encode()
+        return b"this is no address: " + address.encode()
