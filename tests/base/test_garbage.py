@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import ExitStack
 
 from tarmac.base.garbage import uncollected
 from tarmac.decide.snapshot.snapshot import Objects
@@ -17,6 +18,19 @@ def test_nobody_looks_for_garbage_until_the_last_is_done() -> None:
         with second:
             assert not gc.isenabled()
         assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_those_who_never_pause_keep_nobodys_garbage() -> None:
+    with ExitStack() as quiet:
+        for _ in range(50):
+            quiet.enter_context(uncollected())
+        assert not gc.isenabled()
+        quiet.enter_context(uncollected())
+        assert gc.isenabled()
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled(), "after a pause there is quiet again"
     assert gc.isenabled()
 
 

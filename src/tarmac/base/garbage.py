@@ -13,6 +13,7 @@ _STARTING = 100_000  # containers: about as many as a program has when it is rea
 # To look through one takes about a microsecond where memory is large: 20 ms at a time, every other time 40 for those
 # that were still there the time before, and all of them only after twenty million.
 _NEW, _OFTEN, _SELDOM = 20_000, 0, 500
+_IN_A_ROW = 50  # pieces of work, one begun before the last has ended, for which there is quiet
 
 
 def collect_later() -> None:
@@ -31,9 +32,10 @@ def collect_rarely(new: int = _NEW) -> None:
 
 
 class _Rest:
-    """How many have asked for quiet, and whether there was any looking before the first did."""
+    """How many want quiet, how many have had it since the first of them, and whether anybody looked before that."""
 
     asked = 0
+    had = 0
     looked = False
 
 
@@ -44,9 +46,12 @@ def uncollected() -> Generator[None]:
     What such work holds while it goes on would be looked through again and again. For one thread only: the loop's.
     """
     if not _Rest.asked:
-        _Rest.looked = gc.isenabled()
+        _Rest.had, _Rest.looked = 0, gc.isenabled()
         gc.disable()
     _Rest.asked += 1
+    _Rest.had += 1
+    if _Rest.had > _IN_A_ROW and _Rest.looked:  # or whoever asks without a pause keeps everybody's garbage for ever
+        gc.enable()
     try:
         yield
     finally:

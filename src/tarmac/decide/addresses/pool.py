@@ -34,8 +34,7 @@ class Pool:
         last = 1 if network.version == 4 else 0
         size = max(min(network.num_addresses, _WINDOW) - _FIRST_OFFSET - last, 0)
         pool = Pool(network, int(network.network_address) + _FIRST_OFFSET, Numbers(size))
-        colon = network.version == 6  # looked for first: a network has as many addresses of the other family
-        return replace(pool, numbers=Numbers.of(size, (pool._number(each) for each in taken if (":" in each) == colon)))
+        return replace(pool, numbers=Numbers.of(size, map(pool._number, taken)))
 
     @property
     def gateway(self) -> str:
