@@ -4,8 +4,8 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 ARGS ?=
 PEERS ?=
-# Tests that may share the machine run side by side; the others (timing, kill -9, root) run after them, one at a time.
-WORKERS ?= 2
+# Most tests wait for a process, a kernel or a packet: six at once keep two cores busy.
+WORKERS ?= 6
 PYTEST := $(PY) -m pytest
 # with PEERS=1: where the real servers are, built if need be
 BUILT = `$(PY) -m tools.gobuild $(1)`
@@ -57,6 +57,7 @@ endif
 	@$(PY) -m tools.previous >/dev/null # the version before this one, to upgrade from
 	@$(PY) -m tools.fetch_zsh >/dev/null # the TAB key is pressed in it
 	@$(PY) -m tools.gobuild kubectl >/dev/null # also where there is one: a newcomer without is offered it
+	@test -d tests/__pycache__ || env -u PYTHONDONTWRITEBYTECODE $(PYTEST) --collect-only -qq >/dev/null # compiled once, not by each worker
 ifeq ($(PEERS),1)
 	@$(PY) -m tools.gobuild kube-apiserver etcd kube-scheduler sample-device-plugin >/dev/null
 endif
@@ -71,7 +72,7 @@ package: setup node-parts ## dist/tarmac_VERSION_amd64.deb, for Debian 12 and 13
 QUICK := $(addprefix tests/,base api kubernetes tables decode openapi patch wire decide admission http client controllers cli tools)
 
 quick: setup ## the inner loop: what needs no root, no containerd, no etcd and no program beside
-	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not serial and not root and not peers and not slow" $(QUICK) $(ARGS)
+	$(PYTEST) -n 2 -m "not serial and not root and not peers and not slow" $(QUICK) $(ARGS)
 
 # At most so many tests that failed are run once more, by themselves; whichever pass then are named.
 SECOND_LOOK ?= 0
@@ -84,24 +85,9 @@ test: test-tools ## every test; PEERS=1 adds those against a real kube-apiserver
 bench: test-tools ## a table of costs and ratios; PEERS=1 adds the column of the real thing
 	$(PEER_PATHS) $(PY) -m benchmarks $(ARGS)
 
-# The long versions: 1,000 kills of the server, 1,000 flipped bits, 100 killed leaders of etcd, 100,000 histories over
-# broken connections to it, 5,000 watches over a restart, every field of every kind at its largest, 10,000 seeds, 300
-# kills on nodes, 200 with machines among the pods and 300 while volumes are mounted, 1,000,000 mutated requests, frames
-# and packets, 300 streams while workers of a server are killed, each step of init, join, leave, join --server, store
-# migrate, backup, restore and rotate three times, keys rotated on real nodes in the time that it takes, three machines
-# from the package alone that die and leave in turn, ten minutes of old and new servers side by side, and the network
-# question over 100,000 pairs beside the fake datapath and 1,000 beside real packets.
-SOAKED := tests/faults tests/store/test_etcd_histories.py tests/sim tests/cost tests/fuzz/test_soak.py \
-          tests/node/test_chaos.py tests/node/test_chaos_with_machines.py tests/volumes/test_kills.py tests/machines \
-          tests/packaging tests/apps/workers tests/upgrade tests/apps/test_restoring_into_etcd.py tests/outside \
-          tests/decide/reach tests/datapath/test_the_question_agrees.py tests/docs/test_three_sites_page.py
-
-# Commands that are killed at each step and need no machine for themselves.
-KILLED := tests/apps/test_one_more_server.py tests/apps/test_moving_to_etcd.py tests/apps/test_killed_rotations.py
-
-soak: test-tools ## the long version of everything that is killed or drawn at random
-	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "serial" $(SOAKED) $(ARGS)
-	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) $(KILLED) $(ARGS)
+# A part of it: make soak ARGS=tests/store.
+soak: test-tools ## the long version of every test that kills, damages or draws at random; says first how long it takes
+	TARMAC_SOAK=1 $(PEER_PATHS) $(PYTEST) -m "soak or hypothesis" $(ARGS)
 
 format: setup
 	.venv/bin/ruff format .

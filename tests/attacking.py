@@ -15,6 +15,9 @@ import pytest
 from tarmac.datapath.linux.nftables import Nftables
 
 TWICE = pytest.mark.parametrize("defended", [True, False], ids=["defended", "without its defence"])
+_IN_A_SOAK = pytest.param(False, marks=pytest.mark.soak(minutes=0.1, only=True))
+PACKETS_TWICE = pytest.mark.parametrize("defended", [True, _IN_A_SOAK], ids=["defended", "without its defence"])
+"""For attacks with real packets: `make soak` makes those without their defence, which show that the attack works."""
 
 
 class Rule(NamedTuple):

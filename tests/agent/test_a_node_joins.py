@@ -20,7 +20,7 @@ from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 WRITTEN_BY_NODES = {
     "nodes", "nodes/status", "leases", "pods", "pods/status", "events", "serviceaccounts/token",

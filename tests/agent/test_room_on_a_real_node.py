@@ -14,7 +14,7 @@ from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 NODE = "room-0"
 
 

@@ -1,12 +1,11 @@
 """`tarmac rotate`, with the server killed at every step by its name: whoever starts next goes on from there.
 
 Each step is one write of the record of keys. The server dies once it is durable, before anybody has acted on it; with
-TARMAC_SOAK=1 also when it is about to be written, and all of that three times.
+`make soak` also when it is about to be written, and all of that three times.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.keyrecords import KeyRecord, read_record
 from tarmac.store.sqlite import SqliteStore
 from tests.apps.test_rotating_keys import kept_kubeconfig, make_secrets, rotate, secrets_of, status
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
 TIMES, MOMENTS = (3, ("before", "after")) if SOAK else (1, ("after",))
 HASTY = Path(__file__).parents[1] / "support" / "hasty"
 BEGIN, RETIRE = (), ("--retire", "--force")
@@ -61,6 +60,7 @@ async def walk(server: TarmacProcess, what: str, before: Path, known: dict[str, 
     assert done.step == begun + len(STEPS[what]), "there is a step at which nobody was killed"
 
 
+@pytest.mark.soak(minutes=3)
 @pytest.mark.timeout(600 if SOAK else 120)
 @pytest.mark.parametrize("what", STEPS)
 async def test_killed_at_every_step_the_next_server_goes_on(

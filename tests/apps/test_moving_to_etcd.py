@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,12 +27,13 @@ from tarmac.store.open import etcd_settings
 from tarmac.store.sqlite import SqliteStore
 from tarmac.store.sqlite.marker import marker_path, read_marker
 from tests.apps.test_backups import killed_at
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.tarmac_process import TarmacProcess
 
 STEPS = ("checks", "revisions", "objects", "verification", "configuration", "rename")
-TIMES = 3 if os.environ.get("TARMAC_SOAK") else 1
+TIMES = 3 if SOAK else 1
 PODS, SECRETS = "core/pods", "core/secrets"
 
 
@@ -105,6 +105,7 @@ async def _refusal(store: EtcdStore) -> str | None:
     return None
 
 
+@pytest.mark.soak(minutes=1)
 @pytest.mark.parametrize("time", range(TIMES))
 async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving, time: int) -> None:
     """Until it is complete no server starts on the etcd, and the file stays the store; then everything is there."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -36,6 +35,7 @@ from tarmac.http.authorities import key_hash
 from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
 from tarmac.server.security.pki import Pki
 from tests.apps.server_joining_process import machine_in
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.ports import free_ports
@@ -44,7 +44,7 @@ from tests.support.tarmac_process import TarmacProcess
 CLOCK = SystemClock()
 ONLY = "only a server token may join a server"
 STEPS = ("checks", "hand-over", "keys", "configuration", "server", "ready")
-TIMES = 3 if os.environ.get("TARMAC_SOAK") else 1
+TIMES = 3 if SOAK else 1
 
 
 class Planet:
@@ -259,6 +259,7 @@ class Joining:
 
 
 @pytest.mark.root
+@pytest.mark.soak(minutes=0.5)
 @pytest.mark.parametrize("time", range(TIMES))
 async def test_killed_at_every_step_the_same_command_goes_on(planet: Planet, tmp_path: Path, time: int) -> None:
     """One token, one machine, a kill at each step by its name; in the end it serves what the first serves."""

@@ -16,7 +16,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.datapath.hosts import CityHost
 from tarmac.datapath.linux import namespaces
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """`tarmac restore` into an etcd that two servers share, killed at every step: the old objects or the new ones, whole.
 
 Servers are stopped meanwhile. One that starts after a restore was killed finishes it, or serves what there was before;
-the same command finishes it, too. Every step three times with TARMAC_SOAK=1.
+the same command finishes it, too. Every step three times in a soak.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +17,13 @@ from tarmac.store.interface import FLOOR_STEP
 from tests.apps.test_backups import STEPS as BACKUP_STEPS
 from tests.apps.test_backups import killed_at, tarmac
 from tests.apps.test_restoring import STEPS
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-TIMES = 3 if os.environ.get("TARMAC_SOAK") else 1
+TIMES = 3 if SOAK else 1
 OLD, NEW = {"configmap/kept", "configmap/newer"}, {"configmap/kept", "configmap/deleted"}
 
 
@@ -81,8 +81,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
         etcd.stop()
 
 
-@pytest.mark.serial
-@pytest.mark.lab
+@pytest.mark.soak(minutes=1)
 @pytest.mark.timeout(120 * TIMES)
 def test_a_backup_of_it_that_is_killed_at_every_step_is_whole_or_absent(shared: Shared, tmp_path: Path) -> None:
     file = tmp_path / "b.tarmac"
@@ -94,8 +93,7 @@ def test_a_backup_of_it_that_is_killed_at_every_step_is_whole_or_absent(shared: 
     assert [each.name for each in tmp_path.iterdir() if each != file] == [], "nothing is left beside it"
 
 
-@pytest.mark.serial
-@pytest.mark.lab
+@pytest.mark.soak(minutes=1)
 @pytest.mark.timeout(120 * TIMES)
 def test_killed_at_every_step_servers_find_the_old_objects_or_the_new(shared: Shared) -> None:
     before = 0

@@ -97,8 +97,6 @@ async def is_refused(load_made: Load) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 @pytest.mark.timeout(240)
 async def test_an_old_kubeconfig_works_until_the_old_authority_is_retired(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data") as server:
@@ -144,8 +142,6 @@ async def root_ca(server: TarmacProcess, *wanted: str) -> bool:
         await client.close()
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 @pytest.mark.timeout(240)
 async def test_secrets_are_read_before_during_and_after_their_key_is_rotated(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data", "--controllers=-*") as server:
@@ -196,8 +192,6 @@ def two(tmp_path: Path) -> Iterator[list[TarmacProcess]]:
         etcd.stop()
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 @pytest.mark.timeout(300)
 async def test_two_servers_rotate_together_and_one_that_was_away_follows(
     two: list[TarmacProcess], tmp_path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +18,12 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import CONFIG_MAPS
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.tarmac_process import TarmacProcess
 
-KILLS = 12 if os.environ.get("TARMAC_SOAK") else 2
+KILLS = 12 if SOAK else 2
 
 
 @pytest.fixture
@@ -43,8 +43,7 @@ def servers(tmp_path: Path) -> Iterator[list[TarmacProcess]]:
         etcd.stop()
 
 
-@pytest.mark.serial
-@pytest.mark.lab
+@pytest.mark.soak(minutes=1)
 async def test_clients_go_on_at_the_other_server(
     servers: list[TarmacProcess], capsys: pytest.CaptureFixture[str]
 ) -> None:

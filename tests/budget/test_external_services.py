@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tarmac.decide.egress.compiling import compile_service
 from tarmac.decide.egress.sources import resolve
 from tests.budget.test_hot_paths import cost
 from tests.decide.egress.making import service
 from tests.decide.egress.worlds import Plain, web
-
-pytestmark = pytest.mark.serial
 
 COMPILE_BUDGET = 47.0  # thirty pods and two ports, both directions; twice what it was
 

@@ -26,8 +26,6 @@ from tarmac.http.messages import Chunk, Request, Response, StreamResponse
 from tarmac.server.app import ApiServer
 from tarmac.server.security.users import User
 
-pytestmark = pytest.mark.serial
-
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ROUNDS = 15

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.agent.http.machines.casts import CastFacts
@@ -240,7 +240,6 @@ def read_png(data: bytes) -> tuple[int, int, list[bytes]]:
     return width, height, [raw[row * (width * 3 + 1) + 1 : (row + 1) * (width * 3 + 1)] for row in range(height)]
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=200), st.booleans())
 def test_no_server_does_anything_but_send_a_picture_or_be_refused(data: bytes, opened: bool) -> None:
     screenshot = Screenshot()

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.status import NotFound
@@ -356,7 +356,6 @@ def test_a_terminal_sees_colours_and_nothing_else_that_commands_it() -> None:
 
 
 @given(st.lists(st.binary(max_size=60).map(lambda data: data.replace(b"\n", b"")), max_size=20), st.data())
-@settings(max_examples=60)
 def test_lines_are_the_same_however_an_answer_is_cut(texts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(b"2026-11-15T12:00:00.%09dZ %s\n" % (place, text) for place, text in enumerate(texts))
     cutter, found, place = LineCutter(), list[Line](), 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -23,10 +22,11 @@ from tarmac.client.kubeconfig import load
 from tests.agent.http.stage import StagePods
 from tests.cli.lognode import PODS
 from tests.server.streams.planet import add_node, add_pod
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
 STREAMS, NODES = 50, ("n1", "n2")
-KILLS = 60 if os.environ.get("TARMAC_SOAK") else 4
+KILLS = 60 if SOAK else 4
 
 
 class Nodes:
@@ -140,7 +140,8 @@ async def _read(process: asyncio.subprocess.Process, shown: list[str]) -> None:
         shown.append(line.decode().partition(" | ")[2].rstrip("\n"))
 
 
-@pytest.mark.timeout(600 if KILLS > 4 else 180)
+@pytest.mark.soak(minutes=4)
+@pytest.mark.timeout(600 if SOAK else 180)
 def test_every_line_of_fifty_logs_comes_once_and_in_its_order(tmp_path: Path) -> None:
     with town(tmp_path) as (server, nodes, logs):
         shown, code = asyncio.run(follow(server, nodes, logs))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from tarmac.api import status
@@ -356,7 +356,6 @@ def test_random_faults_never_lose_or_invent_an_event() -> None:
     """The copy equals the truth after every storm; what handlers heard replays to the same copy, step by step."""
 
     @seed(20261115)
-    @settings(max_examples=60, deadline=None)
     @given(st.integers(0, 2**32), st.booleans())
     def storm(number: int, streaming: bool) -> None:
         asyncio.run(_storm(random.Random(number), streaming))

@@ -8,8 +8,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tarmac.api.status import ApiError
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
@@ -25,8 +23,6 @@ Json = dict[str, Any]
 KILLS = 4
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 async def test_every_change_is_heard_once_over_kills(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data") as server:
         client = Client(HttpTransport(load(str(server.kubeconfig)).http))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from hypothesis import given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from tarmac.base.clock import ManualClock
@@ -156,7 +156,6 @@ def test_no_interleaving_breaks_the_promises() -> None:
     """
 
     @seed(1)
-    @settings(max_examples=80, deadline=None)
     @given(st.integers(0, 2**32))
     def schedule(number: int) -> None:
         asyncio.run(_schedule(random.Random(number)))

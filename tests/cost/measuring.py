@@ -145,4 +145,3 @@ async def serving(directory: Path) -> AsyncGenerator[Server]:
         gc.collect()
         gc.freeze()
         yield server
-        gc.unfreeze()

@@ -18,7 +18,7 @@ from tarmac.server.security.users import User
 from tests.cost.bases import BASES
 from tests.cost.measuring import ALLOWED, Reply, Server, at_best, serving
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 MIB = 1024 * 1024
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -5,12 +5,11 @@ different and all the same, and sent through everything that a create passes. Wh
 be, that many are sent. No request may take more than 50 ms of the loop, and none may grow faster than n log n.
 
 What repeats itself is measured once: metadata, and the template that a Workload shares with what is made of it. With
-TARMAC_SOAK=1 everything is measured, in more fillings and sizes.
+a soak everything is measured, in more fillings and sizes.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import pairwise
 from math import log
@@ -25,10 +24,10 @@ from tarmac.api.decode.extent import MOST_VALUES, count_values
 from tarmac.api.resource import Resource
 from tests.cost.growing import FILLINGS, Filling, Place, grown, places
 from tests.cost.measuring import ALLOWED, Server, collection, serving
+from tests.soak import SOAK
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.soak(minutes=20), pytest.mark.timeout(1800)]
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
 BODY = 3 * 1024 * 1024
 WITH_METADATA = {"configmaps", "networks"}
 SHARED = {"workloaddeployments", "instances"}  # their templates are those of workloads
@@ -109,7 +108,7 @@ async def test_no_list_or_map_keeps_others_waiting(group: str, tmp_path: Path) -
     async with serving(tmp_path) as server:
         for resource in CATALOG:
             for place in chosen(resource) if resource.group == group else ():
-                for filling in FILLINGS if SOAK else FILLINGS[:2]:
+                for filling in FILLINGS if SOAK else FILLINGS[:1]:
                     found = list(await costs_of(server, place, filling))
                     costs += found
                     steep += [f"{smaller}\n{cost}" for cost, smaller in pairwise(found) if is_steep(cost, smaller)]

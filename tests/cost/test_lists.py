@@ -27,7 +27,7 @@ from tarmac.client.watch import Change
 from tarmac.store.interface import splice
 from tests.cost.measuring import ADMIN, ALLOWED, Reply, Server, at_best, serving
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 COUNT = 3000
 PODS = "/api/v1/namespaces/default/pods"

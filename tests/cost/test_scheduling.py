@@ -15,7 +15,7 @@ from tarmac.api.kubernetes.core.classrules import MOST_TYPES
 from tests.cost.measuring import ALLOWED, LIMIT, corrected
 from tests.decide.scheduling.world import HOSTNAME, World, node, pod, required
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 CORE, META = "io.k8s.api.core.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1."
 NODES, PODS = 1000, 2000

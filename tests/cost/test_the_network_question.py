@@ -23,7 +23,7 @@ from tests.cost.measuring import ADMIN, ALLOWED, Server, at_best
 from tests.cost.test_lists import longest_hold
 from tests.decide.reach.worlds import ReachTown, interface
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 PODS, POLICIES, APPS = 10_000, 1_000, 500
 PATH = "/api/v1/namespaces/shop/pods/p2003/why"
@@ -77,7 +77,6 @@ async def server(tmp_path: Path) -> AsyncGenerator[Server]:
         gc.freeze()  # what the test itself has made is not collected meanwhile
         gc.set_threshold(*COLLECTING)
         yield Server(running.server)
-        gc.unfreeze()
         gc.set_threshold(*threshold)
         sys.setswitchinterval(interval)
 

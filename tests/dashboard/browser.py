@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 
 CHROMIUM = Path("/usr/bin/chromium")
 _FLAGS = [
@@ -25,26 +26,55 @@ _LISTEN = """() => {
 }"""
 
 
+_shared: list[Browser] = []
+
+
 @contextmanager
-def browser_page(**options: object) -> Generator[Page]:
-    """A page in a new browser. At its end: no error in it, no violation of its policy, no request to another host."""
+def one_browser() -> Generator[Browser]:
+    """One browser process for all pages within. Playwright's loop must not outlive it: other tests start their own."""
     if not CHROMIUM.exists():
         pytest.skip("NOT RUN: there is no /usr/bin/chromium; make test-tools installs it as root")
-    wrong: list[str] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_FLAGS)
+        _shared.append(browser)
         try:
-            page = browser.new_page(ignore_https_errors=True, **options)  # type: ignore[arg-type]
+            yield browser
+        finally:
+            _shared.remove(browser)
+            browser.close()
+
+
+@contextmanager
+def browser_page(**options: object) -> Generator[Page]:
+    """A page with cookies and storage of its own, in the shared browser or a new one.
+
+    Fails at its end on an error in the page, a violation of its policy, or a request to another host.
+    """
+    wrong, failed = list[str](), list[str]()
+    with nullcontext(_shared[-1]) if _shared else one_browser() as browser:
+        page = browser.new_page(ignore_https_errors=True, **options)  # type: ignore[arg-type]
+        try:
             page.set_default_timeout(20_000)
             expect.set_options(timeout=20_000)
             page.add_init_script(f"({_LISTEN})()")
             page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
             page.on("request", lambda request: wrong.extend(_elsewhere(request.url)))
+            page.on("requestfailed", lambda request: failed.append(f"{request.url}: {request.failure}"))
             yield page
             wrong += page.evaluate("window.violations ?? []")
+        except BaseException as error:
+            error.add_note(f"the page showed {_shown(page)!r}; wrong with it: {wrong}; requests that failed: {failed}")
+            raise
         finally:
-            browser.close()
+            page.close()
     assert not wrong, wrong
+
+
+def _shown(page: Page) -> str:
+    try:
+        return page.evaluate("document.body.innerText")[:1000]
+    except PlaywrightError as gone:
+        return f"nothing: {gone}"
 
 
 def _elsewhere(url: str) -> list[str]:

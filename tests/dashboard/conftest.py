@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import nullcontext
 
 import pytest
 
+from tests.dashboard.browser import one_browser
 from tests.dashboard.views import fill_with_everything, revise
 from tests.support.tarmac_process import TarmacProcess
 from tools.dashboard import SOURCE, find_node, install
@@ -20,6 +22,13 @@ def full_planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacPro
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def browser(request: pytest.FixtureRequest) -> Generator[None]:
+    """One browser for a file with pages in it; each page has a context of its own."""
+    with one_browser() if hasattr(request.module, "browser_page") else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from tests.dashboard.machinefakes import serve_machine
 from tests.dashboard.views import STATES, VIEWS, instance_views, reach, show
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 
 
 def test_no_view_violates_a_rule_and_none_is_wider_than_its_screen(full_planet: TarmacProcess, axe: str) -> None:

@@ -22,7 +22,7 @@ from tests.dashboard.browser import browser_page, dashboard
 from tests.server.streams.planet import Planet, planet
 from tests.support.kubectl import kubectl_path
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 LOGS, TERMINALS = 10, 2
 LISTS = {
     "core/v1/configmaps": {"apiVersion": "v1", "kind": "ConfigMap"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -15,12 +14,13 @@ from playwright.sync_api import Page, WebSocket, expect
 from tarmac.api.networking.cities import CITIES
 from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.views import EXAMPLE, kubectl
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
-KILLS = 20
+pytestmark = [pytest.mark.timeout(240)]
+KILLS = 20 if SOAK else 5
 REPLICAS = 2
-UNSEEN_CITIES, UNSEEN = (tuple(CITIES)[:20], 100) if os.environ.get("TARMAC_SOAK") else (("DFW", "SEA"), 2)
+UNSEEN_CITIES, UNSEEN = (tuple(CITIES)[:20], 100) if SOAK else (("DFW", "SEA"), 2)
 """Where a tab does not see instances being replaced, and how many in each city: 4, or 2,000."""
 LOST = "The connection is lost"
 # Every row that was ever shown twice at a time; a mutation is looked at before anybody can see it.

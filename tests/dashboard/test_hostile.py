@@ -15,7 +15,7 @@ from tests.dashboard.machinefakes import serve_machine, serve_recordings
 from tests.dashboard.views import VIEWS, instance_of, instance_views, show
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 RECORDING = "\n".join(
     json.dumps(each)
     for each in (

@@ -14,7 +14,7 @@ from tests.dashboard.editing import paste
 from tests.dashboard.views import EXAMPLE, fill, kubectl, tell
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe\u001b]0;x\u0007'
 
 

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.dashboard.browser import browser_page, dashboard
-from tests.dashboard.views import POLICY, instance_of, kubectl, tell
+from tests.dashboard.views import POLICY, instance_of, kubectl, removed_afterwards, tell
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +74,10 @@ def test_policies_come_and_go_while_one_looks(page: Page, full_planet: TarmacPro
     expect(overview).to_contain_text("None selects it")
     spec = {"selector": {"matchExpressions": [{"key": "compute.datumapis.com/workload-name", "operator": "Exists"}]}}
     passing = {**POLICY, "metadata": {"name": "passing", "namespace": "default"}, "spec": spec}
-    kubectl(full_planet, "create", "-f", "-", stdin=json.dumps(passing))
-    page.clock.run_for(5000)
-    expect(overview).to_contain_text(re.compile("passing limits what comes in(?! and)"))
-    kubectl(full_planet, "delete", "networkpolicies.networking.datumapis.com", "passing")
+    with removed_afterwards(full_planet, "networkpolicies.networking.datumapis.com/passing"):
+        kubectl(full_planet, "create", "-f", "-", stdin=json.dumps(passing))
+        page.clock.run_for(5000)
+        expect(overview).to_contain_text(re.compile("passing limits what comes in(?! and)"))
     page.clock.run_for(5000)
     expect(overview).to_contain_text("None selects it")
 

@@ -13,10 +13,10 @@ from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.hostile import HOSTILE
 from tests.dashboard.logfakes import FakeLog, FakeShell
 from tests.dashboard.lostcity import forget, found, heard
-from tests.dashboard.views import EXAMPLE, instance_of, kubectl
+from tests.dashboard.views import EXAMPLE, instance_of, kubectl, removed_afterwards
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 VIEWS = {"w": "Workloads", "i": "Instances", "n": "Nodes"}
 FARTHEST = 80
 """Steps of Tab after which something counts as out of reach."""
@@ -73,13 +73,23 @@ def open_kind(page: Page, kind: str) -> None:
     press(page, "Enter")
 
 
-def land(planet: TarmacProcess, name: str) -> None:
+@pytest.fixture
+def keyed(full_planet: TarmacProcess) -> Generator[str]:
     """A workload of its own, ready, in its second revision."""
-    kubectl(planet, "apply", "-f", "-", stdin=EXAMPLE.read_text().replace("name: web\nspec", f"name: {name}\nspec"))
-    kubectl(planet, "wait", "--for=condition=Ready", f"workload/{name}", "--timeout=60s")
+    named = EXAMPLE.read_text().replace("name: web\nspec", "name: keyed\nspec")
     change = {"spec": {"template": {"metadata": {"annotations": {"note": "second"}}}}}
-    kubectl(planet, "patch", "workload", name, "--type=merge", "-p", json.dumps(change))
-    kubectl(planet, "wait", "--for=condition=Ready", f"workload/{name}", "--timeout=60s")
+    with removed_afterwards(full_planet, "workload/keyed"):
+        kubectl(full_planet, "apply", "-f", "-", stdin=named)
+        kubectl(full_planet, "wait", "--for=condition=Ready", "workload/keyed", "--timeout=60s")
+        kubectl(full_planet, "patch", "workload", "keyed", "--type=merge", "-p", json.dumps(change))
+        kubectl(full_planet, "wait", "--for=condition=Ready", "workload/keyed", "--timeout=60s")
+        yield "keyed"
+
+
+@pytest.fixture
+def config_maps(full_planet: TarmacProcess) -> Generator[None]:
+    with removed_afterwards(full_planet, "configmap/before", "configmap/before-long", "configmap/hostile"):
+        yield
 
 
 def token_of(planet: TarmacProcess, name: str) -> str:
@@ -126,9 +136,17 @@ def test_a_city_of_the_map_a_node_and_its_tabs(page: Page) -> None:
     expect(page.locator("main .tabs [aria-current]")).to_have_text("pods")
 
 
-def test_a_rollout_is_paused_resumed_and_undone(page: Page, full_planet: TarmacProcess) -> None:
-    land(full_planet, "keyed")
-    open_row(page, "w", "keyed")
+def test_keys_pressed_before_the_page_is_drawn_anew_all_count(page: Page) -> None:
+    open_row(page, "w", "web")
+    press_next = "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: ']', bubbles: true }));"
+    page.evaluate(press_next * 3)
+    expect(page.locator("main .tabs [aria-current]")).to_have_text("rollout")
+    press(page, "g", "w", "/")
+    expect(page.get_by_label("Filter")).to_be_focused()
+
+
+def test_a_rollout_is_paused_resumed_and_undone(page: Page, keyed: str) -> None:
+    open_row(page, "w", keyed)
     press(page, "]", "]", "]")
     expect(page.locator("main .tabs [aria-current]")).to_have_text("rollout")
     tab_to(page, page.get_by_role("button", name="Pause"))
@@ -147,7 +165,6 @@ def test_a_rollout_is_paused_resumed_and_undone(page: Page, full_planet: TarmacP
     press(page, "Enter")
     expect(page.get_by_role("status")).to_contain_text(["keyed goes back to revision 1"])
     expect(dialog).to_have_count(0)
-    kubectl(full_planet, "delete", "workload", "keyed")
 
 
 def test_the_log_of_what_crashed(page: Page, full_planet: TarmacProcess) -> None:
@@ -224,6 +241,7 @@ def test_a_lost_city_is_found_out_about(page: Page, full_planet: TarmacProcess) 
         forget(full_planet)
 
 
+@pytest.mark.usefixtures("config_maps")
 def test_a_server_that_restarts_leaves_the_focus_where_it_was(page: Page, full_planet: TarmacProcess) -> None:
     kubectl(full_planet, "create", "configmap", "before")
     open_kind(page, "ConfigMap")
@@ -241,9 +259,9 @@ def test_a_server_that_restarts_leaves_the_focus_where_it_was(page: Page, full_p
     expect(page.get_by_role("link", name="before-long")).to_be_focused()
     press(page, "Enter")
     expect(page.locator("pre")).to_contain_text("before-long")
-    kubectl(full_planet, "delete", "configmap", "before", "before-long")
 
 
+@pytest.mark.usefixtures("config_maps")
 def test_hostile_strings_catch_no_key_and_no_focus(page: Page, full_planet: TarmacProcess) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hostile", "annotations": {"a": HOSTILE}}}
@@ -269,4 +287,3 @@ def test_hostile_strings_catch_no_key_and_no_focus(page: Page, full_planet: Tarm
     expect(page.get_by_role("status").last).to_contain_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "kubectl get configmaps hostile -n default -o yaml"
     assert page.title() == "Tarmac"
-    kubectl(full_planet, "delete", "configmap", "hostile")

@@ -13,7 +13,7 @@ from tests.dashboard.logfakes import FakeLog
 from tests.dashboard.views import instance_of
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 HOSTILE = '<img src=x onerror="document.title=1">\u202e\u001b]0;stolen\u0007'
 
 

@@ -13,7 +13,7 @@ from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.lostcity import found, heard
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 
 @pytest.fixture

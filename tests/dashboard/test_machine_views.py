@@ -14,7 +14,7 @@ from tests.dashboard.machinefakes import COLOUR, FakeConsole, FakeScreen, serve_
 from tests.dashboard.views import instance_of
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 
 HOSTILE = (
     '<img src=x onerror="document.title=1">\u202e'

@@ -14,7 +14,7 @@ from tests.dashboard.browser import browser_page, dashboard
 from tests.dashboard.views import EXAMPLE, fill, kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 NODES = EXAMPLE.parent / "nodes" / "sim-nodes.yaml"
 METRICS = "/apis/metrics.k8s.io/v1beta1/nodes/"
 

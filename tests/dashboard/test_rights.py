@@ -12,10 +12,10 @@ from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.dashboard.browser import browser_page
 from tests.dashboard.editing import paste
-from tests.dashboard.views import EXAMPLE, instance_of, kubectl
+from tests.dashboard.views import EXAMPLE, instance_of, kubectl, removed_afterwards
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 INSIDE = ("exec", "attach", "portforward", "console", "vnc", "power")
 
 
@@ -142,11 +142,11 @@ def test_who_may_change_but_not_get_inside_is_told_so_where_a_terminal_would_be(
     page.get_by_role("link", name="Change it").click()
     paste(page, EXAMPLE.read_text().replace("name: web\nspec", "name: theirs\nspec"))
     page.keyboard.press("Control+Enter")
-    page.get_by_role("button", name="Apply").click()
-    expect(page.get_by_text("default/theirs is applied")).to_be_visible()
-    page.get_by_role("link", name="Workloads").click()
-    expect(page.get_by_role("link", name="theirs", exact=True)).to_be_visible()
-    kubectl(full_planet, "delete", "workload", "theirs")
+    with removed_afterwards(full_planet, "workload/theirs"):
+        page.get_by_role("button", name="Apply").click()
+        expect(page.get_by_text("default/theirs is applied")).to_be_visible()
+        page.get_by_role("link", name="Workloads").click()
+        expect(page.get_by_role("link", name="theirs", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="theirs", exact=True)).to_have_count(0)
     page.get_by_role("link", name="External").click()
     page.get_by_role("link", name="my-externalservice").click()

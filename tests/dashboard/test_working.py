@@ -14,7 +14,7 @@ from tests.dashboard.editing import editor, paste
 from tests.dashboard.views import EXAMPLE, fill, kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 HOSTILE = '<img src=x onerror="document.title=1">\u202egnp.exe'
 WEB = EXAMPLE.read_text()
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: NAME\ndata:\n  key: value\n"

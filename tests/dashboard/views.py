@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -56,6 +58,15 @@ STATES = ("mistake", "conflict", "preview", "revision", "ending", "palette", "ke
 def kubectl(planet: TarmacProcess, *words: str, stdin: str = "") -> str:
     command = [kubectl_path(), "--kubeconfig", str(planet.kubeconfig), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True, input=stdin).stdout
+
+
+@contextmanager
+def removed_afterwards(planet: TarmacProcess, *objects: str) -> Generator[None]:
+    """Delete objects (`workload/shop`) at the end, also when the test fails: the next test counts what is there."""
+    try:
+        yield
+    finally:
+        kubectl(planet, "delete", *objects, "--ignore-not-found")
 
 
 def fill(planet: TarmacProcess) -> None:

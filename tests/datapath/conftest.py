@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from tests.datapath.external_worlds import ExternalWorld, external_world
 from tests.datapath.worlds import FakeWorld, RealWorld, World
 
-_HERE = Path(__file__).parent
-ON_A_KERNEL = (pytest.mark.root, pytest.mark.serial)
+ON_A_KERNEL = (pytest.mark.root,)
 _REAL = pytest.param("real", marks=ON_A_KERNEL)
 OF_MACHINES_TOO = ["fake", "fake machines", _REAL, pytest.param("real machines", marks=ON_A_KERNEL)]
 """For tests that hold whether their pods are pods or machines."""
-
-
-_IN_A_LAB = {"world", "outside", "lan", "real"}
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever has nodes of a lab shares nothing with others but the processors, and mostly waits for packets."""
-    for item in items:
-        if item.path.parent == _HERE and _IN_A_LAB & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(params=["fake", _REAL])

@@ -85,7 +85,6 @@ def talk(listening: Path | None, calling: Path, address: str) -> bytes:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 def test_cities_reach_each_other_and_the_machine_over_both_families(underlay: hosts.HostUnderlay) -> None:
     dfw, lhr = underlay.cities
     for address in dfw.addresses:
@@ -95,7 +94,6 @@ def test_cities_reach_each_other_and_the_machine_over_both_families(underlay: ho
 
 
 @pytest.mark.root
-@pytest.mark.serial
 def test_building_again_keeps_what_is_there(underlay: hosts.HostUnderlay) -> None:
     before = [city.namespace.stat().st_ino for city in underlay.cities]
     hosts.build(hosts.plan(DIRECTORY, CITIES, hosts.free_subnet(DIRECTORY)))
@@ -104,7 +102,6 @@ def test_building_again_keeps_what_is_there(underlay: hosts.HostUnderlay) -> Non
 
 
 @pytest.mark.root
-@pytest.mark.serial
 def test_removal_leaves_nothing_and_gives_the_machine_its_settings_back() -> None:
     forwarding = namespaces.control("ipv4/ip_forward")
     made = hosts.plan(DIRECTORY, CITIES, hosts.free_subnet(DIRECTORY))

@@ -244,6 +244,10 @@ async def test_nothing_is_left_behind(world: World) -> None:
     await two_pods(world)
     assert world.everything(1) != untouched
     await world.node(1).remove_all()
+    for _ in range(100):
+        if world.everything(1) == untouched:
+            break
+        await asyncio.sleep(0.05)  # the kernel reports the state of links a moment later
     assert world.everything(1) == untouched
 
 

@@ -30,7 +30,7 @@ from tests.datapath.frames import udp_frame
 from tests.datapath.segment import STRANGER, TARGET, TARGET6, Segment
 from tests.datapath.worlds import DENIED_WITHIN
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 PORT = 8002
 FOUR = Service([source("a", SOURCE1)], ports=(("UDP", PORT, PORT),), inbound=(("UDP", 90, 90),))

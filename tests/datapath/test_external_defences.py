@@ -1,6 +1,7 @@
 """Attacks on external services that are packets, each made twice: with the rule that is meant against it, and without.
 
-Without it, packets are on the segment that have no business there: `expect_wrong` takes them out of what is looked at.
+`make soak` makes those without: they show that the attack works. Without the rule, packets are on the segment that have
+no business there: `expect_wrong` takes them out of what is looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tarmac.datapath.linux.external import external
 from tarmac.datapath.linux.naming import ROUTER_MAC, router_name
 from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.decide.addresses import mac_address
-from tests.attacking import TWICE, Rule, without
+from tests.attacking import PACKETS_TWICE, Rule, without
 from tests.datapath.external_worlds import (
     ADDRESSES,
     DIAL,
@@ -45,7 +46,7 @@ from tests.datapath.test_external_attacks import Ear, send, tunnelled
 from tests.datapath.test_external_packets import is_error, refusal
 from tests.datapath.worlds import DENIED_WITHIN, PATIENCE, RealWorld, nic
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 PORT = 8002
 BOTH = pytest.mark.parametrize("of", [IPV4, IPV6], ids=["IPv4", "IPv6"])
@@ -89,7 +90,7 @@ def expect_wrong(segment: Segment) -> None:
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a2_a_pod_takes_the_address_of_its_neighbour(lan: ExternalWorld, of: Family, defended: bool) -> None:
     """On the same node and Network: elsewhere there would be no rule for the address."""
     assert isinstance(lan.world, RealWorld)
@@ -118,7 +119,7 @@ async def test_a2_a_pod_takes_the_address_of_its_neighbour(lan: ExternalWorld, o
     [("b", [NO_TUNNEL_OF_PODS]), ("c", [NO_TUNNEL_OF_PODS, NODES_OWN])],
     ids=["of the node that may", "of another node"],
 )
-@TWICE
+@PACKETS_TWICE
 async def test_a3_a_pod_forges_a_datagram_of_the_tunnel(
     lan: ExternalWorld, of: Family, pod: str, defences: list[Rule], defended: bool
 ) -> None:
@@ -143,7 +144,7 @@ async def test_a3_a_pod_forges_a_datagram_of_the_tunnel(
 
 @BOTH
 @pytest.mark.parametrize("machine", [2, 9], ids=["another node", "a stranger on the wire"])
-@TWICE
+@PACKETS_TWICE
 async def test_a7_a_node_uses_what_belongs_to_another(
     lan: ExternalWorld, of: Family, machine: int, defended: bool
 ) -> None:
@@ -166,7 +167,7 @@ async def test_a7_a_node_uses_what_belongs_to_another(
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a5_a_stranger_outside_asks_an_address_for_a_service(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
@@ -188,7 +189,7 @@ async def test_a5_a_stranger_outside_asks_an_address_for_a_service(
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a5_a_stranger_outside_has_one_of_our_addresses(lan: ExternalWorld, of: Family, defended: bool) -> None:
     """Where rules would let it in, since the address was a server's before the class grew over it."""
     service = replace(first_pod(of), targets={4: SOURCE2, 6: IPV6.second})
@@ -213,7 +214,7 @@ async def test_a5_a_stranger_outside_has_one_of_our_addresses(lan: ExternalWorld
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a11_a_gateway_whose_lease_has_run_out_forwards(lan: ExternalWorld, of: Family, defended: bool) -> None:
     with without(*LIVING, unless=defended):
         await lan.apply(of.kep)
@@ -228,7 +229,7 @@ async def test_a11_a_gateway_whose_lease_has_run_out_forwards(lan: ExternalWorld
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a11_a_gateway_whose_lease_has_run_out_says_where_the_address_is(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
@@ -257,7 +258,7 @@ async def until_silent(lan: ExternalWorld) -> None:
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a12_one_pod_takes_more_connections_than_there_are_for_all(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
@@ -274,7 +275,7 @@ async def test_a12_one_pod_takes_more_connections_than_there_are_for_all(
             assert await lan.seen("a", of.dial) == of.first
 
 
-@TWICE
+@PACKETS_TWICE
 async def test_a13_a_poisoned_rule_takes_another_ones_way(
     lan: ExternalWorld, monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
@@ -297,7 +298,7 @@ async def test_a13_a_poisoned_rule_takes_another_ones_way(
     assert await lan.seen("a", hope=defended) == (SOURCE1 if defended else None)
 
 
-@TWICE
+@PACKETS_TWICE
 async def test_a13_a_rule_that_the_kernel_does_not_take_keeps_those_of_others_out(
     lan: ExternalWorld, monkeypatch: pytest.MonkeyPatch, defended: bool
 ) -> None:
@@ -319,7 +320,7 @@ async def test_a13_a_rule_that_the_kernel_does_not_take_keeps_those_of_others_ou
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a14_nothing_leaves_under_a_transit_address_when_translation_is_gone(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
@@ -338,7 +339,7 @@ async def test_a14_nothing_leaves_under_a_transit_address_when_translation_is_go
 
 
 @BOTH
-@TWICE
+@PACKETS_TWICE
 async def test_a14_nothing_leaves_as_the_node_when_a_route_is_gone(
     lan: ExternalWorld, of: Family, defended: bool
 ) -> None:
@@ -355,7 +356,7 @@ async def test_a14_nothing_leaves_as_the_node_when_a_route_is_gone(
     assert await lan.seen("d", of.dial, hope=not defended) == (None if defended else own)
 
 
-@TWICE
+@PACKETS_TWICE
 async def test_a14_an_error_that_a_router_makes_leaves_under_a_transit_address(
     lan: ExternalWorld, defended: bool
 ) -> None:

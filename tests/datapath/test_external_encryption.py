@@ -39,7 +39,7 @@ from tests.datapath.external_worlds import (
 )
 from tests.datapath.worlds import RealWorld
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 ALL = replace(KEP, sources=[*KEP.sources, source("a", SOURCE6)], inbound=(("TCP", 80, 80),))
 CITY = {1: "ams", 2: "dfw", 3: "dfw", 4: "dfw"}

@@ -38,7 +38,7 @@ from tests.datapath.external_worlds import (
 from tests.datapath.segment import SLACK, Period, connected
 from tests.datapath.worlds import RealWorld
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
 VOTERS = (1, 3, 4)
 
@@ -175,6 +175,7 @@ async def agents(lan: ExternalWorld) -> AsyncGenerator[Agents]:
     made.never_two()
 
 
+@pytest.mark.serial
 async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_frozen(lan: ExternalWorld) -> None:
     async with agents(lan) as nodes, connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as early:
         assert await early(0.1) in (None, SOURCE1)

@@ -14,7 +14,7 @@ from tests.datapath.external_worlds import DIAL, KEP, SOURCE1, SOURCE2, External
 from tests.datapath.segment import connected
 from tests.datapath.test_external_packets import DUAL, refusal
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 async def test_connections_over_the_limit_are_refused(lan: ExternalWorld) -> None:

@@ -25,7 +25,7 @@ from tests.datapath.external_worlds import (
 )
 from tests.datapath.segment import TARGET, TARGET6
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 ALL = replace(KEP, sources=[*KEP.sources, source("a", SOURCE6)], inbound=(("TCP", 80, 80),))
 A, B, SIX = (transit(source(*each)) for each in (("a", SOURCE1), ("b", SOURCE2), ("a", SOURCE6)))

@@ -32,7 +32,7 @@ from tests.datapath.external_worlds import (
 from tests.datapath.segment import TARGET, connected
 from tests.datapath.worlds import DENIED_WITHIN
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 BOTH = pytest.mark.parametrize("of", [IPV4, IPV6], ids=["IPv4", "IPv6"])
 BOTH_WAYS = replace(KEP, inbound=(("TCP", 80, 80), ("UDP", 80, 80)), sources=[*KEP.sources, source("d", SOURCE2)])
@@ -158,6 +158,7 @@ async def test_a_connection_from_outside_goes_on_at_another_gateway(lan: Externa
         each.close()
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("way", ["the pod's node", "the gateway"])
 async def test_what_is_withdrawn_ends_within_a_second_and_the_others_notice_nothing(
     lan: ExternalWorld, way: str

@@ -24,7 +24,7 @@ from tests.datapath.external_worlds import DIAL, SOURCE1, ExternalWorld, Service
 from tests.datapath.segment import TARGET
 from tests.datapath.worlds import PATIENCE, RealWorld
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
 SHARED = Service([source(each, SOURCE1) for each in "abc"], ports=(("TCP", 8000, 8000), ("TCP", 8002, 8002)))
 PORTS = range(40001, 40005)

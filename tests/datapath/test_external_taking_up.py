@@ -15,7 +15,7 @@ from tests.datapath.test_external_packets import BOTH_WAYS
 from tests.datapath.test_taking_up import Killed, Steps
 from tests.datapath.worlds import RealWorld
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 @pytest.mark.parametrize("place", ["egress namespace", "router namespace"])

@@ -80,7 +80,6 @@ async def test_what_is_live_is_told_by_whoever_carries_the_address(outside: Exte
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_bytes_are_those_of_packets_both_ways_and_never_fall(lan: ExternalWorld) -> None:
     six = replace(BOTH_WAYS, sources=[*BOTH_WAYS.sources, source("a", SOURCE6)])
     await lan.apply(six)
@@ -102,7 +101,6 @@ async def test_bytes_are_those_of_packets_both_ways_and_never_fall(lan: External
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_the_fullest_port_of_a_server_counts_and_many_connections_are_told_as_exactly(lan: ExternalWorld) -> None:
     await lan.apply(replace(KEP, ports=(("UDP", 8000, 8000), ("UDP", 8001, 8001))))
     lan.carry(3, SOURCE1, SOURCE2)

@@ -16,7 +16,7 @@ from tests.datapath.external_worlds import DIAL, DIAL6, KEP, SOURCE1, SOURCE2, S
 from tests.datapath.segment import INTERFACE, connected
 from tests.datapath.worlds import RealWorld
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
 
 BOTH = replace(KEP, sources=[*KEP.sources, source("a", SOURCE6)], inbound=(("TCP", 80, 80),), virtual=True)
 

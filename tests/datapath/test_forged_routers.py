@@ -16,7 +16,7 @@ from tests.datapath.frames import icmp_frame, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, NET, A, B, two_pods
 from tests.datapath.worlds import RealWorld, of_both
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 OWN_MAC = mac_address(NET, f"{A}/20")
 LINK_LOCAL = "fe80::bad"

@@ -24,7 +24,7 @@ from tests.datapath.frames import icmp_frame, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, A, B, two_pods
 from tests.datapath.worlds import RealWorld, nic, one_network
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 machines = pytest.mark.parametrize("real", ["machines"], indirect=True)
 
 OWN_MAC = mac_address(NET, f"{A}/20")
@@ -73,6 +73,7 @@ async def test_a_machine_that_starts_again_has_the_network_it_had(real: RealWorl
     assert await real.reaches("a", B6) == "b"
 
 
+@pytest.mark.serial
 @machines
 async def test_a_guest_is_answered_at_once_for_everybody_else_of_its_subnet(real: RealWorld) -> None:
     await two_pods(real)

@@ -121,7 +121,6 @@ OTHER = NetworkState("bank/default", 4098, 1460, ranges=RANGES)
 
 
 @pytest.mark.root
-@pytest.mark.serial
 class TestWithPackets:
     async def test_pods_of_every_network_reach_a_port_of_the_node(self, real: RealWorld) -> None:
         await real.node(1).apply(NodeNetworks((NODE,), (PUBLISHED, OTHER)))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 _MOST = 4 << 20
 _FILLING = """

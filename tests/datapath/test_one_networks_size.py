@@ -21,7 +21,7 @@ from tests.agent.network.test_growth import holes
 from tests.datapath.test_datapath_contract import B6, NET, PLAIN, A, B
 from tests.datapath.worlds import RealWorld, nic
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 EXCEPTIONS = 30_000
 OTHER = NetworkState("bank/default", 4098, 1460, rules={A: Rules()}, pods={A: "uid-other"})
@@ -69,6 +69,7 @@ async def test_thirty_thousand_exceptions_are_exactly_those(real: RealWorld) -> 
     assert await real.reaches("b", A, hope=False) is None
 
 
+@pytest.mark.serial
 async def test_a_policy_as_large_as_that_is_closed_and_gone_at_once_when_it_is_deleted(real: RealWorld) -> None:
     block = {"cidr": "0.0.0.0/0", "except": holes(EXCEPTIONS)}
     spec: Any = {"selector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}

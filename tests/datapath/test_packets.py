@@ -21,7 +21,7 @@ from tests.datapath.frames import arp_reply, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B, two_nodes, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 DO_NOT_FRAGMENT = 2
 HEADERS = {4: 28, 6: 48}
@@ -181,6 +181,7 @@ async def test_pods_reach_the_world_behind_their_nodes_address(real: RealWorld) 
                     assert (said, who[0], await loop.sock_recv(inside, 100)) == (b"out", expected, b"back")
 
 
+@pytest.mark.serial
 async def test_a_network_without_the_internet_reaches_only_itself(real: RealWorld) -> None:
     await two_pods(real, replace(PLAIN, internet=False))
     with real.lab.socket(real.lab.machine(9), socket.AF_INET, socket.SOCK_STREAM) as outside:

@@ -17,7 +17,7 @@ from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, RANGES, A, B, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 FULL = NetworkState(
     NET,

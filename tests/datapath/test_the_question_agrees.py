@@ -1,11 +1,10 @@
 """The network question is answered as packets behave: random towns in network namespaces, asked and tried.
 
-One town and 60 pairs; with TARMAC_SOAK=1 more than a thousand pairs in 18 towns.
+One town and 60 pairs; in a soak more than a thousand pairs in 18 towns.
 """
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -16,13 +15,14 @@ from tarmac.decide.reach.world import ReachWorld
 from tests.datapath.worlds import RealWorld
 from tests.decide.reach.test_datapaths_agree import PORTS, random_town
 from tests.decide.reach.worlds import NODES
+from tests.soak import SOAK
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=1), pytest.mark.timeout(180)]
 
 PAIRS = 60
 TRIED = 8
 """The town that is always tried, in which some reach each other and some do not."""
-TOWNS = range(18) if os.environ.get("TARMAC_SOAK") else [TRIED]
+TOWNS = range(18) if SOAK else [TRIED]
 
 
 def sandbox(member: NetworkPod) -> str:

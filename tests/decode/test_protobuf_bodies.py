@@ -146,7 +146,6 @@ def _values(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
 
 @pytest.mark.parametrize(("group", "kind"), [("", "Pod"), ("", "Node"), ("rbac.authorization.k8s.io", "ClusterRole")])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
 def test_json_and_protobuf_of_one_object_decode_the_same(group: str, kind: str, data: st.DataObject) -> None:
     obj = {**data.draw(_objects(load_schema(group, "v1", kind))), "kind": kind}
     as_json = decode_kind(group, "v1", kind, json.dumps(obj).encode(), "", "Strict").obj

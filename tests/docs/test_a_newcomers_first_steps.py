@@ -12,7 +12,7 @@ from tests.docs.newcomer import Terminal, first_steps
 from tests.docs.pages import blocks
 from tests.docs.tour import HOW_TO, PLAYED, README, TUTORIAL, comparable, replayed
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")

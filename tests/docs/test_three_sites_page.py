@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,8 @@ from tests.docs.sites_tour import PAGE, comparable, replayed, three_machines
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.serial,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        not os.environ.get("TARMAC_SOAK"), reason="NOT RUN: three machines take minutes; TARMAC_SOAK=1 does it"
-    ),
+    pytest.mark.soak(minutes=6, only=True),
 ]
 
 

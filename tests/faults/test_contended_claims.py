@@ -33,7 +33,7 @@ from tests.support.peer import running_peer
 from tests.support.roles import install_kinds, install_roles, kubeconfig, token
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 
 CLASSES = dynamic(API_VERSION, "sourceipclasses", "SourceIPClass", namespaced=False)
 CLAIMS = dynamic(API_VERSION, "sourceipclaims", "SourceIPClaim")

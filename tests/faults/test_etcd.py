@@ -7,7 +7,6 @@ every watcher sees every version once and in order. Without a quorum nobody wait
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -18,11 +17,12 @@ import pytest
 
 from tests.faults.test_kill_nine import check_books, settle
 from tests.faults.writers import PATH, Watcher, Writer, session_for
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.tarmac_process import TarmacProcess
 
-KILLS = 100 if os.environ.get("TARMAC_SOAK") else 3
+KILLS = 100 if SOAK else 3
 WRITERS = 8
 WATCHERS = 2
 
@@ -48,8 +48,7 @@ def server(cluster: EtcdCluster, tmp_path: Path) -> Iterator[TarmacProcess]:
         yield server
 
 
-@pytest.mark.serial
-@pytest.mark.lab
+@pytest.mark.soak(minutes=15)
 @pytest.mark.timeout(KILLS * 15 + 120)
 async def test_killed_leaders_lose_nothing(cluster: EtcdCluster, server: TarmacProcess) -> None:
     async with session_for(server.client_context()) as session:
@@ -94,8 +93,6 @@ async def _timed(session: aiohttp.ClientSession, method: str, url: str, **option
         return answer.status, await answer.text(), monotonic() - started
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 @pytest.mark.timeout(120)
 async def test_without_a_quorum_everybody_is_told_within_five_seconds(
     cluster: EtcdCluster, server: TarmacProcess

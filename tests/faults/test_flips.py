@@ -1,6 +1,6 @@
 """A bit flips in the database, its write-ahead log or its marker: no reader is ever given what was not written.
 
-120 flips here, 1,000 with `make soak`. Each hits a copy of a store that was killed, or closed. Whoever starts on it is
+40 flips here, 1,000 in a soak. Each hits a copy of a store that was killed, or closed. Whoever starts on it is
 refused in one sentence that names the two ways on, or finds exactly what was acknowledged, history included (the bit
 was in bytes that mean nothing).
 """
@@ -17,9 +17,10 @@ import pytest
 
 from tarmac.store.interface import Damaged
 from tarmac.store.sqlite import SqliteStore
+from tests.soak import SOAK
 from tests.store.objects import PODS, SECRETS, value
 
-FLIPS = 1000 if os.environ.get("TARMAC_SOAK") else 120
+FLIPS = 1000 if SOAK else 40
 _PARTS = ("store.db", "store.db-wal", "store.db.marker")
 Told = tuple[str, bytes, bytes | None]
 Content = tuple[list[bytes], list[Told]]
@@ -99,7 +100,7 @@ async def _outcome(folder: Path, acknowledged: Content, what: str) -> str:
     return "refused"
 
 
-@pytest.mark.serial
+@pytest.mark.soak(minutes=4)
 @pytest.mark.timeout(120 + FLIPS)
 async def test_a_flipped_bit_is_never_served(tmp_path: Path) -> None:
     """Nor does it make acknowledged writes disappear without a word."""
@@ -143,7 +144,7 @@ async def _flip_while_open(folder: Path, dice: random.Random, what: str) -> str:
     return "found" if found else "harmless"
 
 
-@pytest.mark.serial
+@pytest.mark.soak(minutes=4)
 @pytest.mark.timeout(120 + FLIPS)
 async def test_a_bit_that_flips_under_a_running_store_is_found(tmp_path: Path) -> None:
     """Objects come from memory, history is verified, and the daily pass finds the rest."""

@@ -53,7 +53,6 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> tuple[int, str]:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_full_disk_shows_in_readyz_and_heals(disk: Path) -> None:
     with TarmacProcess(disk / "data", "--controllers=") as server:
         async with session_for(server.client_context()) as session:

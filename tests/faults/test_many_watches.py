@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from time import monotonic
 
@@ -14,9 +13,10 @@ import aiohttp
 import pytest
 
 from tests.faults.writers import PATH, Watcher, session_for
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-WATCHES = 5000 if os.environ.get("TARMAC_SOAK") else 300
+WATCHES = 5000 if SOAK else 300
 BYTES_PER_WATCH = 100_000  # a TLS connection and its watcher, with room
 AT_ONCE = 100  # handshakes: all of them are one process here, which would be too slow for its own good
 WAITED_FOR = 30 + WATCHES * 0.04  # handshakes: about ten requests' worth of CPU each, on both sides
@@ -45,7 +45,7 @@ def _resident(server: TarmacProcess) -> int:
     return int(Path(f"/proc/{server.pid}/statm").read_text().split()[1]) * 4096
 
 
-@pytest.mark.serial
+@pytest.mark.soak(minutes=4)
 @pytest.mark.timeout(120 + 4 * WAITED_FOR)
 async def test_every_watch_resumes_after_a_restart(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data", "--controllers=") as server:

@@ -26,7 +26,6 @@ async def _write_until_it_ends(session: aiohttp.ClientSession, url: str) -> list
     raise AssertionError("the memory never ran out")
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("megabytes", [20, 60])
 async def test_a_server_without_memory_ends_with_a_line(tmp_path: Path, megabytes: int) -> None:
     with TarmacProcess(tmp_path / "data", "--controllers=") as server:

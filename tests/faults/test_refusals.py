@@ -9,7 +9,6 @@ as many turns as others make progress and no more.
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -20,14 +19,15 @@ import aiohttp
 import pytest
 
 from tests.faults.writers import PATH, session_for
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 from tests.support.tarmac_process import TarmacProcess
 
-ROUNDS = 300 if os.environ.get("TARMAC_SOAK") else 60
-CLIENTS = (2, 4, 8, 16)
+ROUNDS = 300 if SOAK else 20
+CLIENTS = (2, 4, 8, 16) if SOAK else (2, 16)
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(ROUNDS * 4 + 60)]
+pytestmark = [pytest.mark.soak(minutes=2), pytest.mark.timeout(ROUNDS * 4 + 60)]
 
 
 class Api:

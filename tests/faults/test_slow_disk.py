@@ -54,7 +54,6 @@ async def _read(session: aiohttp.ClientSession, url: str, until: asyncio.Event) 
     return took
 
 
-@pytest.mark.serial
 @pytest.mark.timeout(120)
 async def test_a_slow_disk_delays_writes_and_nothing_else(tmp_path: Path) -> None:
     with SlowDiskProcess(tmp_path / "data") as server:

@@ -84,6 +84,7 @@ class Watcher:
         self.version = version
         self.events: list[tuple[str, str, int, int]] = []  # (type, name, number, version)
         self.resumed = 0
+        self.following = asyncio.Event()
         self.refused: list[str] = []
 
     async def run(self) -> None:
@@ -104,6 +105,7 @@ class Watcher:
                 self.refused.append(f"{answer.status} {await answer.text()}")
                 return
             self.resumed += 1
+            self.following.set()
             async for line in answer.content:
                 self._take(msgspec.json.decode(line))
 

@@ -15,9 +15,10 @@ from benchmarks.processes import resident_bytes
 from tarmac.api.catalog import build_catalog
 from tarmac.api.resource import Resource
 from tests.fuzz.objects import Generator
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-ROUNDS = 40 if os.environ.get("TARMAC_SOAK") else 4
+ROUNDS = 40 if SOAK else 2
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
 STORED = [resource for resource in build_catalog() if resource.stored and "create" in resource.verbs]
 # Refusals that Kubernetes itself words as 500 or 504; clients know them by their text.

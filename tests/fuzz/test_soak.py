@@ -28,19 +28,20 @@ from tests.fuzz.conversations import conversation, packet
 from tests.fuzz.corpus import NAMESPACE, Case, collection, request, stored, unharmed
 from tests.fuzz.test_random_input import is_failure
 from tests.fuzz.watched import REPORT
+from tests.soak import SOAK
 from tests.support.readable import readable
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 SEED = int(os.environ.get("TARMAC_SEED", "7"))
-TOTAL = 1_000_000 if os.environ.get("TARMAC_SOAK") else 6_000
+TOTAL = 1_000_000 if SOAK else 2_000
 SHARES = {"server": 0.5, "frames": 0.3, "packets": 0.2}
 CHUNK = 500  # after so many cases stalls are looked for
 # Bytes of memory that may stay: what the allocator cannot give back, since small things that live lie between large
 # ones that went, and caches that fill up. The history for watches (20,000 events) counts only from where it is full.
 GROWTH = 32_000_000
-TIMEOUT = 7200 if os.environ.get("TARMAC_SOAK") else 300
+TIMEOUT = 7200 if SOAK else 300
 
 
 def numbers(what: str) -> range:
@@ -158,6 +159,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[T
         yield process, Stalls(tmp_path / "stalls.jsonl")
 
 
+@pytest.mark.soak(minutes=40)
 @pytest.mark.timeout(TIMEOUT)
 def test_mutated_requests_to_a_server(server: tuple[TarmacProcess, Stalls]) -> None:
     process, stalls = server
@@ -258,6 +260,7 @@ def converse(node: Node, head: bytes, frames: Iterable[bytes]) -> bytes:
         return heard.partition(b"\r\n")[0]
 
 
+@pytest.mark.soak(minutes=40)
 @pytest.mark.timeout(TIMEOUT)
 def test_mutated_frames_to_a_node(node: Node) -> None:
     wanted, first, sent, before = len(numbers("frames")), numbers("frames")[0], 0, 0
@@ -304,6 +307,7 @@ def over_tcp(node: Node, packets: list[bytes]) -> None:
             pass
 
 
+@pytest.mark.soak(minutes=40)
 @pytest.mark.timeout(TIMEOUT)
 def test_mutated_packets_to_a_node(node: Node) -> None:
     cases, before = numbers("packets"), 0

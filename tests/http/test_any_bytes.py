@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.status import ApiError
@@ -49,7 +49,6 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=5), st.lists(st.integers(min_value=0), max_size=8))
 def test_where_the_bytes_are_cut_makes_no_difference(sent: list[bytes], places: list[int]) -> None:
     one_by_one = [read([each])[0] for each in sent]
@@ -58,7 +57,6 @@ def test_where_the_bytes_are_cut_makes_no_difference(sent: list[bytes], places: 
     assert read([sent[0], *sent]) == [one_by_one[0], *one_by_one]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=200), requests()), max_size=4))
 def test_no_input_breaks_the_reader(pieces: list[bytes]) -> None:
     found = read(pieces)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.http.clientrequest import ConnectionBroken, Dial, StreamedReply, ask, hand_over, request_head, tcp
@@ -187,7 +187,6 @@ async def test_answers_that_are_none(answer: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
 def test_any_bytes_are_an_answer_or_none(data: bytes) -> None:
     async def feed() -> None:
         reply = StreamedReply()

@@ -6,7 +6,6 @@ Machines are namespaces with folders of their own; containerd, runc and the data
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.machines.boxes import Box, Started, boxes, until
+from tests.soak import SOAK
 from tests.support.containerd import BUSYBOX
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(600 if os.environ.get("TARMAC_SOAK") else 180)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=2), pytest.mark.timeout(600 if SOAK else 180)]
 
 JOIN = ("checks", "configuration", "certificate", "containerd", "agent", "ready")
 LEAVE = ("server", "processes", "node", "containerd", "files")
 INIT = ("checks", "configuration", "keys", "server", "location")
 """With a Location, `init` goes on with the steps of `join`."""
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
-# Every step three times with TARMAC_SOAK=1; without, once each of those that leave most behind.
+# Every step three times in a soak; without, once each of those that leave most behind.
 TIMES = 3 if SOAK else 1
 JOIN_KILLS = JOIN if SOAK else ("certificate", "ready")
 LEAVE_KILLS = LEAVE if SOAK else ("processes", "containerd")

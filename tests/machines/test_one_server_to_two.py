@@ -7,7 +7,6 @@ the same command goes on after a kill at each step is shown where servers need n
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,10 +17,10 @@ import pytest
 from tarmac.client.kubeconfig import with_servers
 from tests.apps.test_one_more_server import STEPS
 from tests.machines.boxes import Box, boxes, until
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(600 if SOAK else 180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(600 if SOAK else 180)]
 
 ALPHA, BETA, STORE = "https://198.18.0.1:6443", "https://198.18.0.2:6443", "etcd://198.18.0.3:2379?compact=0"
 KUBECONFIG = ("--kubeconfig", "/var/lib/tarmac/kubeconfig")
@@ -84,7 +83,7 @@ def test_a_second_server_takes_over_from_the_first(tmp_path: Path) -> None:
         assert not beta.path("/var/lib/tarmac/join.key").exists()
 
 
-@pytest.mark.skipif(not SOAK, reason="NOT RUN: six servers that are killed take a while; TARMAC_SOAK=1 does it")
+@pytest.mark.soak(minutes=1, only=True)
 def test_a_server_killed_on_its_way_in_leaves_nothing_when_forced(tmp_path: Path) -> None:
     with boxes(tmp_path, "alpha", "beta", "gamma") as (alpha, beta, gamma), etcd_on(gamma, tmp_path / "etcd.log"):
         init = ("init", "--foreground", "--listen", "198.18.0.1:6443", "--store", STORE)

@@ -1,13 +1,12 @@
 """New keys for two machines whose instances run: not one of them is started again, and nobody is logged out.
 
 The authority behind certificates, the key of tokens and the key of Secrets are rotated at once, on real nodes. What
-takes agents minutes takes them seconds here; with TARMAC_SOAK=1 it takes them minutes.
+takes agents minutes takes them seconds here; in a soak it takes them minutes.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -20,10 +19,10 @@ import pytest
 from tarmac.api.rotations import TRUSTS, certified_by
 from tests.machines.boxes import Box, Started, boxes, until
 from tests.machines.planet import KUBECONFIG, instance, location
+from tests.soak import SOAK
 from tests.support import logged_in
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(1200 if SOAK else 240)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=8), pytest.mark.timeout(1200 if SOAK else 240)]
 HASTY = Path(__file__).parents[1] / "support" / "hasty"
 PATIENCE = 900.0 if SOAK else 60.0
 LAST = {"ca": "signing", "tokens": "signing", "encryption": "sealed"}

@@ -1,6 +1,6 @@
 """From nothing but the package, on fresh roots of Debian 12 and 13, each on a network of its own: one machine to three.
 
-The short story is one machine that becomes a server with a node within its time. The long ones (TARMAC_SOAK=1) are a
+The short story is one machine that becomes a server with a node within its time. The long ones (`make soak`) are a
 second machine that joins it, and three sites: two servers on an etcd of three members, a node in each of three cities
 and a workload in all; each machine in turn is killed and leaves, and what the others run is reached all the while.
 """
@@ -20,14 +20,13 @@ from tests.machines.boxes import until
 from tests.machines.packaged import package
 from tests.machines.planet import KUBECONFIG, ThreeSites, instance, location
 from tests.machines.sites import SiteBox, sites
+from tests.soak import SOAK
 from tools.debian_roots import ensure
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
 pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(1800 if SOAK else 300)]
 # The promises are about a machine that does nothing else; one with more to do than processors is given as much more.
 SLOW = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 READY_SECONDS, JOINED_SECONDS, RUNNING_SECONDS = (SLOW * bar for bar in (60.0, 20.0, 2.0))
-_LONG = "NOT RUN: machines that are installed, die and leave take minutes; TARMAC_SOAK=1 does it"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -56,7 +55,7 @@ def test_a_fresh_debian_is_a_cluster_within_a_minute(tmp_path: Path) -> None:
         assert [line for line in dallas.processes() if "containerd" in line or " agent" in line] == []
 
 
-@pytest.mark.skipif(not SOAK, reason=_LONG)
+@pytest.mark.soak(minutes=6, only=True)
 @pytest.mark.parametrize(("first", "second"), [("12", "13"), ("13", "12")])
 def test_another_machine_joins_within_seconds(tmp_path: Path, first: str, second: str) -> None:
     deb = package()
@@ -79,7 +78,7 @@ def first_instance(server: SiteBox, city: str) -> None:
     until(lambda: "Running" in server.kubectl("get", "instances"), JOINED_SECONDS)
 
 
-@pytest.mark.skipif(not SOAK, reason=_LONG)
+@pytest.mark.soak(minutes=6, only=True)
 def test_three_sites_outlive_each_of_their_machines(tmp_path: Path) -> None:
     deb = package()
     roots = {"dallas": ensure("12"), "london": ensure("13"), "seattle": ensure("12")}

@@ -1,24 +1,24 @@
 """Agent, containerd and server are killed at random while pods come and go.
 
 Nothing restarts that should not, everything wanted runs in the end, and when all pods are gone the kernel holds what it
-held before them. 30 kills, 300 with TARMAC_SOAK=1; at least two in five hit a node in the middle of an operation.
+held before them. 8 kills, 300 in a soak; at least two in five hit a node in the middle of an operation.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.node.chaos import IN_FLIGHT, Chaos, attack, containers_of, eventually, planet_of
+from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-KILLS = 300 if os.environ.get("TARMAC_SOAK") else 30
+KILLS = 300 if SOAK else 8
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(0 if KILLS > 30 else 600)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=45), pytest.mark.timeout(0 if SOAK else 400)]
 
 
 @pytest.fixture

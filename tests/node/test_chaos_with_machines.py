@@ -2,7 +2,7 @@
 
 No machine restarts but those whose process was killed, every line of every serial port is in its log once and in order,
 and when all are gone the kernel holds what it held before them: no process, tap, mount, cgroup, namespace, file or
-descriptor more. 20 kills, 200 with TARMAC_SOAK=1; at least two in five hit a node in the middle of an operation.
+descriptor more. 5 kills, 200 in a soak; at least two in five hit a node in the middle of an operation.
 
 The guests are a few bytes that write a line with its number eighteen times a second, so that many of them cost little.
 Two in each city stay from the first kill to the last, of which one is never killed itself.
@@ -11,7 +11,6 @@ Two in each city stay from the first kill to the last, of which one is never kil
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -36,15 +35,16 @@ from tests.node.chaos import (
 )
 from tests.node.planet import Json, Planet, machine_processes
 from tests.node.test_machines import ready_to_boot
+from tests.soak import SOAK
 from tests.support.guestimages import guest, machine_image, more_images
 
-KILLS = 200 if os.environ.get("TARMAC_SOAK") else 20
+KILLS = 200 if SOAK else 5
 MACHINES = 4  # that come and go at the same time
 TICKS, SAYS = guest("ticks", "hello"), "hello"
 MOST_KILLED = 3  # times that one machine is killed: each time it is restarted later
 LABEL = "compute.datumapis.com/workload-name"
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(0 if KILLS > 20 else 600)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=45), pytest.mark.timeout(0 if SOAK else 400)]
 
 
 @dataclass

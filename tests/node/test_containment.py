@@ -24,7 +24,7 @@ from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.runtimes.parts import find_parts
 from tests.node.planet import Json, Planet, busybox, eventually, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 FEW = 120  # processes; enough for a gVisor sandbox with a shell in it
 BOMB = "f() { f | f & }; f; sleep 1; echo survived"

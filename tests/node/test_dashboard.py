@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.dashboard.browser import browser_page, dashboard
 from tests.node.planet import Planet, busybox, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 KINDS = ("pods", "namespaces", "configmaps", "services", "serviceaccounts")
 LISTS = ("#/nodes", *(f"#/any/core/v1/{each}" for each in KINDS))

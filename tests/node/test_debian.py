@@ -17,7 +17,7 @@ from tarmac.runtimes.parts import parts_folder
 from tests.node.planet import Json, Planet, eventually
 from tests.node.test_machines import ready_to_boot
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=4, only=True), pytest.mark.timeout(1200)]
 PATIENCE = 900.0  # without KVM, on a machine that does other things too; on a quiet one it takes a tenth of that
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f me@example.com"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.node.planet import Planet, busybox, eventually, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 
 def claim(size: str) -> dict[str, Any]:

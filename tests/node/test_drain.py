@@ -17,7 +17,7 @@ import pytest
 from tests.node.planet import Json, Planet, busybox, eventually, pod
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 CITY, LOCATION = "topology.datum.net/city-code", "topology.datum.net/location"
 

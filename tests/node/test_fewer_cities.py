@@ -14,7 +14,7 @@ from tarmac.runtimes.parts import find_parts
 from tests.node.planet import down, eventually
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 
 def daemons(data_dir: Path) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tests.node.planet import Json, Planet, busybox, eventually, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 SPACE = "edge"
 SERVE = "echo served > /tmp/index.html; exec httpd -f -p 8000 -h /tmp"

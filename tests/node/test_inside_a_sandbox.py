@@ -8,7 +8,7 @@ import pytest
 
 from tests.node.planet import Planet, busybox, eventually, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")

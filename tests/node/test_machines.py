@@ -17,7 +17,7 @@ from tarmac.runtimes.parts import PartMissing, find_machine_parts
 from tests.dashboard.browser import browser_page, dashboard
 from tests.node.planet import Planet, busybox, eventually, machine_processes, pod
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 BOOT_SECONDS = 120  # without KVM, on a machine that does other things too
 

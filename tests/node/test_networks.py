@@ -13,7 +13,7 @@ from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_WORKLOAD_NAME
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tests.node.planet import Json, Planet, eventually
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 SERVE = "echo $(hostname) > /tmp/index.html; httpd -p 8000 -h /tmp; exec httpd -f -p 9000 -h /tmp"
 FAMILIES = ("IPv4", "IPv6")

@@ -17,7 +17,7 @@ from tarmac.runtimes.parts import find_parts
 from tests.node.planet import Planet, eventually
 from tools.oci import Entry, Image, write_image
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
 NAME = "docker.io/library/mine"
 

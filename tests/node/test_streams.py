@@ -16,7 +16,7 @@ import pytest
 from tests.node.planet import Planet, busybox, eventually, pod
 from tests.support.readable import readable
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module", params=["gvisor", "runc"])

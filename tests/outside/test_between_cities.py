@@ -13,7 +13,7 @@ from tests.node.planet import eventually
 from tests.outside.encrypting import encrypting, sockets
 from tests.outside.planet import ORDERS, SERVICE, Outside, Stream
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 PLAIN, ENCRYPTED = 4800, 4802
 

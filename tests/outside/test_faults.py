@@ -21,12 +21,12 @@ from tests.node.planet import eventually
 from tests.outside.planet import ORDERS, SERVICE, TARGET, Outside
 from tests.support.gaps import Found, answering, measuring
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 PORT = 8007
 HOME = "dfw-0"  # of the pod that asks
 PLANNED, SAID, SILENT, MENDED = 0.05, 1.0, 3.0, 2.0  # seconds: the bars
-SOAK = pytest.mark.skipif(not os.environ.get("TARMAC_SOAK"), reason="NOT RUN: takes long; TARMAC_SOAK=1 does it")
+LONG = pytest.mark.soak(minutes=1, only=True)
 LEASE = 1.5  # a voter that has just started promises nothing for so long
 
 
@@ -156,7 +156,7 @@ def test_an_owner_whose_agent_is_killed_is_replaced(outside: Outside, asking: As
     asking.within("agent killed", SILENT, lambda: os.kill(agent, signal.SIGKILL))
 
 
-@SOAK
+@LONG
 def test_an_owner_whose_agent_is_frozen_is_replaced(outside: Outside, asking: Asking, elsewhere: str) -> None:
     (agent,) = outside.agents(elsewhere)
     try:
@@ -167,7 +167,7 @@ def test_an_owner_whose_agent_is_frozen_is_replaced(outside: Outside, asking: As
 
 @pytest.mark.parametrize(
     "links",
-    [pytest.param(("eth0",), marks=SOAK, id="from the other nodes"), pytest.param(("eth0", "outside0"), id="lost")],
+    [pytest.param(("eth0",), marks=LONG, id="from the other nodes"), pytest.param(("eth0", "outside0"), id="lost")],
 )
 def test_an_owner_that_is_cut_off_is_replaced(
     outside: Outside, asking: Asking, elsewhere: str, links: tuple[str, ...]

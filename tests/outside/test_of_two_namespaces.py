@@ -16,7 +16,7 @@ import yaml
 from tarmac.datapath.linux import namespaces
 from tests.outside.planet import BILLING, EXAMPLES, ORDERS, SERVICE, TARGET, TARGET6, Outside, seen_by_datagram
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 EXAMPLE = "externalservice-of-two-namespaces.yaml"
 SERVICE6 = "my-externalservice6"

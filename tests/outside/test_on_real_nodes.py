@@ -10,7 +10,7 @@ import pytest
 from tests.node.planet import eventually
 from tests.outside.planet import BILLING, ORDERS, SERVICE, Outside, Stream
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module", autouse=True)

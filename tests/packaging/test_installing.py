@@ -17,12 +17,10 @@ from tests.machines.packaged import package
 from tests.machines.sites import SiteBox, sites
 from tools.debian_roots import RELEASES, ensure
 
-SOAK = bool(os.environ.get("TARMAC_SOAK"))
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.serial,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not SOAK, reason="NOT RUN: installing takes a while; TARMAC_SOAK=1 does it"),
+    pytest.mark.soak(minutes=2, only=True),
 ]
 # What belongs to the package; bytecode is made where it is installed.
 _OURS = re.compile(

@@ -10,7 +10,7 @@ import pytest
 
 from tools.package import SCRIPTS, UNITS, build
 
-pytestmark = [pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

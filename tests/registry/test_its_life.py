@@ -19,8 +19,6 @@ from tests.registry.conftest import SIMULATED, Place, registry_or_loud
 from tests.support.ports import free_ports
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.serial, pytest.mark.lab]
-
 
 def eventually(check: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 20

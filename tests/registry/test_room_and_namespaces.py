@@ -177,8 +177,6 @@ def small(tmp_path: Path) -> Iterator[Place]:
         process.stop()
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 def test_over_the_wire_a_full_namespace_is_told_and_goes_with_its_images(
     small: Place, image: Image, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.support.tarmac_process import TarmacProcess
 from tools.oci import Entry, write_image
 from tools.oci import Image as Layout
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 NAME = f"{REGISTRY}/team-a/mine:1"
 

@@ -13,13 +13,18 @@ from tests.support.containerd import ContainerdNode
 from tests.support.nativeruntime import NativeRuntime
 from tests.support.qemunode import QemuNode
 
-_REAL = (pytest.mark.root, pytest.mark.serial)
+_REAL = (pytest.mark.root,)
 REAL = [pytest.param("runc", marks=_REAL), pytest.param("gvisor", marks=_REAL)]
 
 
-@pytest.fixture(
-    params=["fake", "native", "pinned", "routed-main", "routed-vm", *REAL, pytest.param("qemu", marks=_REAL)]
-)
+_ARRANGED = [
+    pytest.param(name, marks=pytest.mark.soak(minutes=0.01, only=True))
+    for name in ("native", "pinned", "routed-main", "routed-vm")
+]
+"""Runtimes around the fake. Their own files test what they add; real nodes run on them in every planet."""
+
+
+@pytest.fixture(params=["fake", *_ARRANGED, *REAL, pytest.param("qemu", marks=_REAL)])
 def maker(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Awaitable[Machine]]:
     """Each runtime in turn. Makes them later, inside the test's loop; containerd starts outside it."""
     needed = {"runc": "containerd_node", "gvisor": "containerd_node", "qemu": "qemu_node"}.get(request.param)

@@ -44,7 +44,6 @@ async def test_a_pod_has_its_own_name_resolver_and_addresses(real_machine: RealM
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_kernel_of_its_own_is_not_the_hosts(own_kernel: RealMachine) -> None:
     running = await own_kernel.run(own_kernel.waits())
     assert await running.says("uname", "-r") != platform.release()
@@ -52,7 +51,6 @@ async def test_a_kernel_of_its_own_is_not_the_hosts(own_kernel: RealMachine) -> 
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_shared_kernel_is_the_hosts(shared_kernel: RealMachine) -> None:
     running = await shared_kernel.run(shared_kernel.waits())
     assert await running.says("uname", "-r") == platform.release()
@@ -75,7 +73,6 @@ async def test_containers_of_a_pod_share_their_network_and_kernel(real_machine: 
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_processes_are_shared_when_the_pod_asks_for_it(shared_kernel: RealMachine) -> None:
     security = replace(_BARE, share_processes=True)
     first = await shared_kernel.run(replace(shared_kernel.waits(), security=security), security=security)
@@ -86,7 +83,6 @@ async def test_processes_are_shared_when_the_pod_asks_for_it(shared_kernel: Real
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_debugger_sees_the_processes_of_its_target(shared_kernel: RealMachine) -> None:
     target = await shared_kernel.run(shared_kernel.waits())
     security = replace(_BARE, target_container=target.id)
@@ -144,7 +140,6 @@ async def test_capabilities_are_dropped_and_no_privilege_is_gained(real_machine:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_masked_paths_show_nothing_and_read_only_ones_take_nothing(shared_kernel: RealMachine) -> None:
     security = replace(_BARE, masked_paths=("/proc/timer_list",), read_only_paths=("/proc/sys",))
     running = await shared_kernel.run(replace(shared_kernel.waits(), security=security))
@@ -154,7 +149,6 @@ async def test_masked_paths_show_nothing_and_read_only_ones_take_nothing(shared_
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_limits_reach_the_cgroup_and_follow_changes(shared_kernel: RealMachine) -> None:
     limits = Resources(cpu_period=100_000, cpu_quota=50_000, cpu_shares=256, memory_limit=64 << 20)
     running = await shared_kernel.run(replace(shared_kernel.waits(), resources=limits))
@@ -165,7 +159,6 @@ async def test_limits_reach_the_cgroup_and_follow_changes(shared_kernel: RealMac
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_container_over_its_memory_is_killed_and_says_so(shared_kernel: RealMachine) -> None:
     greedy = replace(shared_kernel.waits(), command=("tail", "/dev/zero"), resources=Resources(memory_limit=16 << 20))
     exited = await ended(await shared_kernel.run(greedy))

@@ -13,7 +13,6 @@ from tests.runtimes.machine import RealMachine
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_handler_that_works_is_kept_and_nothing_is_left_of_the_trial(own_kernel: RealMachine) -> None:
     runtime = own_kernel.runtime
     proof = await prove_handlers(runtime, str(own_kernel.node.folder), own_kernel.node.cgroup_root)

@@ -18,7 +18,7 @@ from tests.support.oddregistry import OddRegistry
 from tests.support.registry import PASSWORD, USERNAME, Registry, mirror
 from tools.oci import Entry, Image, write_image
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 IMAGE = "images.example.test/team/web:1"
 

@@ -12,7 +12,7 @@ from tests.runtimes.machine import RealMachine
 from tests.runtimes.test_containers import ended
 from tests.support.containerd import no_network
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 async def test_a_sandbox_over_the_memory_of_its_pod_is_killed_and_says_so(own_kernel: RealMachine) -> None:

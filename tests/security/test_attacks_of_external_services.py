@@ -21,7 +21,7 @@ from tests.agent.external import test_compiling as compiling
 from tests.agent.external import test_keeping as keeping
 from tests.agent.external import test_talking as talking
 from tests.agent.external import test_who_carries as carrying
-from tests.attacking import TWICE
+from tests.attacking import PACKETS_TWICE, TWICE
 from tests.controllers import test_external_services as controllers
 from tests.datapath import test_external_attacks as packets
 from tests.datapath import test_external_defences as defences
@@ -258,5 +258,6 @@ def test_the_attack_succeeds_without_its_defence_or_the_row_says_why_there_is_no
     assert bool(attack.twice) != bool(attack.no_defence_to_take_away)
     for test in attack.twice:
         marks = [mark.args for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-        assert TWICE.args in marks, f"{test.__qualname__} is not played without its defence"
+        twice = TWICE.args in marks or PACKETS_TWICE.args in marks
+        assert twice, f"{test.__qualname__} is not played without its defence"
         assert "defended" in inspect.signature(test).parameters

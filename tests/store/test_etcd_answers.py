@@ -17,7 +17,7 @@ from typing import Any
 import hpack
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base.clock import SystemClock
@@ -256,7 +256,6 @@ def _changed(random: Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=400)
 @given(_TXNS, _SEEDS)
 def test_damaged_frames_are_an_answer_or_none(answer: pb.TxnResponse, seed: int) -> None:
     """Nothing but a message or an error of the store comes out."""
@@ -272,7 +271,6 @@ def test_damaged_frames_are_an_answer_or_none(answer: pb.TxnResponse, seed: int)
     assert isinstance(found, pb.TxnResponse | Unavailable | Compacted)
 
 
-@settings(max_examples=400)
 @given(_TXNS, _SEEDS)
 def test_damaged_messages_are_what_protobuf_says_or_lost(answer: pb.TxnResponse, seed: int) -> None:
     message = _changed(Random(seed), answer.SerializeToString() or b"\0")
@@ -283,7 +281,6 @@ def test_damaged_messages_are_what_protobuf_says_or_lost(answer: pb.TxnResponse,
         assert isinstance(found, Lost)
 
 
-@settings(max_examples=200)
 @given(st.lists(_WATCHES, max_size=4), _SEEDS)
 def test_a_damaged_watch_ends(answers: list[pb.WatchResponse], seed: int) -> None:
     change = Random(seed + 1)

@@ -61,8 +61,6 @@ class Writer:
                 self.acknowledged.append(entry)
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 async def test_the_leader_is_killed_during_writes(three_members: EtcdCluster) -> None:
     """Twice, with two servers writing and watching."""
     settings = EtcdSettings(endpoints=tuple(three_members.endpoints), compact_seconds=0)

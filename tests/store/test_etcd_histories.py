@@ -5,7 +5,7 @@ another server writes and watches undisturbed. Each writer has keys of its own, 
 each write, whatever happened to its answer. In the end both servers must have told the same story, and for each writer
 it must be the model's: nothing lost, nothing doubled, nothing out of order.
 
-150 histories, 100,000 with TARMAC_SOAK=1; TARMAC_SEED begins elsewhere.
+60 histories, 100,000 in a soak; TARMAC_SEED begins elsewhere.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import pytest
 
 from tarmac.store.etcd import EtcdStore
 from tarmac.store.interface import Event, Store, StoreError
+from tests.soak import SOAK
 from tests.store.conftest import EtcdPlace
 from tests.store.frameproxies import FrameProxy
 from tests.store.model import Model, Version, Write
 from tests.store.objects import PODS, text, value
 
-HISTORIES = 100_000 if os.environ.get("TARMAC_SOAK") else 150
+HISTORIES = 100_000 if SOAK else 60
 FIRST = int(os.environ.get("TARMAC_SEED", "1"))
 _SHAKY, _STEADY = 3, 1  # writers on either server
 _WORLDS = 4  # at once, each under a prefix of its own: most of a history is waiting
@@ -155,9 +156,8 @@ async def _forget_history(stores: Sequence[EtcdStore]) -> None:
     await stores[0].compact(revision)
 
 
-@pytest.mark.serial
-@pytest.mark.lab
-@pytest.mark.timeout(20_000 if HISTORIES > 1000 else 240)
+@pytest.mark.soak(minutes=40)
+@pytest.mark.timeout(20_000 if SOAK else 240)
 async def test_every_history_is_the_models(etcd_place: EtcdPlace) -> None:
     async with AsyncExitStack() as stack:
         worlds = [await stack.enter_async_context(_world(etcd_place)) for _ in range(_WORLDS)]

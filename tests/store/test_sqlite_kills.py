@@ -33,8 +33,6 @@ def _write_and_be_killed(path: Path, dice: random.Random) -> list[tuple[str, str
     return [(change, name, int(revision), text) for change, name, revision, text in acknowledged]
 
 
-@pytest.mark.serial
-@pytest.mark.lab
 @pytest.mark.timeout(60 + 3 * _KILLS)
 async def test_nothing_acknowledged_is_lost(sqlite_place: SqlitePlace) -> None:
     """After each kill, and with all kills on one file."""

@@ -1,4 +1,7 @@
-"""Every story against our own server, with the controllers in a process of their own."""
+"""Stories against our own server, with the controllers in a process of their own.
+
+`make test` tells three: the same stories run in process in virtual time. `make soak` tells all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.soak import SOAK
 from tests.stories.all import STORIES
 from tests.stories.manifests import MACHINE
 from tests.stories.outside import Scene, scene, tell
@@ -21,7 +25,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Scene]:
             yield found
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", STORIES if SOAK else ("deletion", "node_lost", "rollout"))
+@pytest.mark.soak(minutes=0.2)
 def test_story(name: str, server: Scene) -> None:
     tell(STORIES[name], server)
 

@@ -91,5 +91,4 @@ def loop_never_held(limit: float = LIMIT) -> Generator[LoopWatch]:
         yield watch
     finally:
         watch.stop()
-        gc.unfreeze()
     assert not stalls, "".join(f"the loop was held {held * 1000:.0f} ms of CPU\n{stack}" for held, stack in stalls[:3])

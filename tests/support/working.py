@@ -44,10 +44,7 @@ def least_cpu(work: Callable[[], object]) -> float:
 def _best(measured: Callable[[], float]) -> float:
     gc.collect()
     gc.freeze()
-    try:
-        return min(measured() for _ in range(3))
-    finally:
-        gc.unfreeze()
+    return min(measured() for _ in range(3))
 
 
 def _steps(work: Work[Any]) -> Iterator[float]:

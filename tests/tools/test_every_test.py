@@ -1,4 +1,4 @@
-"""A run of every test: what fails is looked at a second time where that was asked for, and it says so."""
+"""A run of every test gives failed tests a second look where that was asked for, and names them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def test_flaky():
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  serial\n  lab\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  serial\n")
+    (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     return tmp_path
@@ -32,24 +33,29 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def outcome(project: Path, second_look: int, *tests: str) -> int:
     marked = "import pytest\n@pytest.mark.serial\ndef test_alone(): pass\n"
     for number, text in enumerate((marked, *tests)):
-        (project / f"test_{number}.py").write_text(text)
+        (project / "tests" / f"test_{number}.py").write_text(text)
     return every_test.run(0, second_look)
 
 
 @pytest.fixture(autouse=True)
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The word `-n` belongs to xdist, which costs more here than it gives."""
+    """The option `-n` belongs to xdist, whose workers cost more here than they save."""
     plain = every_test._pytest  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[4:] if words[0] == "-n" else words)))
+    monkeypatch.setattr(every_test, "_pytest", lambda *words: plain(*(words[2:] if words[0] == "-n" else words)))
+
+
+def test_only_files_with_serial_tests_are_collected_for_the_serial_part(project: Path) -> None:
+    assert outcome(project, 0, STEADY) == 0
+    assert every_test.serial_files() == ["tests/test_0.py"]
 
 
 def test_what_passes_passes(project: Path) -> None:
     assert outcome(project, 3, STEADY) == 0
 
 
-def test_of_a_part_without_tests_nothing_is_said_unless_there_are_none_at_all(project: Path) -> None:
-    assert outcome(project, 0) == 0, "there is one that wants the machine for itself"
-    (project / "test_0.py").write_text("")
+def test_a_part_without_tests_passes_unless_there_are_none_at_all(project: Path) -> None:
+    assert outcome(project, 0) == 0, "there is one that runs alone"
+    (project / "tests" / "test_0.py").write_text("")
     assert every_test.run(0, 0) == every_test.NONE_THERE
 
 
@@ -59,7 +65,7 @@ def test_without_a_second_look_one_failure_is_one(project: Path) -> None:
 
 def test_what_passes_the_second_time_is_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert outcome(project, 3, STEADY, FLAKY) == 0
-    assert "FLAKY test_2.py::test_flaky" in capfd.readouterr().out
+    assert "FLAKY tests/test_2.py::test_flaky" in capfd.readouterr().out
 
 
 def test_what_fails_twice_fails(project: Path) -> None:

@@ -33,6 +33,7 @@ def check(path: Path, kubectl: str, kubeconfig: Path, directory: Path) -> None:
     assert not difference, f"{path.name} reads differently now:\n{difference}"
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_session_on_tarmac(path: Path, server: TarmacProcess, tmp_path: Path) -> None:
     check(path, kubectl_path(), server.kubeconfig, tmp_path)

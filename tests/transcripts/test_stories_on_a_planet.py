@@ -19,10 +19,16 @@ def planet(tmp_path_factory: pytest.TempPathFactory) -> Generator[TarmacProcess]
         yield process
 
 
-# They live by the real clock: nodes are lost after so many seconds, whoever else needs the machine.
-@pytest.mark.serial
-@pytest.mark.lab
+_BY_THE_REAL_CLOCK = {"autoscale", "city-lost", "drain", "node-lost", "stuck-rollout", "waves-crash", "waves-newer"}
+"""They wait for minutes of deadlines. The same stories run in virtual time in tests/stories."""
+
+
+def _case(path: Path) -> object:
+    marks = [pytest.mark.soak(minutes=1, only=True)] if path.stem in _BY_THE_REAL_CLOCK else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("path", sorted(STORIES.glob("*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [_case(path) for path in sorted(STORIES.glob("*.txt"))])
 def test_story(path: Path, planet: TarmacProcess, tmp_path: Path) -> None:
     check(path, kubectl_path(), planet.kubeconfig, tmp_path)

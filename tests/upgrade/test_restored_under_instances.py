@@ -24,7 +24,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 from tests.upgrade.cities import location, workload
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
 UNKNOWN, OTHER = "the restored store has no such pod", "the restored store has it under another uid"
 

@@ -1,7 +1,7 @@
 """Three servers on one etcd and three real nodes go from the previous version to this one while everybody works.
 
-Servers first, one after the other; old and new ones write side by side for a while, for ten minutes with
-TARMAC_SOAK=1; then the nodes. No instance restarts, no acknowledged write is lost, watches miss nothing, and people who
+Servers first, one after the other; old and new ones write side by side for a while, for ten minutes in
+a soak; then the nodes. No instance restarts, no acknowledged write is lost, watches miss nothing, and people who
 try once more notice nothing. The format of the store is raised when the last old server has gone, and not before.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from tarmac import __version__
 from tarmac.base.clock import SystemClock
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.store.etcd.format import FORMAT
+from tests.soak import SOAK
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import ContainerdNode
@@ -32,11 +32,11 @@ from tests.support.tarmac_process import TarmacProcess
 from tests.upgrade.cities import location, workload
 from tests.upgrade.load import Watcher, Writer, client_of, count, counter
 
-SIDE_BY_SIDE = 600.0 if os.environ.get("TARMAC_SOAK") else 3.0
+SIDE_BY_SIDE = 600.0 if SOAK else 3.0
 CITIES = ("DFW", "SEA", "LHR")
 PREFIX = "/rolling"
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240 + SIDE_BY_SIDE)]
+pytestmark = [pytest.mark.root, pytest.mark.soak(minutes=12), pytest.mark.timeout(240 + SIDE_BY_SIDE)]
 
 
 class Fleet:

@@ -11,7 +11,7 @@ import pytest
 from tarmac.volumes.linux.mountinfo import mounts
 from tests.volumes.bench import Bench
 
-ROOT = (pytest.mark.root, pytest.mark.serial)
+ROOT = (pytest.mark.root,)
 
 
 @pytest.fixture(params=["folders", pytest.param("linux", marks=ROOT)])
@@ -23,7 +23,7 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 @pytest.fixture
 async def linux(tmp_path: Path) -> AsyncGenerator[Bench]:
-    """Real volumes. Tests that use it carry the markers `root` and `serial`."""
+    """Real volumes. Tests that use it carry the marker `root`."""
     async for each in _bench(tmp_path, real=True):
         yield each
 

@@ -18,7 +18,7 @@ from tarmac.volumes.linux.loops import attached, loops
 from tarmac.volumes.linux.mountinfo import mount_at
 from tests.volumes.bench import MIB, UID, Bench, claim, content, pod, put
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 DEVICE = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
 
 

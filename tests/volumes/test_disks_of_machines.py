@@ -118,7 +118,6 @@ async def test_a_container_has_no_operating_system_for_a_disk(bench: Bench) -> N
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_data_disk_is_made_with_a_labelled_filesystem_once_and_no_loop_device(linux: Bench) -> None:
     linux.add_disk("logs-of-the-application", "16Mi", "Block")
     populate(linux, "logs-of-the-application", populate_filesystem="ext4")
@@ -135,7 +134,6 @@ async def test_a_data_disk_is_made_with_a_labelled_filesystem_once_and_no_loop_d
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_other_filesystems_are_not_offered_and_none_is_made_unasked(linux: Bench) -> None:
     linux.add_disk("data", "16Mi", "Block")
     path = (await linux.volumes.mount(machine("data")))["data"].path

@@ -19,7 +19,7 @@ from tests.support.access import no_registry
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.volumes.bench import UID, Bench, claim, content, pod, put
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
 SECRET = {"name": "keys", "secret": {"secretName": "keys"}}
 CONFIG = {"name": "config", "configMap": {"name": "settings"}}
 SCRATCH = {"name": "scratch", "emptyDir": {}}

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.volumes.linux.mountinfo import mounts
+from tests.soak import SOAK
 from tests.volumes.bench import Bench, claim, content
 from tests.volumes.killed_agent import filled
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
-KILLS = 300 if os.environ.get("TARMAC_SOAK") else 40
+pytestmark = [pytest.mark.root]
+KILLS = 300 if SOAK else 40
 FILES = 40
 SEED = os.environ.get("TARMAC_SEED", "volumes")
 
@@ -65,6 +66,7 @@ def seed(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.soak(minutes=5)
 @pytest.mark.timeout(60 + 3 * KILLS)
 async def test_nothing_is_left_and_no_disk_is_half_made(tmp_path: Path, seed: Path) -> None:
     dice, root = random.Random(SEED), os.path.realpath(tmp_path / "root")

@@ -13,7 +13,7 @@ from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, mount
 from tests.volumes.bench import MIB, UID, Bench, claim, content, put
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 MEMORY = {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}
 
 

@@ -25,7 +25,7 @@ from tests.support.agent_process import AgentProcess
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(180)]
 DISK = {
     "accessModes": ["ReadWriteOnce"],
     "storageClassName": "tarmac-local",

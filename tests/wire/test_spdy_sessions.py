@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.wire.spdy import Event, Finished, GoneAway, Opened, Received, Replied, Session
@@ -159,7 +159,6 @@ def test_headers_arrive_as_they_were_sent(blocks: list[dict[str, str]]) -> None:
     st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=300), st.booleans()), max_size=20),
     st.lists(st.integers(0, 200), max_size=30),
 )
-@settings(max_examples=200)
 def test_bytes_arrive_in_order_however_the_network_cuts_them(
     sends: list[tuple[int, bytes, bool]], sizes: list[int]
 ) -> None:
@@ -176,7 +175,6 @@ def test_bytes_arrive_in_order_however_the_network_cuts_them(
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 40), max_size=10))
-@settings(max_examples=500)
 def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int]) -> None:
     session = Session(server=True)
     try:
@@ -188,7 +186,6 @@ def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int]) -> N
 
 
 @given(st.sampled_from(list(ControlFrameType)), st.integers(0, 255), st.binary(max_size=200))
-@settings(max_examples=500)
 def test_any_control_frame_is_events_or_a_violation(type: ControlFrameType, flags: int, payload: bytes) -> None:
     client, server = pair()
     opened(client, server)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base.randomness import Randomness
@@ -97,7 +97,6 @@ def test_what_is_no_websocket_is_a_violation(frame: bytes) -> None:
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 40), max_size=10), st.booleans())
-@settings(max_examples=500)
 def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int], server: bool) -> None:
     socket = side(server)
     try:

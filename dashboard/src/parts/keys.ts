@@ -1,9 +1,11 @@
 // Keys on the page: what each does to what is shown now. In terminals, screens and fields they belong to what has the focus.
 import { link } from "../logic/routes.ts";
 import { meaning, type Action } from "../logic/keys.ts";
+import { go } from "../state/navigation.ts";
 import { letters } from "../state/preferences.ts";
 
 const TYPING = "input, textarea, select, [contenteditable=true], .terminal, .screen";
+const FILTER_WAIT = 3000; // milliseconds
 const ROWS = "main tbody th a";
 
 interface Openers {
@@ -15,28 +17,28 @@ interface Openers {
 /** Listen until the returned function is called. */
 export function listen({ palette, help, views }: Openers): () => void {
   let going = false;
-  const go = (letter: string): void => {
+  const open = (letter: string): void => {
     const view = views.find((each) => each[2] === letter)?.[0];
-    if (view) location.hash = link(view);
+    if (view) go(link(view));
   };
   const act = (action: Action): void => {
     if (action.do === "palette") palette();
     else if (action.do === "help") help();
-    else if (action.do === "filter") document.querySelector<HTMLElement>("[data-filter]")?.focus();
+    else if (action.do === "filter") filter(performance.now() + FILTER_WAIT);
     else if (action.do === "copy") document.querySelector<HTMLElement>("main .command button")?.click();
     else if (action.do === "down") step(1);
     else if (action.do === "up") step(-1);
     else if (action.do === "next") tab(1);
     else if (action.do === "previous") tab(-1);
-    else if (action.do === "tab") tabs().find((each) => each.textContent === action.name)?.click();
-    else if (action.do === "go") go(action.letter);
+    else if (action.do === "tab") show(tabs().find((each) => each.textContent === action.name));
+    else if (action.do === "go") open(action.letter);
   };
   const pressed = (event: KeyboardEvent) => {
     const target = event.target as HTMLElement;
     if (target.closest(".console, .screen")) return; // every key goes through
     if (event.key === "Escape" && target.matches("[data-filter]")) return target.blur();
-    const open = document.querySelector("dialog[open]") !== null;
-    const found = meaning({ key: event.key, ctrl: event.ctrlKey || event.metaKey, other: event.altKey, typing: open || target.closest(TYPING) !== null }, going, letters.value);
+    const dialog = document.querySelector("dialog[open]") !== null;
+    const found = meaning({ key: event.key, ctrl: event.ctrlKey || event.metaKey, other: event.altKey, typing: dialog || target.closest(TYPING) !== null }, going, letters.value);
     going = found.going;
     if (!found.action) return;
     event.preventDefault();
@@ -44,6 +46,13 @@ export function listen({ palette, help, views }: Openers): () => void {
   };
   addEventListener("keydown", pressed);
   return () => removeEventListener("keydown", pressed);
+}
+
+/** Gives the filter the focus as soon as the view has one: a list shows it with its first rows. */
+function filter(until: number): void {
+  const found = document.querySelector<HTMLElement>("[data-filter]");
+  if (found) found.focus();
+  else if (performance.now() < until) requestAnimationFrame(() => filter(until));
 }
 
 function step(by: number): void {
@@ -56,7 +65,14 @@ function tabs(): HTMLAnchorElement[] {
   return [...document.querySelectorAll<HTMLAnchorElement>("main .tabs a")];
 }
 
+/** Counts from the address: the tab marked in the document may still be the one before the last key. */
 function tab(by: number): void {
   const all = tabs();
-  all[all.findIndex((each) => each.hasAttribute("aria-current")) + by]?.click();
+  const here = location.hash.split("?")[0];
+  const at = all.findIndex((each) => each.hash === here);
+  show(all[(at < 0 ? all.findIndex((each) => each.hasAttribute("aria-current")) : at) + by]);
+}
+
+function show(tab: HTMLAnchorElement | undefined): void {
+  if (tab) go(tab.hash);
 }

@@ -5,6 +5,15 @@ import { parse, type Route } from "../logic/routes.ts";
 export const route = signal<Route>(parse(location.hash));
 addEventListener("hashchange", () => (route.value = parse(location.hash)));
 
+/**
+ * Go to a link at once. A click on a link changes the route only with the next `hashchange` event, so that a second key
+ * pressed before it would act on the view that is about to go.
+ */
+export function go(to: string): void {
+  location.hash = to;
+  route.value = parse(location.hash);
+}
+
 /** Another way to look at the same: the link says so, but it is no step that one would want to go back over. */
 export function replace(to: string): void {
   history.replaceState(null, "", to);

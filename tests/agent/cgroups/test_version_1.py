@@ -20,7 +20,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.randomness import Randomness
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 TREES = Path("/sys/fs/cgroup")
 
 

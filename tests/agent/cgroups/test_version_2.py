@@ -103,7 +103,6 @@ def test_the_working_set_leaves_out_what_is_inactive(fake: Path) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 def test_processes_are_killed_and_groups_removed_by_a_real_kernel() -> None:
     if not (UNIFIED / "cgroup.procs").exists():
         pytest.skip("NOT RUN: no version 2 tree is mounted at /sys/fs/cgroup/unified")

@@ -15,7 +15,7 @@ from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
 from tests.support.peer import Peer
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.peers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.peers, pytest.mark.timeout(180)]
 BLKIO = Path("/sys/fs/cgroup/blkio")
 
 

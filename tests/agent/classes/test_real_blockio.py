@@ -25,7 +25,6 @@ from tests.support.tarmac_process import TarmacProcess
 BLKIO = Path("/sys/fs/cgroup/blkio")
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.serial,
     pytest.mark.timeout(240),
     pytest.mark.skipif(not (BLKIO / "cgroup.procs").exists(), reason="needs the controller blkio of version 1"),
 ]
@@ -85,14 +84,22 @@ class Node:
     def group(self, name: str) -> Path:
         """The cgroup of its container."""
         whose = self.container(name)["containerID"].rpartition("/")[2]
-        [found] = BLKIO.glob(f"{self.agent.cgroup_root[1:]}/**/{whose}")
-        return found
+        found = list(BLKIO.glob(f"{self.agent.cgroup_root[1:]}/**/{whose}"))
+        assert found, f"no cgroup of {whose}: {self.get(name)['status']}"
+        return found[0]
 
     def throttle(self, name: str, file: str = "write_bps") -> int:
         text = (self.group(name) / f"blkio.throttle.{file}_device").read_text().split()
         return int(text[1]) if text else 0
 
     def writes_per_second(self, name: str, seconds: float, expected: int) -> float:
+        """The fastest of a few: on a busy machine the writer may not be as fast as it may be, but never faster."""
+        rates = [self._writes_per_second(name, seconds, expected)]
+        while rates[-1] < 0.9 * expected and len(rates) < 6:
+            rates.append(self._writes_per_second(name, seconds, expected))
+        return max(rates)
+
+    def _writes_per_second(self, name: str, seconds: float, expected: int) -> float:
         """Bytes, by direct writes, timed inside."""
         count = round(expected * seconds / (256 << 10))
         command = (
@@ -281,6 +288,7 @@ def test_the_node_says_what_it_offers(node: Node) -> None:
     assert "resctrl is not mounted" in log
 
 
+@pytest.mark.serial
 def test_a_wrong_class_fails_within_a_second(node: Node) -> None:
     node.create("wrong", {"blockio": "medium"})
     begun = time.monotonic()

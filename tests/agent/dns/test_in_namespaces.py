@@ -28,7 +28,7 @@ from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tests.agent.dns.asking import Said, ask, read
 from tests.datapath.worlds import RealWorld, nic
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 RED, BLUE = "default/red", "default/blue"
 SAME = ("10.128.0.2/24", "fd20::2/64")

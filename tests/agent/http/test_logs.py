@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.agent.http.logs.files import seek_tail
@@ -216,7 +216,6 @@ async def test_no_link_is_followed_out_of_the_folder(node: Stage, web: aiohttp.C
 
 
 @given(st.lists(st.tuples(st.text("ab", max_size=5), st.booleans()), max_size=30), st.integers(0, 12))
-@settings(max_examples=200)
 def test_the_tail_is_the_end_of_the_whole(lines: list[tuple[str, bool]], wanted: int) -> None:
     import io
 

@@ -21,7 +21,7 @@ from tests.agent.http.test_commands_by_websocket import heard, outcome, query
 from tests.runtimes.machine import RealMachine, Running
 from tests.support.containerd import ContainerdNode
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 EXEC = "/exec/default/web/main"
 TALKS = "echo started; while read line; do echo heard $line; done; echo ended >&2; sleep 3600"
 

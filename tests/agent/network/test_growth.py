@@ -43,8 +43,6 @@ from tarmac.decide.reach.policies import DENIED
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
 
-pytestmark = pytest.mark.serial
-
 Work = Callable[[], object]
 SIZES = (10, 100, 1_000, 10_000)
 LOCAL = 100
@@ -303,7 +301,7 @@ class TestWhatIsTooLarge:
         ]
         snapshot = {"members": population(1_000), "policies": policies}
         assert "steps to work out who is meant" in compiled(**snapshot).refusals[NET][0]
-        assert seconds(compiling(**snapshot), 1) < 2.0
+        assert seconds(compiling(**snapshot), 2.0) < 2.0
 
     def test_is_not_made_first_when_ports_and_endpoints_multiply(self) -> None:
         ports = [{"port": 1 + n, "name": f"p{n}"} for n in range(1_000)]
@@ -311,7 +309,7 @@ class TestWhatIsTooLarge:
         one = endpoints(*(at(n) for n in range(100)))
         slices = [replace(one, ports=[replace(one.ports[0], name=f"p{n}") for n in range(1_000)])] * 100
         found = compiled(members=population(1), services=[wide], slices=slices)
-        assert seconds(compiling(members=population(1), services=[wide], slices=slices), 1) < 1.0
+        assert seconds(compiling(members=population(1), services=[wide], slices=slices), 1.0) < 1.0
         assert not any(port.backends for port in found.networks.networks[0].services)
 
     def test_does_not_crowd_out_the_services_of_others(self) -> None:
@@ -357,20 +355,18 @@ class TestOneChange:
         assert len(turns[0].networks.networks) < len(turns[-1].networks.networks) == 20
 
 
+@pytest.mark.serial
 async def test_compiling_beside_the_loop_leaves_it_to_others() -> None:
     snapshot = Snapshot(members=population(10_000), policies=[with_holes(19_000)])
     compiler = Compiler(HERE, time.monotonic)
     gc.freeze()  # as agents do, so that no collection of what the test has made comes in between
-    try:
-        longest, last = 0.0, time.monotonic()
-        work = asyncio.create_task(asyncio.to_thread(compiler.compile, snapshot, ADDRESSES))
-        while not work.done():
-            await asyncio.sleep(0.001)
-            longest, last = max(longest, time.monotonic() - last), time.monotonic()
-    finally:
-        gc.unfreeze()
+    longest, last = 0.0, time.monotonic()
+    work = asyncio.create_task(asyncio.to_thread(compiler.compile, snapshot, ADDRESSES))
+    while not work.done():
+        await asyncio.sleep(0.001)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
     assert (await work).networks.networks
-    assert longest < 3 * LOOP_SECONDS, "which is wall time, on a machine that others use"
+    assert longest < 3 * LOOP_SECONDS
 
 
 def view_of(size: int) -> DnsView:

@@ -31,7 +31,7 @@ from tests.datapath.conftest import real as real
 from tests.datapath.worlds import RealWorld, nic
 from tests.support.containerd import BUSYBOX, remove_cgroups
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 FRONT = NetworkState("shop/default", 4097, 1460, ("10.128.0.0/9", "fd20:1::/48"))
 BACK = NetworkState("shop/back", 4098, 1400, ("172.20.0.0/16", "fd21::/48"))

@@ -13,7 +13,7 @@ from tests.support.access import no_registry
 from tests.support.containerd import BUSYBOX, ContainerdNode
 
 POD = {"metadata": {"name": "viewer", "namespace": "default", "uid": "u"}, "spec": {}}
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 def mounted(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.agent.containers.identity import container_hash
@@ -198,7 +198,6 @@ def settle(model: Model) -> PodActions:
     raise AssertionError("it never comes to rest")
 
 
-@settings(max_examples=300, deadline=None)
 @given(pods(), st.integers(0, 2**32))
 def test_every_decision_keeps_the_rules(pod: Pod, seed: int) -> None:
     model = Model(pod, random.Random(seed))
@@ -215,7 +214,6 @@ def test_every_decision_keeps_the_rules(pod: Pod, seed: int) -> None:
     assert not any(each.ready for each in model.sandboxes)
 
 
-@settings(max_examples=200, deadline=None)
 @given(pods(), st.integers(0, 2**32))
 def test_a_pod_left_in_peace_gets_all_its_containers_running(pod: Pod, seed: int) -> None:
     model = Model(pod, random.Random(seed))

@@ -13,7 +13,7 @@ from tests.agent.pods.machine import condition, container_status
 from tests.agent.pods.realmachine import RealMachine, pod, real_machine
 from tests.support.containerd import BUSYBOX, ContainerdNode
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.agent.pods.realmachine import RealMachine, pod, real_machine
 from tests.support.containerd import ContainerdNode
 from tests.support.smalldisk import SmallDisk, small_disk
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 
 
 @pytest.fixture

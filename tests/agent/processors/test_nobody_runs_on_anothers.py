@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +19,9 @@ from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play
 from tests.agent.processors.kernel import ALONE, Kernel, KernelRuntime
 from tests.agent.processors.scene import CPUS, manager
+from tests.soak import SOAK
 
-SEEDS = range(1, 201) if os.environ.get("TARMAC_SOAK") else range(1, 21)
+SEEDS = range(1, 201) if SOAK else range(1, 9)
 GUARANTEED = {"cpu": "1", "memory": "16Mi"}
 
 
@@ -186,6 +186,7 @@ def test_a_resize_of_cpu_is_infeasible() -> None:
     told(story)
 
 
+@pytest.mark.soak(minutes=0.1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pods_come_and_go_and_the_agent_is_killed_at_any_time(seed: int) -> None:
     dice = random.Random(seed)

@@ -17,12 +17,13 @@ import pytest
 
 from tarmac.agent.processors.state import NAME
 from tarmac.agent.stats.topology import online
+from tests.soak import SOAK
 from tests.support.agent_process import AgentProcess, until
 from tests.support.containerd import BUSYBOX, ContainerdNode
 from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 NODE = "cpus-0"
 STATIC = {"cpuManagerPolicy": "static", "cpuManagerReconcilePeriod": "2s", "systemReserved": {"cpu": "1"}}
 SLEEP = "trap 'exit 0' TERM; sleep 3600 & wait"
@@ -244,7 +245,7 @@ def test_a_damaged_state_file_refuses_the_start(node: RealNode, damage: str) -> 
 def test_killed_at_any_moment_while_processors_move(node: RealNode) -> None:
     """However far the agent came, no process of another pod is on the processors of one that runs on its own."""
     node.run("other")
-    for pause in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8) if os.environ.get("TARMAC_SOAK") else (0.0, 0.1, 0.4):
+    for pause in (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8) if SOAK else (0.0, 0.1, 0.4):
         name = f"own-{round(pause * 100)}"
         node.create(name, "1")
         until(lambda: True, pause + 1, pause)

@@ -19,7 +19,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.tarmac_process import TarmacProcess
 from tools.cache import ROOT
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(180)]
 NAME = "sized-0"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.decode.bodies import check_object
@@ -140,7 +140,6 @@ MORE_PLACES = [f"{C}[0].volumeAttachments", f"{T}.volumes", f"{T}.volumes[0]", D
 LAST_PLACES = ["spec.placements", P, f"{P}.cityCodes", f"{P}.scaleSettings", f"{P}.selector", "spec.template.labels"]
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.sampled_from(PLACES + MORE_PLACES + LAST_PLACES), anything)
 def test_nothing_a_client_sends_breaks_validation(place: str, value: Any) -> None:
     served = resource("Workload")

@@ -22,11 +22,12 @@ from tarmac.apps.workers.seat import meeting_folder
 from tarmac.client.targets.untyped import LEASES
 from tests.apps.test_server_process import tarmac
 from tests.apps.workers.crowd import POD, Connection, Crowd, children, crowd, peer_ports
+from tests.soak import SOAK
 from tests.support.etcd import EtcdCluster, find_etcd
 
-pytestmark = [pytest.mark.serial, pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.timeout(180)]
 WORKERS = 3
-STREAMS = 300 if os.environ.get("TARMAC_SOAK") else 18
+STREAMS = 300 if SOAK else 18
 
 
 def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base.quantity import Quantity
@@ -26,7 +26,6 @@ def _city(nodes: list[int]) -> Scene:
     return scene
 
 
-@settings(max_examples=60, deadline=None)
 @given(nodes=st.lists(cpus, min_size=1, max_size=4), cpu=cpus, replicas=st.integers(1, 9))
 def test_the_size_to_ask_for_fits_and_nothing_larger_does(nodes: list[int], cpu: int, replicas: int) -> None:
     scene = _city(nodes)

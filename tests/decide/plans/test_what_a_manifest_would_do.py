@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.compute.names import GROUP
@@ -221,7 +221,6 @@ def test_a_type_that_does_not_exist_is_refused() -> None:
     assert plan(scene, obj)["DFW"].refused[0].reason == "InstanceTypeNotFound"
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_wanted_instance_is_accounted_for(data: st.DataObject) -> None:
     """What is made, replaced and kept is what is wanted, and what runs elsewhere or nowhere is said."""

@@ -1,9 +1,8 @@
-"""The question is answered as datapaths behave: 3,000 pairs of random towns, 100,000 with TARMAC_SOAK=1."""
+"""The question is answered as datapaths behave: 3,000 pairs of random towns, 100,000 in a soak."""
 
 from __future__ import annotations
 
 import gc
-import os
 import time
 from random import Random
 from typing import Any
@@ -16,6 +15,7 @@ from tarmac.decide.reach.paths import Walk
 from tarmac.decide.reach.question import ReachTarget, question_of
 from tarmac.decide.reach.world import ReachWorld
 from tests.decide.reach.worlds import NET, NODES, PODS, ReachTown, interface
+from tests.soak import SOAK
 
 OTHER = "shop/other"
 LABELS = ("a", "b", "c")
@@ -23,8 +23,7 @@ PORTS = (80, 443, 5432)
 PAIRS = 300
 TRIED = 10
 """Towns that are always tried; each of them has pairs that reach each other and pairs that do not."""
-TOWNS = 334 if os.environ.get("TARMAC_SOAK") else TRIED
-pytestmark = [pytest.mark.serial] if TOWNS > TRIED else []
+TOWNS = 334 if SOAK else TRIED
 
 
 def random_peer(chance: Random) -> JsonObject:
@@ -87,6 +86,7 @@ def _own_policy(chance: Random) -> JsonObject | None:
     return {"ingress": [random_rule(chance, "from")]} if chance.random() < 0.2 else None
 
 
+@pytest.mark.soak(minutes=0.1)
 @pytest.mark.parametrize("seed", range(TOWNS))
 def test_the_answer_is_what_the_fake_datapath_does(seed: int) -> None:
     chance = Random(seed)

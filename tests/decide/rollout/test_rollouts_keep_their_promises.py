@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -55,7 +55,6 @@ def test_one_step_from_anywhere_keeps_the_limits(
     check_step(goal, before, world)
 
 
-@settings(max_examples=60)
 @given(goals, fleets, st.randoms(use_true_random=False), st.integers(1, 60))
 def test_every_step_under_constant_trouble_keeps_the_limits(
     goal: Goal, fleet: list[InstanceView], dice: random.Random, steps: int

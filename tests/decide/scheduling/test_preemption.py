@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base.selectors import LabelSelector
@@ -183,7 +183,6 @@ pods = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(pods, st.integers(1, 5), st.integers(0, 5), st.integers(0, 2))
 def test_victims_suffice_are_all_needed_and_matter_less(
     present: list[tuple[str, int, int, bool, str]], cpu: int, priority: int, allowed: int

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.runtimes.consoles import Display
@@ -82,7 +82,6 @@ def test_what_no_viewer_sends_ends_the_session(sent: bytes, why: str, may_change
         ViewerMessages().pass_on(sent, may_change=may_change)
 
 
-@settings(deadline=None, max_examples=400)
 @given(st.booleans(), st.lists(st.one_of(st.binary(max_size=50), st.sampled_from(QUESTIONS + CHANGES)), max_size=30))
 def test_no_bytes_do_anything_but_be_passed_on_or_refused(open_first: bool, sent: list[bytes]) -> None:
     messages = viewer() if open_first else ViewerMessages()

@@ -15,7 +15,7 @@ from tarmac.runtimes.qemu import process
 from tarmac.runtimes.qemu.records import MachineRecord
 from tests.runtimes.machine import QemuMachine, Running
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 async def started(qemu: QemuMachine) -> tuple[Running, MachineRecord]:

@@ -15,7 +15,7 @@ from tarmac.wire.channels import Channel
 from tests.runtimes.machine import QemuMachine
 from tests.runtimes.test_streams import Listener
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 TYPING = ConsoleOptions(user="jane", session="s", keyboard=True)
 

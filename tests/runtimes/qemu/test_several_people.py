@@ -12,7 +12,7 @@ from tarmac.runtimes.interface import ConsoleOptions, SessionOptions, TooManyStr
 from tests.runtimes.consoles.people import Person
 from tests.runtimes.machine import QemuMachine
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 
 
 def options(user: str, *, keyboard: bool = False) -> ConsoleOptions:

@@ -21,7 +21,7 @@ from tarmac.runtimes.qemu.seed.vendor import GuestDisk
 from tarmac.volumes.linux import ext4
 from tarmac.volumes.linux.cloning import copy_disk
 
-pytestmark = [pytest.mark.root, pytest.mark.serial, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(240)]
 PATIENCE = 100.0
 PROMPT = "root@web-dfw-1:~# "
 MIB = 1 << 20

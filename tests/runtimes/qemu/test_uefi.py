@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ async def boots(qemu: QemuMachine) -> Running:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 @pytest.mark.timeout(120)
 async def test_the_firmware_looks_for_something_to_boot_on_the_boot_disk(qemu: QemuMachine) -> None:
     said = await (await boots(qemu)).log("BdsDxe: failed to load Boot", patience=100)
@@ -38,10 +36,9 @@ async def test_the_firmware_looks_for_something_to_boot_on_the_boot_disk(qemu: Q
 
 
 @pytest.mark.root
-@pytest.mark.serial
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.skipif(not os.environ.get("TARMAC_SOAK"), reason="NOT RUN: booting takes a while; TARMAC_SOAK=1 does it")
+@pytest.mark.soak(minutes=2, only=True)
 async def test_a_kernel_beside_the_image_comes_up_by_uefi_firmware(qemu: QemuMachine) -> None:
     try:
         parts = find_machine_parts()

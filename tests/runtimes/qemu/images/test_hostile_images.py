@@ -20,7 +20,7 @@ from tarmac.runtimes.qemu.images import caged
 from tarmac.runtimes.qemu.images.caged import USER, run_caged
 from tarmac.runtimes.qemu.images.getting import ImageFiles
 
-pytestmark = [pytest.mark.root, pytest.mark.serial]
+pytestmark = [pytest.mark.root]
 SECRET = b"root:x:0:0: what only the host knows\n"
 MIB = 1 << 20
 

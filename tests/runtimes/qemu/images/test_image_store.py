@@ -123,7 +123,6 @@ async def test_what_cannot_be_had_is_said(images: NodeMachineImages) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_fetched_image_is_kept_once_and_goes_with_its_last_user(
     images: NodeMachineImages, server: FileServer, tmp_path: Path
 ) -> None:
@@ -149,7 +148,6 @@ async def test_a_fetched_image_is_kept_once_and_goes_with_its_last_user(
 
 
 @pytest.mark.root
-@pytest.mark.serial
 async def test_a_wrong_part_is_not_gone_on_from(images: NodeMachineImages, server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "kept" / f"{checksum(DISK).removeprefix('sha256:')}.part").write_bytes(b"x" * 1000)
     images.learn(annotation(source={"url": server.url}))
