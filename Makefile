@@ -4,8 +4,9 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 ARGS ?=
 PEERS ?=
-# Most tests wait for a process, a kernel or a packet: six at once keep two cores busy.
-WORKERS ?= 6
+# Most tests wait for a process, a kernel or a packet: five at once keep two cores busy, and collect twelve thousand tests
+# once less than six.
+WORKERS ?= 5
 PYTEST := $(PY) -m pytest
 # with PEERS=1: where the real servers are, built if need be
 BUILT = `$(PY) -m tools.gobuild $(1)`

@@ -7,6 +7,7 @@ Each step is one write of the record of keys. The server dies once it is durable
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,16 @@ async def walk(server: TarmacProcess, what: str, before: Path, known: dict[str, 
         for moment in MOMENTS:
             server.program = ("tests.apps.rotation_killed_process", what, str(number), moment)
             server.start()
-            if words is not None:
-                assert await secrets_of(before) == known, f"nobody is logged out before the end: {step}"
-                rotate(server, what, *words)  # which may be told that the server has gone
-            assert server.wait(30) == -signal.SIGKILL, f"it never came to {step}"
+            said = None
+            try:
+                if words is not None:
+                    assert await secrets_of(before) == known, f"nobody is logged out before the end: {step}"
+                    said = rotate(server, what, *words)  # which may be told that the server has gone
+                code = server.wait(60)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                pytest.fail(f"it never came to {step}; the command said {said}")
+            assert code == -signal.SIGKILL, f"it never came to {step}"
     done = await stored(server, what)
     assert done is not None
     assert done.step == begun + len(STEPS[what]), "there is a step at which nobody was killed"
