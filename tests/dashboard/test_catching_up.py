@@ -17,7 +17,7 @@ from tests.dashboard.views import EXAMPLE, kubectl
 from tests.soak import SOAK
 from tests.support.tarmac_process import TarmacProcess
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.soak(minutes=1), pytest.mark.timeout(240)]
 KILLS = 20 if SOAK else 5
 REPLICAS = 2
 UNSEEN_CITIES, UNSEEN = (tuple(CITIES)[:20], 100) if SOAK else (("DFW", "SEA"), 2)
@@ -109,7 +109,7 @@ def comes_to_be_true(page: Page, planet: TarmacProcess) -> None:
     assert shown(page) == listed(planet)
 
 
-def test_twenty_kills_during_rollouts_and_the_page_ends_as_kubectl_says(planet: TarmacProcess) -> None:
+def test_the_server_is_killed_during_rollouts_and_the_page_ends_as_kubectl_says(planet: TarmacProcess) -> None:
     with dashboard(planet.kubeconfig) as address, browser_page() as page:
         page.goto(address)
         page.evaluate("location.hash = '#/instances'")

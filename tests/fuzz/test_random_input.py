@@ -85,6 +85,7 @@ def collection(resource: Resource) -> str:
     return f"{root}/namespaces/default/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
 
 
+@pytest.mark.soak(minutes=0.3)
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("resource", STORED, ids=lambda resource: f"{resource.group or 'core'}-{resource.plural}")
 def test_objects_that_are_nearly_right(resource: Resource, door: Door) -> None:
@@ -109,6 +110,7 @@ def test_objects_that_are_nearly_right(resource: Resource, door: Door) -> None:
         door.send("DELETE", f"{path}/{name}", b"")
 
 
+@pytest.mark.soak(minutes=0.3)
 @pytest.mark.timeout(120)
 def test_noise(door: Door) -> None:
     dice = Generator(SEED).dice
@@ -119,6 +121,7 @@ def test_noise(door: Door) -> None:
         door.send("POST", "/api/v1/namespaces/default/pods", body, dice.choice(kinds))
 
 
+@pytest.mark.soak(minutes=0.3)
 @pytest.mark.timeout(120)
 def test_odd_queries(door: Door) -> None:
     generator = Generator(SEED)
@@ -137,6 +140,7 @@ def test_odd_queries(door: Door) -> None:
         door.send("GET", f"/api/v1/namespaces/default/configmaps?{query}", b"")
 
 
+@pytest.mark.soak(minutes=0.3)
 @pytest.mark.timeout(120)
 def test_memory_stays_bounded_under_refused_input(server: TarmacProcess, door: Door) -> None:
     deep = b'{"metadata":{"name":"x"},"data":' + b"[" * 5000 + b"]" * 5000 + b"}"

@@ -242,6 +242,7 @@ def test_a_damaged_state_file_refuses_the_start(node: RealNode, damage: str) -> 
     assert node.allowed("own") == {"1"}
 
 
+@pytest.mark.soak(minutes=1)
 def test_killed_at_any_moment_while_processors_move(node: RealNode) -> None:
     """However far the agent came, no process of another pod is on the processors of one that runs on its own."""
     node.run("other")

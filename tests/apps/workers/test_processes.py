@@ -25,7 +25,7 @@ from tests.apps.workers.crowd import POD, Connection, Crowd, children, crowd, pe
 from tests.soak import SOAK
 from tests.support.etcd import EtcdCluster, find_etcd
 
-pytestmark = [pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.soak(minutes=2), pytest.mark.timeout(180)]
 WORKERS = 3
 STREAMS = 300 if SOAK else 18
 
