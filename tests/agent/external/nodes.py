@@ -6,6 +6,7 @@ Each node speaks to the server with its own rights and to the other nodes by dat
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -262,7 +263,7 @@ async def planet(
         made = Planet(Client(local_transport(running.server, CONTROLLERS)), nodes)
         for number, name in enumerate(names, 1):
             user = User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
-            address = f"127.77.0.{number}"
+            address = f"127.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}.{number}"  # their port is always the same
             node = Node(name, address, directory / name, underlay, local_transport(running.server, user))
             nodes[name] = node
             await _register(made.admin, node, (cities or {}).get(name, CITY))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 from pathlib import Path
+from typing import BinaryIO
 
 import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.agent.http.logs import reading
 from tarmac.agent.http.logs.files import seek_tail
 from tarmac.agent.http.logs.lines import Formatter
 from tarmac.agent.http.logs.options import LogOptions
@@ -224,7 +226,7 @@ def test_the_tail_is_the_end_of_the_whole(lines: list[tuple[str, bool]], wanted:
 
     whole = "".join(line(text, tag="F" if complete else "P") for text, complete in lines).encode()
     file = io.BytesIO(whole)
-    missing = seek_tail(file, wanted)
+    missing = seek_tail(file, wanted, len(whole))
     tail = shown(file.read())
     parts = shown(whole).split(b"\n")
     ended = not lines or lines[-1][1]
@@ -232,6 +234,21 @@ def test_the_tail_is_the_end_of_the_whole(lines: list[tuple[str, bool]], wanted:
     assert missing == max(0, wanted - len(outputs))
     expected = outputs[len(outputs) - wanted :] if wanted < len(outputs) else outputs
     assert tail == b"\n".join(expected) + (b"\n" if expected and ended else b"")
+
+
+async def test_a_line_that_comes_while_the_tail_is_read_is_not_part_of_it(
+    node: Stage, web: aiohttp.ClientSession, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_text(line("one") + line("two") + line("three"))
+
+    def seek_and_grow(file: BinaryIO, wanted: int, end: int) -> int:
+        found = seek_tail(file, wanted, end)
+        with log.open("a") as writing:
+            writing.write(line("four"))
+        return found
+
+    monkeypatch.setattr(reading, "seek_tail", seek_and_grow)
+    assert await read(node, web, "tailLines=2") == "two\nthree\n"
 
 
 def test_options_take_the_later_of_two_times() -> None:

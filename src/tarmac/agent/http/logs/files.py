@@ -49,13 +49,13 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     return plain
 
 
-def seek_tail(file: BinaryIO, wanted: int) -> int:
-    """Place the file before its last `wanted` lines of output; how many are missing, if it has fewer.
+def seek_tail(file: BinaryIO, wanted: int, end: int) -> int:
+    """Place the file before the last `wanted` lines of output that end by `end`; how many are missing, if it has fewer.
 
     Parts of a line count once, together; a last line without its end counts too.
     """
-    count, begin, newest = 0, file.seek(0, os.SEEK_END), True
-    for start, line in _backward(file):
+    count, begin, newest = 0, end, True
+    for start, line in _backward(file, end):
         if newest or is_complete(line):
             count += 1
             if count > wanted:
@@ -66,9 +66,9 @@ def seek_tail(file: BinaryIO, wanted: int) -> int:
     return wanted - count
 
 
-def _backward(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _backward(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
     """Lines with the places they start at, the last one first."""
-    place, rest = file.seek(0, os.SEEK_END), b""
+    place, rest = end, b""
     while place:
         size = min(_BLOCK, place)
         place -= size

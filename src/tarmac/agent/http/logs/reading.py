@@ -37,6 +37,7 @@ class LogReader:
         self._clock = clock
         self._formatter = Formatter(options)
         self._files: list[BinaryIO] = []
+        self._end = 0  # of the newest file when it was opened: a reader that does not follow gets nothing after it
         self._rest = b""  # a line that is not complete in the file yet
 
     async def open(self) -> AsyncIterator[bytes]:
@@ -57,7 +58,8 @@ class LogReader:
         try:
             for file in self._files:
                 self._rest = b""
-                async for chunk in self._to_end(file):
+                last = file is self._files[-1] and not self._options.follow
+                async for chunk in self._to_end(file, self._end if last else None):
                     yield chunk
             if self._options.follow:
                 async for chunk in self._follow():
@@ -72,7 +74,8 @@ class LogReader:
         """The files to read, oldest first, each placed where reading begins."""
         files, wanted = self._files, self._options.tail
         files.append(open_log(self._path))
-        wanted = None if wanted is None else await asyncio.to_thread(seek_tail, files[0], wanted)
+        self._end = _size(files[0])
+        wanted = None if wanted is None else await asyncio.to_thread(seek_tail, files[0], wanted, self._end)
         for path in reversed(rotated(self._path)):
             if wanted == 0 or self._is_too_old(path):
                 break
@@ -82,7 +85,7 @@ class LogReader:
                     file.close()
                     continue
                 files.insert(0, file)
-                wanted = None if wanted is None else await asyncio.to_thread(seek_tail, file, wanted)
+                wanted = None if wanted is None else await asyncio.to_thread(seek_tail, file, wanted, _size(file))
 
     def _is_too_old(self, path: Path) -> bool:
         """Whether all of an earlier file is from before the time asked for."""
@@ -92,9 +95,10 @@ class LogReader:
         except FileNotFoundError:
             return False
 
-    async def _to_end(self, file: BinaryIO) -> AsyncIterator[bytes]:
+    async def _to_end(self, file: BinaryIO, end: int | None = None) -> AsyncIterator[bytes]:
+        """What is in a file, up to a place in it if one is given."""
         while not self._formatter.full:
-            data = file.read(_BLOCK)
+            data = file.read(_BLOCK if end is None else min(_BLOCK, end - file.tell()))
             if not data:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
@@ -129,6 +133,10 @@ class LogReader:
             if self._path.stat().st_ino != os.fstat(file.fileno()).st_ino:
                 return open_log(self._path)
         return None
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _same(one: BinaryIO, other: BinaryIO) -> bool:
