@@ -140,7 +140,7 @@ def test_a_missing_source_is_named_and_waited_for() -> None:
 
 def test_an_image_that_cannot_be_pulled_and_an_instance_that_crashes_are_told_apart() -> None:
     async def story(planet: Planet) -> None:
-        await planet.apply(replicas=1, image="nowhere.invalid/app:1")
+        await planet.apply(replicas=1, image="nowhere.invalid/app:1", rollout={"onFailure": "Hold"})
         await planet.wait(10)
         assert await ready(planet) == ("False", "ImageUnavailable")
         template = workload()["spec"]["template"]

@@ -7,6 +7,7 @@ import zlib
 from typing import Any
 
 import msgspec
+import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.typed import WORKLOADS as TYPED
@@ -44,11 +45,16 @@ async def images(planet: Planet) -> set[str]:
 async def rolled_out(planet: Planet, *tags: str, cities: tuple[str, ...] = ("DFW", "LHR")) -> None:
     """One image after the other, each to its end."""
     await planet.apply(cities=cities, replicas=1, rollout=QUICK, image=f"example.com/app:{tags[0]}")
-    await planet.ready(len(cities))
-    for tag in tags[1:]:
+    await planet.until(lambda: completed(planet, 1))
+    for number, tag in enumerate(tags[1:], start=2):
         await planet.edit(template=template(f"example.com/app:{tag}"))
-        await planet.wait(1)
-        await planet.ready(len(cities))
+        await planet.until(lambda number=number: completed(planet, number))
+
+
+async def completed(planet: Planet, number: int) -> bool:
+    """Whether a revision was complete in every city, for as long as the controller observes it."""
+    found = (await planet.workload()).get("status", {}).get("revisions", [])
+    return any(each["number"] == number and "completed" in each for each in found)
 
 
 async def fails(planet: Planet) -> None:
@@ -143,12 +149,35 @@ def test_a_controller_that_ends_between_template_and_status_has_lost_nothing() -
         await _keep_and_end(planet)
         assert len(await kept(planet)) == 2
         planet.start()
-        await planet.wait(1)
-        await planet.ready(2)
+        await planet.until(lambda: completed(planet, 2))
         await fails(planet)
         assert await images(planet) == {"example.com/app:2"}
         assert [each["number"] for each in await revisions(planet)] == [1, 2, 3]
         assert len(await kept(planet)) == 3
+
+    play(story)
+
+
+@pytest.mark.parametrize("lasts", ["1s", "2s", "8s"])
+def test_a_release_that_is_ready_and_exits_never_leaves_its_first_city(lasts: str) -> None:
+    """Its first restart is at once: its instance is ready all the time but for the back-off after the second."""
+
+    async def story(planet: Planet) -> None:
+        await planet.apply(cities=("DFW", "LHR", "SEA"), replicas=1, image="example.com/app:1")
+        await planet.until(lambda: completed(planet, 1))
+        bad = template("example.com/app:2")
+        bad["metadata"]["annotations"] = {"sim.tarmac/crash-after": lasts}
+        await planet.edit(template=bad)
+        reached: set[str] = set()
+        for _ in range(240):
+            await planet.wait(0.5)
+            for each in await planet.all(planet.deployments):
+                if each["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"].endswith(":2"):
+                    reached.add(each["spec"]["cityCode"])
+        assert reached == {"DFW"}
+        assert await images(planet) == {"example.com/app:1"}, "it was taken back"
+        failure = (await planet.workload())["status"]["rollout"]["failure"]
+        assert (failure["city"], failure["reason"]) == ("DFW", "InstanceCrashing")
 
     play(story)
 

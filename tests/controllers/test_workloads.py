@@ -194,7 +194,7 @@ def test_people_are_told_of_scaling_and_rollouts() -> None:
         await planet.edit(template=workload(image="example.com/app:2")["spec"]["template"])
         await planet.wait(1)
         await planet.ready(2)
-        await planet.wait(5)
+        await planet.wait(15)
         assert [reason for reason, _ in await _told(planet)] == ["Scaled", "RolloutStarted", "RolloutComplete"]
 
     play(story)

@@ -218,6 +218,16 @@ def test_a_rollout_is_paused_and_resumed(page: Page, planet: TarmacProcess) -> N
     expect(page.get_by_role("region", name="Rollout")).to_contain_text("Every instance")
 
 
+def test_a_city_that_the_newest_revision_has_not_reached_has_nothing_new(page: Page, planet: TarmacProcess) -> None:
+    land(planet, "waits")
+    change = {"template": {"metadata": {"annotations": {"note": "2"}}}, "rollout": {"minReadySeconds": 500}}
+    kubectl(planet, "patch", "workload", "waits", "--type=merge", "-p", json.dumps({"spec": change}))
+    go(page, "#/workloads/default/waits/rollout")
+    cells = [page.get_by_role("row", name=re.compile(f"^{city}")).get_by_role("cell") for city in ("DFW", "SEA")]
+    expect(cells[0]).to_have_text(["us", "● 1/1", "1", "0", ""])
+    expect(cells[1]).to_have_text(["us", "● 1/1", "0", "1", "The newest revision has not reached it."])
+
+
 def test_deleting_says_what_ends_by_city_and_more_than_one_wants_the_name(page: Page, planet: TarmacProcess) -> None:
     land(planet, "goes")
     go(page, "#/workloads/default/goes")

@@ -17,6 +17,7 @@ def stored(labels: dict[str, str], status: dict[str, Any] | None = None, **metad
     return msgspec.json.encode({**obj, "status": status} if status else obj)
 
 
+EIGHT = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 INDEX = {"compute.datumapis.com/instance-index": "7"}
 
 
@@ -28,7 +29,7 @@ def test_a_ready_instance() -> None:
     ]
     status = {"conditions": conditions, "controller": {"observedTemplateHash": "a"}}
     assert read_instance(stored(INDEX, status)) == InstanceView(
-        "web-7", 7, "a", ready=True, programmed=True, observed_hash="a", reason=reasons.RUNNING
+        "web-7", 7, "a", ready=True, programmed=True, observed_hash="a", reason=reasons.RUNNING, ready_since=EIGHT
     )
 
 

@@ -8,6 +8,7 @@ import { Failed, Mark, Scrolls } from "../parts/states.tsx";
 import type { Deployment, Parts, Workload } from "./workload.ts";
 
 export function Rollout({ path, workload, deployments }: Parts) {
+  const newest = workload.status?.revisions?.at(-1)?.templateHash;
   return (
     <section aria-label="Rollout">
       <p>{visible(progress(workload))}</p>
@@ -16,7 +17,7 @@ export function Rollout({ path, workload, deployments }: Parts) {
       {deployments.length === 0 ? <p class="muted">No city takes it yet: see why.</p> : (
         <Scrolls what="Cities"><table>
           <thead><tr>{["City", "Placement", "Ready", "New", "Old", "Waits for"].map((each) => <th scope="col" key={each}>{each}</th>)}</tr></thead>
-          <tbody>{deployments.map((each) => <City key={each.metadata.uid} deployment={each} />)}</tbody>
+          <tbody>{deployments.map((each) => <City key={each.metadata.uid} deployment={each} newest={newest} />)}</tbody>
         </table></Scrolls>
       )}
     </section>
@@ -35,11 +36,14 @@ function Stopped({ failure }: { failure: { city: string; instance?: string; reas
   return <p class="failed" role="alert"><strong>It was stopped in {visible(failure.city)}.</strong> {visible(`${failure.instance ?? ""} ${failure.reason}: ${failure.message}`.trim())}</p>;
 }
 
-function City({ deployment: { spec, status = {} } }: { deployment: Deployment }) {
-  const { replicas = 0, updatedReplicas: updated = 0, readyReplicas: ready = 0, desiredReplicas: desired = 0, startFailure } = status;
+function City({ deployment: { spec, status = {} }, newest }: { deployment: Deployment; newest: string | undefined }) {
+  // A deployment counts what is up to date with its own template, which may be an older revision of the Workload.
+  const reached = status.revision === newest;
+  const updated = reached ? (status.updatedReplicas ?? 0) : 0;
+  const { replicas = 0, readyReplicas: ready = 0, desiredReplicas: desired = 0, startFailure } = status;
   const going = status.conditions?.find((each) => each.type === "Progressing");
   const done = ready >= desired && updated >= desired;
-  const waits = startFailure ? `${startFailure.instance} ${startFailure.reason}: ${startFailure.message}` : done ? "" : (going?.message ?? "");
+  const waits = startFailure ? `${startFailure.instance} ${startFailure.reason}: ${startFailure.message}` : !reached ? "The newest revision has not reached it." : done ? "" : (going?.message ?? "");
   return (
     <tr>
       <th scope="row">{cell(spec.cityCode)}</th><td>{cell(spec.placementName)}</td>

@@ -28,7 +28,7 @@ export interface Deployment {
   spec: { cityCode: string; placementName: string; replicas?: number; scaleSettings: { minReplicas?: number; maxReplicas?: number } };
   status?: {
     conditions?: Condition[];
-    replicas?: number; updatedReplicas?: number; readyReplicas?: number; desiredReplicas?: number;
+    revision?: string; replicas?: number; updatedReplicas?: number; readyReplicas?: number; desiredReplicas?: number;
     startFailure?: { instance: string; reason: string; message: string };
     scaling?: { metrics?: { name: string; value?: string; target?: string; replicas?: number }[]; wanted?: number; time?: string };
   };

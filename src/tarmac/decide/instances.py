@@ -47,8 +47,8 @@ class InstanceFacts(Struct):
 
 
 class InstanceView(msgspec.Struct, frozen=True, gc=False):
-    """One instance. `template_hash` is what it was made from, `observed_hash` what runs; `since` is when it stopped
-    being ready, 0 when it is ready or that is not known."""
+    """One instance. `template_hash` is what it was made from, `observed_hash` what runs. `since` is when it stopped
+    being ready, `ready_since` when it became ready; 0 for the other of the two, or when that is not known."""
 
     name: str
     ordinal: int
@@ -60,6 +60,7 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
     reason: str = reasons.PENDING
     message: str = ""
     since: float = 0
+    ready_since: float = 0
     restarts: int = 0
 
     @staticmethod
@@ -79,7 +80,8 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
             observed_hash=intern(observed.observed_template_hash) if observed else "",
             reason=intern(ready.reason) if ready else reasons.PENDING,
             message=intern(ready.message) if ready else "",
-            since=_moment(ready),
+            since=_moment(ready, holds=False),
+            ready_since=_moment(ready, holds=True),
             restarts=status.restarts if status else 0,
         )
 
@@ -96,7 +98,8 @@ def _ordinal(label: str) -> int:
     return int(label) if label.isascii() and label.isdecimal() else NO_ORDINAL
 
 
-def _moment(condition: Condition | None) -> float:
-    if condition is None or condition.status == "True" or condition.last_transition_time is None:
+def _moment(condition: Condition | None, *, holds: bool) -> float:
+    """When the condition began to hold, or ceased to; 0 if it is the other way round."""
+    if condition is None or (condition.status == "True") != holds or condition.last_transition_time is None:
         return 0
     return parse_rfc3339(condition.last_transition_time)

@@ -263,7 +263,9 @@ async def planet(
         made = Planet(Client(local_transport(running.server, CONTROLLERS)), nodes)
         for number, name in enumerate(names, 1):
             user = User(f"system:node:{name}", groups=("system:nodes", "system:authenticated"))
-            address = f"127.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}.{number}"  # their port is always the same
+            address = (
+                f"127.{64 + os.getpid() // 256 % 64}.{os.getpid() % 256}.{number}"  # their port is always the same
+            )
             node = Node(name, address, directory / name, underlay, local_transport(running.server, user))
             nodes[name] = node
             await _register(made.admin, node, (cities or {}).get(name, CITY))

@@ -31,10 +31,9 @@ HISTORY = (revision(1), revision(2, complete=False))
 
 
 def city(code: str, has: str = "r1", since: float | None = LONG_AGO, **more: object) -> WaveCity:
-    return msgspec.convert(
-        {"name": f"web-{code.lower()}", "city": code, "revision": has, "complete_since": since} | more,
-        WaveCity,
-    )
+    """A city that has been complete, and observed so, since a moment; with None, it is not complete."""
+    observed = {"complete": since is not None, "stable": 0 if since is None else NOW - since}
+    return msgspec.convert({"name": f"web-{code.lower()}", "city": code, "revision": has} | observed | more, WaveCity)
 
 
 def planet(**states: WaveCity) -> list[WaveCity]:
@@ -67,11 +66,29 @@ def test_waves_double_when_every_city_has_stayed_ready() -> None:
 
 def test_a_wave_waits_until_the_last_one_has_stayed_ready() -> None:
     fresh = look(planet(AMS=city("AMS", "r2", since=NOW - 2)))
-    assert (updated(fresh), fresh.settling, fresh.again) == ([], ("AMS",), 3.0)
+    assert (updated(fresh), fresh.settling, fresh.again) == ([], ("AMS",), 8.0)
     unready = look(planet(AMS=city("AMS", "r2", since=None)))
     assert (updated(unready), unready.settling, unready.again) == ([], ("AMS",), 600.0)
     patient = look(planet(AMS=city("AMS", "r2", since=NOW - 20)), settings=Rollout(min_ready_seconds=30))
     assert (updated(patient), patient.again) == ([], 10.0)
+
+
+def test_a_revision_has_settled_when_its_last_wave_has_been_observed_too() -> None:
+    everywhere = {code: city(code, "r2") for code in CITIES}
+    assert look(planet(**everywhere)).settled
+    fresh = look(planet(**{**everywhere, "GRU": city("GRU", "r2", since=NOW - 4)}))
+    assert (fresh.settled, fresh.again) == (False, 6.0)
+    assert waves(RolloutFacts(HISTORY[:1], planet(AMS=city("AMS", "r1", since=NOW))), NOW).settled, "the first of all"
+
+
+def test_an_undo_to_a_template_that_was_complete_goes_to_all_broken_cities_at_once() -> None:
+    """None of them can get worse; the cities that are complete follow in waves."""
+    history = (*HISTORY, replace(revision(3, complete=False), template_hash="r1"))
+    broken = {code: city(code, "r2", since=None) for code in CITIES[:4]}
+    rest = {code: city(code, "r2") for code in CITIES[4:]}
+    assert updated(waves(RolloutFacts(history, planet(**broken, **rest)), NOW), 3) == list(CITIES[:4])
+    untried = (*HISTORY, revision(3, complete=False))
+    assert updated(waves(RolloutFacts(untried, planet(**broken, **rest)), NOW), 3) == ["AMS"]
 
 
 def test_all_at_once_is_one_wave() -> None:
@@ -226,22 +243,26 @@ def test_a_rollout_ends_and_never_takes_more_than_a_wave(count: int, bad: set[in
         touched = [number for number, each in enumerate(cities) if gets.get(each.name, each.revision) != each.revision]
         if how == "Doubling":
             width = 2 ** (max(known.wave, 1) - 1)
-            assert len([n for n in touched if cities[n].complete_since is not None]) + away_before <= width
+            assert len([n for n in touched if cities[n].complete]) + away_before <= width
         if not touched and known.failure is None:
             break
         for number in touched:
             each = cities[number]
             fails = number in bad and gets[each.name] == "r2"
             cities[number] = replace(
-                each, revision=gets[each.name], complete_since=None if fails else now, still=601 if fails else 0
+                each,
+                revision=gets[each.name],
+                complete=not fails,
+                stable=0 if fails else 601,
+                still=601 if fails else 0,
             )
-        away_before = sum(each.complete_since is None for each in cities)
+        away_before = sum(not each.complete for each in cities)
     states = {each.revision for each in cities}
     if not bad:
         assert states == {"r2"}
     elif after == "Restore":
         assert states == {"r1"}
-        assert all(each.complete_since is not None for each in cities)
+        assert all(each.complete for each in cities)
     elif how == "Doubling":
         reached = sum(each.revision == "r2" for each in cities)
         first = min(bad)

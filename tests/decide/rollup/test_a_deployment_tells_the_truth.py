@@ -291,3 +291,31 @@ def test_an_unchanged_world_changes_nothing(given: DeploymentFacts, before: Depl
         assert (condition.last_transition_time == moment) == (condition.status == was)
     if all(view.since == 0 for view in given.instances):
         assert look(given, status, NOW + later)[0] == look(given, look(given, status)[0])[0]
+
+
+def failing(*instances: InstanceView, now: float = NOW, old: WorkloadDeploymentStatus | None = None) -> str:
+    """The instance that cannot start, if there is one."""
+    found = deployment_status(facts(*instances, desired=len(instances), revision="r"), old, now)[0].start_failure
+    return found.instance if found is not None else ""
+
+
+def test_one_exit_is_an_accident_and_two_are_a_start_failure() -> None:
+    assert failing(waiting(0, reasons.INSTANCE_CRASHING)) == ""
+    assert failing(waiting(0, reasons.INSTANCE_CRASHING, restarts=1)) == "web-0"
+
+
+def test_a_start_failure_outlasts_the_moments_in_which_a_crashing_instance_is_ready() -> None:
+    crashed = facts(waiting(0, reasons.INSTANCE_CRASHING, restarts=1), desired=1, revision="r")
+    first, _ = deployment_status(crashed, None, NOW)
+    up = facts(ready(0, restarts=2, ready_since=NOW + 10), desired=1, revision="r")
+    again, left = deployment_status(up, first, NOW + 12)
+    assert first.start_failure is not None
+    assert again.start_failure is not None
+    assert again.start_failure.since == first.start_failure.since
+    assert left == 8.0, "then it counts as started, unless it exits once more"
+    assert deployment_status(up, again, NOW + 20)[0].start_failure is None
+
+
+def test_restarts_of_the_newest_template_are_counted() -> None:
+    status, _, _ = look(facts(ready(0, restarts=2), ready(1, "old", restarts=7), ready(2, restarts=1)))
+    assert status.restarts == 3

@@ -75,8 +75,11 @@ class Rollout(Struct):
     ] = "Doubling"
     min_ready_seconds: Annotated[
         int,
-        Field("How long the cities of a wave must stay ready before the next wave; by default 5.", minimum=0),
-    ] = 5
+        Field(
+            "How long the cities of a wave must stay ready, without a restart, before the next wave; by default 10.",
+            minimum=0,
+        ),
+    ] = 10
     progress_deadline_seconds: Annotated[
         int,
         Field("A city that makes no progress for so long has failed; by default 600.", minimum=1),
@@ -246,6 +249,7 @@ class WorkloadDeploymentStatus(Counters):
     start_failure: Annotated[
         StartFailure | None, Field("An instance of the newest template that cannot start, if there is one.")
     ] = None
+    restarts: Annotated[int, Field("Restarts of instances of the newest template.", minimum=0)] = 0
     scaling: Annotated[Scaling | None, Field("What its metrics say; nothing without metrics.")] = None
     summary: Annotated[Summary | None, Field("The deployment in a few words.")] = None
 

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.api.compute.workload import Counters, WorkloadDeployment, WorkloadStatus
+from tarmac.api.compute.workload import Counters, Rollout, Workload, WorkloadDeployment
 from tarmac.base.clock import rfc3339
+from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import table
 from tarmac.decide.rollout import Revision
+from tarmac.decide.rollout.city import revision_of
 
 _HEADERS = ("CITY", "READY", "UP-TO-DATE", "DESIRED", "STATUS", "REASON")
+_NAMED = 5  # cities in one line
 _REVISIONS = ("REVISION", "CREATED", "COMPLETED", "TEMPLATE", "IMAGES")
 
 
@@ -32,32 +35,49 @@ class CityProgress:
         return self.ready == self.updated == self.desired
 
 
-def progress_of(deployments: Sequence[WorkloadDeployment]) -> dict[str, CityProgress]:
-    """How far deployments have come, as their status says, by name; with several placements, a city once for each."""
+def progress_of(deployments: Sequence[WorkloadDeployment], newest: str) -> dict[str, CityProgress]:
+    """How far each deployment has come with the newest revision of its Workload, by name.
+
+    With several placements, a city is there once for each.
+    """
     several = len({each.spec.placement_name for each in deployments}) > 1
-    return {each.metadata.name: _progress_of(each, several=several) for each in deployments}
+    return {each.metadata.name: _progress_of(each, newest, several=several) for each in deployments}
 
 
-def _progress_of(deployment: WorkloadDeployment, *, several: bool) -> CityProgress:
+def _progress_of(deployment: WorkloadDeployment, newest: str, *, several: bool) -> CityProgress:
     status, spec = deployment.status, deployment.spec
     counted, summary = status or Counters(), status.summary if status else None
+    # A deployment counts what is up to date with its own template, which may be an older revision of the Workload's.
+    reached = revision_of(deployment) == newest
     return CityProgress(
         f"{spec.city_code}/{spec.placement_name}" if several else spec.city_code,
         counted.ready_replicas,
-        counted.updated_replicas,
+        counted.updated_replicas if reached else 0,
         counted.desired_replicas,
         summary.status if summary else "Pending",
         summary.reason if summary else "",
     )
 
 
-def wave_line(status: WorkloadStatus | None) -> str:
-    """How many cities have the newest revision; empty where nothing goes from city to city."""
-    rollout = status.rollout if status else None
+def wave_line(workload: Workload) -> str:
+    """How many cities have the newest revision, and how long each is observed; empty where there are no waves."""
+    rollout = workload.status.rollout if workload.status else None
     if rollout is None or rollout.waves < 2 or rollout.revision == 1:
         return ""
     reached = f"{rollout.updated_cities} of {rollout.cities} cities have it"
-    return f"revision {rollout.revision}: wave {rollout.wave} of {rollout.waves}, {reached}\n"
+    window = human_duration((workload.spec.rollout or Rollout()).min_ready_seconds)
+    where = f"revision {rollout.revision}: wave {rollout.wave} of {rollout.waves}"
+    return f"{where}, {reached}, each stays ready for {window} before the next wave\n"
+
+
+def incomplete_line(name: str, cities: Iterable[CityProgress]) -> str:
+    """The last line about a rollout that is not complete: which cities are not."""
+    found = list(cities)
+    left = [each.city for each in found if not each.complete]
+    if not left:
+        return f"workload {name} is not complete: its cities are observed until they have stayed ready long enough\n"
+    named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+    return f"workload {name} is not complete: {len(left)} of {len(found)} cities are not ({named})\n"
 
 
 def progress_table(cities: Iterable[CityProgress], lines: int) -> str:

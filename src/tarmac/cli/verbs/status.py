@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from tarmac.api.compute.names import LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload
@@ -10,13 +11,21 @@ from tarmac.api.conditions import find
 from tarmac.api.shared import Condition
 from tarmac.api.status import NotFound
 from tarmac.base.tasks import background
-from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_of, progress_table, wave_line
+from tarmac.cli.rendering.rollout import (
+    CityProgress,
+    incomplete_line,
+    progress_line,
+    progress_of,
+    progress_table,
+    wave_line,
+)
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.painting import Painting
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
 from tarmac.decide import reasons
+from tarmac.decide.rollout import template_hash
 
 
 class Screen:
@@ -62,9 +71,10 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
                 found = sorted(
                     (item.object for item in deployments.cache.items()), key=lambda each: each.spec.city_code
                 )
-                screen.show(progress_of(found), wave_line(current.status))
+                cities = progress_of(found, template_hash(current.spec.template))
+                screen.show(cities, wave_line(current))
                 if is_complete(current) or has_failed(current) or not watch:
-                    console.say(_last_word(current))
+                    console.say(_last_line(current, cities.values()))
                     return is_complete(current)
                 await changed.wait()
     except TimeoutError:
@@ -73,9 +83,12 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
 
 
 def is_complete(workload: Workload) -> bool:
-    """Whether its controllers have seen the newest generation and all of it is done."""
+    """Whether its controllers have seen the newest generation, and every city has stayed ready for long enough."""
     found = _progress(workload)
-    return found is not None and found.reason == reasons.COMPLETE
+    if found is None or found.reason != reasons.COMPLETE or workload.status is None:
+        return False
+    revisions = workload.status.revisions
+    return not revisions or revisions[-1].completed is not None
 
 
 def has_failed(workload: Workload) -> bool:
@@ -92,12 +105,11 @@ def _progress(workload: Workload) -> Condition | None:
     return find(status.conditions, "Progressing")
 
 
-def _last_word(workload: Workload) -> str:
-    name, status = workload.metadata.name, workload.status
+def _last_line(workload: Workload, cities: Iterable[CityProgress]) -> str:
+    name = workload.metadata.name
     if is_complete(workload):
         return f"workload {name} successfully rolled out\n"
     failed = _progress(workload)
     if failed is not None and has_failed(workload):
         return f"workload {name} failed to roll out: {failed.message}\n"
-    ready, wanted = (status.ready_replicas, status.desired_replicas) if status else (0, 0)
-    return f"workload {name} is not complete: {ready} of {wanted} instances are ready\n"
+    return incomplete_line(name, cities)

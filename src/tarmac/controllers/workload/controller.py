@@ -253,7 +253,7 @@ class WorkloadController:
             deleting=workload.metadata.deletion_timestamp is not None,
         )
         status = workload_status(facts, known, now)
-        if _is_complete(status):
+        if _is_complete(status) and waves.settled:
             history = complete(history, now)
         if not facts.deleting:
             # Before the status names it: whoever ends in between has kept a template too many, not lost one.

@@ -1,15 +1,17 @@
-"""How long this process has seen a deployment without progress, or with an instance that cannot start.
+"""How long this process has observed a deployment without progress, with a start failure, or complete.
 
-A rollout fails after so many seconds of either. The times in status were written by other processes, whose clocks may
-be wrong or may have been set since, and a failure takes a revision back for good. So only time that was also seen to
-pass counts, by the clock that does not jump. A controller that starts anew begins to count anew.
+A rollout fails after so many seconds of the first two, and goes on after so many of the third. The times in status were
+written by other processes, whose clocks may be wrong or may have been set since, and a failure takes a revision back
+for good. So only time that this process has seen pass counts, on its monotonic clock. A controller that starts anew
+counts anew.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.compute.workload import WorkloadDeployment, WorkloadDeploymentStatus
+from tarmac.api.conditions import find
 from tarmac.base.clock import Clock
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informer
@@ -17,20 +19,27 @@ from tarmac.decide.rollout.city import ObservedSeconds
 
 
 class Stillness:
-    """What each deployment said last, and since when."""
+    """The last state of each deployment, and since when it has been observed."""
 
     def __init__(self, clock: Clock, deployments: Informer[Any]) -> None:
         self._clock = clock
         self._progress: dict[str, tuple[object, float]] = {}  # by uid
         self._failure: dict[str, tuple[object, float]] = {}
+        self._stable: dict[str, tuple[object, float]] = {}
         deployments.on_change(self._changed)
 
     def seen(self, deployment: WorkloadDeployment) -> ObservedSeconds:
-        """For how long it has been as it is."""
+        """How long it has been as it is."""
         uid, status = deployment.metadata.uid, deployment.status
         progress = (status.revision, status.last_progress_time) if status else None
         failure = status.start_failure.since if status and status.start_failure else None
-        return ObservedSeconds(self._since(self._progress, uid, progress), self._since(self._failure, uid, failure))
+        # A restart begins the observation anew, also where Ready never went away in between.
+        stable = (status.revision, status.restarts, _ready(status)) if status else None
+        return ObservedSeconds(
+            self._since(self._progress, uid, progress),
+            self._since(self._failure, uid, failure),
+            self._since(self._stable, uid, stable),
+        )
 
     def _since(self, known: dict[str, tuple[object, float]], uid: str, what: object) -> float:
         now = self._clock.monotonic()
@@ -43,3 +52,9 @@ class Stillness:
         if new is None and old is not None:
             self._progress.pop(old.metadata.uid, None)
             self._failure.pop(old.metadata.uid, None)
+            self._stable.pop(old.metadata.uid, None)
+
+
+def _ready(status: WorkloadDeploymentStatus) -> tuple[str, str | None]:
+    found = find(status.conditions, "Ready")
+    return (found.status, found.last_transition_time) if found is not None else ("Unknown", None)

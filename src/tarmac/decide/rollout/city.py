@@ -8,15 +8,21 @@ from typing import NamedTuple
 
 from tarmac.api.compute.workload import StartFailure, WorkloadDeployment, WorkloadDeploymentStatus
 from tarmac.api.conditions import find
+from tarmac.api.shared import Condition
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.rollout.template import template_hash
 
 
 class ObservedSeconds(NamedTuple):
-    """For how many seconds somebody who looks on has seen the same, by a clock that does not jump."""
+    """How long this controller process has observed an unchanged state, on its monotonic clock.
+
+    Guards against timestamps written by hosts with wrong clocks. `still`: no progress; `failing`: the same start
+    failure; `stable`: complete, and no instance has restarted.
+    """
 
     still: float = inf
     failing: float = inf
+    stable: float = inf
 
 
 _UNWATCHED = ObservedSeconds()
@@ -26,15 +32,16 @@ _UNWATCHED = ObservedSeconds()
 class WaveCity:
     """A deployment as the waves see it. `revision` is the hash of its template, empty when it is yet to be made.
 
-    `complete_since` and what follows it are about that revision; a deployment that has not looked at its newest
-    specification says nothing yet. `still` is for how many seconds nothing has moved there, `failing` for how many
-    the start failure has been there.
+    `complete` and the fields after it are about that revision; a deployment that has not observed its newest
+    specification says nothing yet. `stable` is for how many seconds it has been complete without a restart, `still`
+    for how many nothing has moved there, `failing` for how many the start failure has been there.
     """
 
     name: str
     city: str
     revision: str = ""
-    complete_since: float | None = None
+    complete: bool = False
+    stable: float = 0
     still: float = 0
     start_failure: StartFailure | None = None
     failing: float = 0
@@ -63,12 +70,14 @@ def city_of(
     if status is None or going or not has_observed(deployment, status):
         return WaveCity(name=name, city=city, revision=revision, lost=lost)
     ready, progress = find(status.conditions, "Ready"), find(status.conditions, "Progressing")
-    complete = ready is not None and ready.status == "True"
+    # An instance that exits again and again is Ready in between: the start failure outlasts these moments.
+    complete = ready is not None and ready.status == "True" and status.start_failure is None
     return WaveCity(
         name=name,
         city=city,
         revision=revision,
-        complete_since=_moment(ready.last_transition_time, now) if ready and complete else None,
+        complete=complete,
+        stable=_stable(ready, now, seen) if ready and complete else 0,
         still=min(now - _moment(status.last_progress_time, now), seen.still),
         start_failure=status.start_failure,
         failing=min(now - _moment(status.start_failure and status.start_failure.since, now), seen.failing),
@@ -89,6 +98,11 @@ def revision_of(deployment: WorkloadDeployment) -> str:
 def has_observed(deployment: WorkloadDeployment, status: WorkloadDeploymentStatus) -> bool:
     """Whether the status is about the specification as it is."""
     return status.observed_generation >= deployment.metadata.generation
+
+
+def _stable(ready: Condition, now: float, seen: ObservedSeconds) -> float:
+    """Seconds for which it has been complete: observed ones alone, where this process observes."""
+    return seen.stable if seen.stable < inf else now - _moment(ready.last_transition_time, now)
 
 
 def _moment(time: str | None, now: float) -> float:

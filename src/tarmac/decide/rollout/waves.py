@@ -1,9 +1,13 @@
 """Which revision each city should have now, so that a mistake reaches one city before it reaches all of them.
 
 A new template is given to one city, then to two, then to four, and so on, in the order of the placements. A wave
-begins when every city that has the newest revision is complete and has stayed so for `minReadySeconds`. Nothing of
-this is remembered: a city has begun when its deployment has the newest template, and the next wave is one larger than
-the number of cities that are complete with it (after 1 come 2, after 3 come 4).
+begins when every city that has the newest revision has settled: it is complete, and the controller has observed it for
+`minReadySeconds` without a restart of an instance. Nothing of this is stored: a city has begun when its deployment has
+the newest template, and the next wave is one larger than the number of cities that are complete with it (after 1 come
+2, after 3 come 4). A revision has proven itself when its last wave has settled too.
+
+A template that proved itself before (an undo) goes at once to every city that is not complete, since none of them can
+get worse; the other cities follow in waves.
 
 A city fails when an instance of the newest template says for `START_PATIENCE` seconds that it cannot start, or when
 nothing moves there for `progressDeadlineSeconds`. That stops the rollout for good: only another template begins a new
@@ -48,6 +52,7 @@ class Waves:
     under_way: bool = False  # whether deployments have different revisions now
     waiting: tuple[str, ...] = ()  # cities that the newest revision has not reached
     settling: tuple[str, ...] = ()  # cities that the next wave waits for
+    settled: bool = False  # whether every city that has the newest revision has been observed for long enough
     restored: Revision | None = None  # what cities go back to
     again: float | None = None
 
@@ -98,7 +103,8 @@ def waves(given: RolloutFacts, now: float) -> Waves:
     else:
         _begin_with(result, given, _shared(given))
         if not given.paused:
-            _advance(result, given, now)
+            _advance(result, given)
+    result.settled = given.fallback is None or all(_settles_in(each, given.settings) <= 0 for each in _present(given))
     _count(result, given)
     return result
 
@@ -122,7 +128,7 @@ def turns(given: RolloutFacts) -> list[WaveCity]:
     """
     finished = {revision.template_hash for revision in given.history if revision.completed is not None}
     left = [city for city in given.cities if city.revision not in {"", given.newest.template_hash} and not city.lost]
-    return sorted(left, key=lambda city: city.complete_since is not None or city.revision in finished)
+    return sorted(left, key=lambda city: city.complete or city.revision in finished)
 
 
 def _count(result: Waves, given: RolloutFacts) -> None:
@@ -146,7 +152,7 @@ def _recorded(given: RolloutFacts) -> RolloutFailure | None:
     if known is None or known.revision != given.newest.number:
         return None
     stays = given.settings.on_failure == "Hold"
-    return None if stays and all(city.complete_since is not None for city in given.begun) else known.failure
+    return None if stays and all(city.complete for city in given.begun) else known.failure
 
 
 def _shared(given: RolloutFacts) -> Revision:
@@ -160,27 +166,35 @@ def _begin_with(result: Waves, given: RolloutFacts, revision: Revision) -> None:
     result.templates.update((city.name, revision) for city in given.cities if not city.revision)
 
 
-def _advance(result: Waves, given: RolloutFacts, now: float) -> None:
+def _advance(result: Waves, given: RolloutFacts) -> None:
     """Give the newest revision to the next cities, if it is time; else say when to look again."""
-    settings, next_cities = given.settings, turns(given)
-    present = [city for city in given.begun if not city.lost]
-    incomplete = [city for city in present if city.complete_since is None]
-    moments = [_fails_in(city, settings) for city in incomplete]
+    settings, next_cities, present = given.settings, turns(given), _present(given)
+    unsettled = [city for city in present if _settles_in(city, settings) > 0]
+    moments = [_fails_in(city, settings) for city in present if not city.complete]
+    moments += [_settles_in(city, settings) for city in unsettled]
+    broken = [city for city in next_cities if not city.complete] if _was_proven(given) else []
     if settings.waves != "AllAtOnce" and next_cities:
-        unsettled = [city for city in present if _settles_in(city, settings, now) > 0]
         result.settling = _names(unsettled)
-        moments += [_settles_in(city, settings, now) for city in unsettled]
         next_cities = [] if unsettled else next_cities[: len(present) + 1]
-    result.templates.update((city.name, given.newest) for city in next_cities)
+    result.templates.update((city.name, given.newest) for city in (*broken, *next_cities))
     # What lies in the past is decided already: waking up for it would be waking up for ever.
     result.again = min((moment for moment in moments if 0 < moment < inf), default=None)
 
 
-def _settles_in(city: WaveCity, settings: Rollout, now: float) -> float:
-    """Seconds until the city has been complete for long enough; for ever when it is not complete."""
-    if city.complete_since is None:
-        return inf
-    return city.complete_since + settings.min_ready_seconds - now
+def _present(given: RolloutFacts) -> list[WaveCity]:
+    """Cities that have the newest revision and are not lost."""
+    return [city for city in given.begun if not city.lost]
+
+
+def _was_proven(given: RolloutFacts) -> bool:
+    """Whether the newest template is one that was complete everywhere before."""
+    newest = given.newest.template_hash
+    return any(each.completed is not None and each.template_hash == newest for each in given.history[:-1])
+
+
+def _settles_in(city: WaveCity, settings: Rollout) -> float:
+    """Seconds until the city has been observed for long enough; for ever when it is not complete."""
+    return settings.min_ready_seconds - city.stable if city.complete else inf
 
 
 def _fails_in(city: WaveCity, settings: Rollout) -> float:
@@ -194,7 +208,7 @@ def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
     if given.paused or given.fallback is None or given.newest.completed is not None:
         return None
     for city in given.begun:
-        if city.lost or city.complete_since is not None:
+        if city.lost or city.complete:
             continue
         cannot = city.start_failure
         if cannot is not None and city.failing >= START_PATIENCE:
@@ -219,9 +233,9 @@ def _take_back(result: Waves, given: RolloutFacts) -> None:
         return
     result.restored = given.fallback
     width = len(given.cities) if given.settings.waves == "AllAtOnce" else 2 ** max(given.known.wave - 1, 0)
-    room = width - sum(city.complete_since is None and not city.lost for city in given.cities)
+    room = width - sum(not city.complete and not city.lost for city in given.cities)
     for city in given.begun:
-        takes_away = city.complete_since is not None and not city.lost
+        takes_away = city.complete and not city.lost
         if takes_away and room <= 0:
             continue
         room -= takes_away

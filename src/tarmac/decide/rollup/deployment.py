@@ -14,7 +14,7 @@ from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollup.conditions import Finding, is_blocking, is_telling, merge, most_actionable
 from tarmac.decide.rollup.progress import progressing, readiness, summary, worst
-from tarmac.decide.rollup.startfailures import start_failure
+from tarmac.decide.rollup.startfailures import settles_in, start_failure
 from tarmac.decide.verdict import Refusal
 
 
@@ -88,6 +88,7 @@ def _count(given: DeploymentFacts, status: WorkloadDeploymentStatus) -> None:
         ready += instance.ready
         if instance.template_hash == newest:
             updated += 1
+            status.restarts += instance.restarts
             current += instance.programmed and instance.observed_hash == newest
     status.replicas, status.ready_replicas = len(given.instances), ready
     status.updated_replicas, status.current_replicas = updated, current
@@ -177,5 +178,6 @@ def _patience_left(given: DeploymentFacts, now: float) -> float | None:
         for instance in given.instances
         if not instance.ready and not instance.deleting and instance.since
     )
-    left = min((seconds for seconds in waiting if seconds > 0), default=float("inf"))
+    settling = (settles_in(instance, now) for instance in given.instances if not instance.deleting)
+    left = min((seconds for seconds in (*waiting, *settling) if seconds > 0), default=float("inf"))
     return None if left == float("inf") else left

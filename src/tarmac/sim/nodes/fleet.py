@@ -402,11 +402,15 @@ class Fleet:
     def _end(self, pod: SimulatedPod, code: int, reason: str) -> None:
         self.happened["killed" if code == _KILLED else "crashed"] += 1
         if pod.end(code, reason, self._now()):
-            first, longest = self.behaviour.backoff
-            self._after(min(longest, first * 2.0 ** min(pod.restarts, 30)), pod, self._restart)
+            self._after(self._backoff(pod.restarts), pod, self._restart)
         else:
             self.nodes[pod.node].release(pod)
         self._reports.queue.add(pod.uid)
+
+    def _backoff(self, restarts: int) -> float:
+        """As on a real node: the first restart comes at once, the second after ten seconds, then twice as long."""
+        first, longest = self.behaviour.backoff
+        return min(longest, first * 2.0 ** min(restarts - 1, 30)) if restarts else 0.0
 
     def _restart(self, pod: SimulatedPod) -> None:
         if not self.nodes[pod.node].attended:

@@ -189,8 +189,10 @@ class SimulatedPod:
 
     def begin(self, now: str) -> None:
         """Its containers start, for the first time or again."""
-        self.stage = PodStage.RUNNING
-        self.started = self.changed = now
+        self.stage, self.started = PodStage.RUNNING, now
+        # A restart at once leaves it ready, as on a real node: only the count of restarts tells of it.
+        if self.last is None or self.changed >= self.last.finished:
+            self.changed = now
 
     def boot(self, now: str) -> None:
         """Its machine starts, and is not ready yet."""
@@ -202,10 +204,11 @@ class SimulatedPod:
         self.stage, self.changed = PodStage.RUNNING, now
 
     def end(self, code: int, reason: str, now: str) -> bool:
-        """Its containers end; whether they are to start again."""
+        """Its containers end; whether they are to start again, the first time at once."""
         self.last = Termination(code, reason, self.started, now)
-        self.changed = now
         restarts = self.restart_policy == "Always" or (self.restart_policy == "OnFailure" and code != 0)
+        if self.restarts or not restarts:
+            self.changed = now
         self.stage = PodStage.BACKOFF if restarts else PodStage.FAILED
         return restarts
 

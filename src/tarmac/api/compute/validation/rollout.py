@@ -31,7 +31,7 @@ def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
 def _waves(rollout: JsonObject, where: str, errors: FieldErrors) -> None:
     checks.one_of(rollout.get("waves", _WAVES[0]), _WAVES, f"{where}.waves", errors)
     checks.one_of(rollout.get("onFailure", _ON_FAILURE[0]), _ON_FAILURE, f"{where}.onFailure", errors)
-    ready, deadline = rollout.get("minReadySeconds", 5), rollout.get("progressDeadlineSeconds", 600)
+    ready, deadline = rollout.get("minReadySeconds", 0), rollout.get("progressDeadlineSeconds", 600)
     checks.non_negative(ready, f"{where}.minReadySeconds", errors)
     if not ready < deadline <= _LONGEST:
         detail = f"must be greater than minReadySeconds and at most {_LONGEST}"
