@@ -110,6 +110,11 @@ class Outside:
         able = {each["name"] for each in said if each["appliedGeneration"] == current and not each.get("errors")}
         return named & able
 
+    def sharing(self) -> dict[str, str]:
+        """Gateways by the one that knows their connections, as they say of the address."""
+        nodes = self.planet.get("gateway", ORDERS, "-n", "external-services")["status"]["nodes"]
+        return {each["name"]: each["syncedWith"] for each in nodes if each.get("syncedWith")}
+
     def agents(self, node: str) -> list[int]:
         """The agent processes of a node."""
         wanted = f"--root-dir={self.cities[node].agent}"

@@ -139,6 +139,46 @@ def test_a_planned_move_is_no_gap_also_to_the_pods_own_node_and_away(outside: Ou
         assert min(gaps) <= PLANNED
 
 
+def test_a_cordon_moves_an_address_to_the_gateway_that_knows_its_connections(outside: Outside, asking: Asking) -> None:
+    """Whichever is first in line for it otherwise; there are three, and one has no partner."""
+    eventually(lambda: len(outside.standing()) == len(outside.cities) and len(outside.sharing()) == 2, 60, "a pair")
+    pairs = outside.sharing()
+    alone = [each for each in outside.cities if each not in pairs]
+    with cordoned(outside, *alone):
+        eventually(lambda: outside.gateway() in pairs, what="an owner with a partner")
+    for _ in range(2):
+        eventually(
+            lambda: outside.sharing() == pairs and len(outside.standing()) == len(outside.cities), 60, "all three"
+        )
+        owner = outside.gateway()
+        asking.through("cordon", PLANNED, lambda owner=owner: outside.planet.kubectl("cordon", owner))
+        try:
+            eventually(lambda owner=owner: outside.gateway() not in ("", owner), what="the next owner")
+            assert outside.gateway() == pairs[owner]
+        finally:
+            outside.planet.kubectl("uncordon", owner)
+
+
+def test_pods_beside_an_owner_that_stood_still_send_through_the_next(outside: Outside, asking: Asking) -> None:
+    with cordoned(outside, *[each for each in outside.cities if each != HOME]):
+        eventually(lambda: outside.gateway() == HOME, what="an owner beside the pod")
+    eventually(lambda: len(outside.standing()) > 1, 60, "somebody who could take over")
+    time.sleep(LEASE + 1.0)
+    (agent,) = outside.agents(HOME)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        time.sleep(4)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    eventually(lambda: outside.gateway() not in ("", HOME), what="the next owner")
+    time.sleep(1)
+    with measuring(asking.namespace, asking.dialled, PORT) as meter:
+        time.sleep(1)
+        found = meter.found()
+    assert found.seen == {ORDERS}
+    assert found.lost < found.sent / 10
+
+
 def test_an_owner_whose_agent_stops_says_so(outside: Outside, asking: Asking, elsewhere: str) -> None:
     (agent,) = outside.agents(elsewhere)
     asking.within("agent stopped", SAID, lambda: os.kill(agent, signal.SIGTERM))

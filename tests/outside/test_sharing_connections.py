@@ -21,10 +21,7 @@ def example(outside: Outside) -> None:
 def test_two_gateways_share_their_connections_also_when_an_agent_is_killed(outside: Outside) -> None:
     """The program goes on without its agent, and the next one takes it up."""
 
-    def pairs() -> dict[str, str]:
-        nodes = outside.planet.get("gateway", ORDERS, "-n", "external-services")["status"]["nodes"]
-        return {each["name"]: each["syncedWith"] for each in nodes if "syncedWith" in each}
-
+    pairs = outside.sharing
     eventually(lambda: len(pairs()) == 2, what="connections are shared")
     one, other = sorted(pairs())
     assert pairs() == {one: other, other: one}

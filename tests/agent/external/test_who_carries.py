@@ -17,6 +17,7 @@ from tests.attacking import TWICE
 
 ADDRESS = "192.0.2.5"
 NAMES = ("a", "b", "c", "d")
+HERE = "here"
 IDENTITIES = {name: Identity(f"198.18.0.{n}", name.encode() * 32) for n, name in enumerate(NAMES, 1)}
 TERMS = Terms(
     ADDRESS,
@@ -51,11 +52,13 @@ class Kernel:
         self.stands_still = 0.0
         if ADDRESS in seconds:
             self.until = self._clock.monotonic() + seconds[ADDRESS]
+            self.follows = HERE
 
     def drop(self, addresses: Sequence[str]) -> None:
         if self.broken:
             raise OSError("no such table")
         self.until = float("-inf")
+        self.follows = "" if self.follows == HERE else self.follows
 
     def announce(self, addresses: Sequence[str]) -> None:
         self.announced.append(self._clock.monotonic())
@@ -164,6 +167,21 @@ def test_a_gateway_that_dies_is_followed_by_the_next_when_its_lease_has_run_out(
     planet.wait(5)
     assert planet.live == ["b"], "no automatic fail-back"
     assert planet.probes == 1, "nobody looks for strangers where a gateway has been"
+
+
+@pytest.mark.parametrize("seconds", [LEASE + 0.5, 4.0, 60.0])
+def test_pods_beside_a_gateway_that_stood_still_send_to_the_one_that_took_over(planet: Planet, seconds: float) -> None:
+    """What was said meanwhile is heard before time is looked at."""
+    paused = planet.nodes.pop("a")
+    planet.wait(seconds)
+    assert planet.live == ["b"]
+    missed = [word for sender, word in planet.said if sender == "b" and isinstance(word, Announced)]
+    planet.nodes["a"] = paused
+    paused.heard(IDENTITIES["b"], missed[-1:])
+    planet.deliver()
+    planet.wait(3)
+    assert planet.live == ["b"]
+    assert planet.kernels["a"].follows == IDENTITIES["b"].address
 
 
 def test_whoever_takes_over_knows_from_whom_why_and_for_how_long_nobody_had_it(planet: Planet) -> None:

@@ -78,9 +78,9 @@ class Node:
             case Grant():
                 self.act(self.candidate.granted(sender, message, self.now))
             case Refuse():
-                self.act(self.candidate.refused(message))
+                self.act(self.candidate.refused(sender, message, self.now))
             case Vacant():
-                self.act(self.candidate.vacant(message, self.now))
+                self.act(self.candidate.vacant(sender, message, self.now))
 
     def act(self, effects: Sequence[Effect]) -> None:
         self.epoch, self.voted = max(self.epoch, self.candidate.epoch), self.voter.epochs
@@ -108,7 +108,7 @@ class World:
     """The nodes and the network."""
 
     def __init__(self, seed: int, nodes: int, *, loss: float = 0.0, delay: float = 0.005, late: float = 0.0) -> None:
-        self.dice = random.Random(seed)
+        self.seed, self.dice = seed, random.Random(seed)
         self.now = 0.0
         self.loss, self.delay, self.late = loss, delay, late
         self.cut: set[str] = set()
@@ -133,7 +133,7 @@ class World:
 
     def check(self, node: str) -> None:
         others = [each.name for each in self.nodes.values() if each.live and each.name != node]
-        assert not others, f"{node} and {others} both carry the address at {self.now}"
+        assert not others, f"{node} and {others} both carry the address at {self.now}, seed {self.seed}"
 
     def run(self, seconds: float) -> None:
         end = self.now + seconds
@@ -156,3 +156,7 @@ class World:
     @property
     def owner(self) -> str | None:
         return next((each.name for each in self.nodes.values() if each.live), None)
+
+    def epochs(self, address: str) -> list[int]:
+        """The highest that each voter has promised."""
+        return [self.nodes[name].voter.epochs.get(address, 0) for name in self.voters]

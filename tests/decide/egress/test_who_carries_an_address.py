@@ -10,6 +10,7 @@ from tarmac.decide.egress.lease.holder import Holder
 from tarmac.decide.egress.lease.messages import Ask, Drop, Grant, Own, Refuse, Release, Renew, Send, Vacant
 from tarmac.decide.egress.lease.voter import Voter
 from tests.decide.egress.leases import ADDRESS, World
+from tests.soak import SOAK
 
 WEATHER = [(0.0, 0.005, 0.0), (0.1, 0.05, 0.2), (0.3, 0.1, 0.0), (0.05, 0.005, 0.5)]
 """Share of messages that are lost, usual delay in seconds, and share of those that come far too late."""
@@ -33,8 +34,15 @@ def trouble(world: World) -> None:
             node.candidate.allow(world.dice.random() < 0.7)
 
 
-@pytest.mark.parametrize("seed", range(80))
-def test_never_two_holders_in_any_weather(seed: int) -> None:
+@pytest.mark.soak(minutes=12)
+@pytest.mark.timeout(0 if SOAK else 60)
+def test_never_two_holders_in_any_weather() -> None:
+    for seed in range(10_000 if SOAK else 80):
+        live_through(seed)
+
+
+def live_through(seed: int) -> None:
+    """One random history; the seed says which."""
     loss, delay, late = WEATHER[seed % len(WEATHER)]
     world = World(seed, nodes=1 + seed % 5, loss=loss, delay=delay, late=late)
     for _ in range(30):
@@ -46,7 +54,7 @@ def test_never_two_holders_in_any_weather(seed: int) -> None:
         node.frozen_until = world.now
         node.candidate.allow(True)
     world.run(8)
-    assert world.owner is not None, "once all is well somebody carries it"
+    assert world.owner is not None, f"once all is well somebody carries it, seed {seed}"
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -194,7 +202,7 @@ def test_a_promise_counts_from_when_it_was_asked_for_however_late_it_comes() -> 
 def elected() -> Candidate:
     """The owner by the votes of a and b at 10, and of c later."""
     candidate = Candidate("a", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=4)
-    candidate.vacant(Vacant(ADDRESS, 4), 10.0)
+    candidate.vacant("b", Vacant(ADDRESS, 4), 10.0)
     candidate.granted("a", Grant(ADDRESS, 5, 1), 10.0)
     (own,) = candidate.granted("b", Grant(ADDRESS, 5, 1), 10.1)
     assert isinstance(own, Own)
@@ -222,14 +230,66 @@ def test_whoever_gives_up_is_silent_before_a_voter_hears_of_it() -> None:
 
 def test_an_agent_that_started_anew_and_fails_to_be_elected_is_silent_before_it_gives_promises_back() -> None:
     candidate = Candidate("a", ADDRESS, ["a"], ["a", "b", "c"], epoch=4)
-    candidate.vacant(Vacant(ADDRESS, 4), 10.0)
+    candidate.vacant("b", Vacant(ADDRESS, 4), 10.0)
     assert candidate.tick(11.0)[0] == Drop(ADDRESS)
 
 
 @pytest.mark.parametrize("how", ["its owner says goodbye", "its owner is no candidate any more"])
 def test_whoever_waits_behind_the_owner_asks_at_once_when_the_owner_is_out_of_line(how: str) -> None:
     second = Candidate("b", ADDRESS, ["a", "b"], ["a", "b", "c"], epoch=1)
-    assert second.vacant(Vacant(ADDRESS, 1), 0.0) == [], "a voter's word has come first"
+    assert second.vacant("c", Vacant(ADDRESS, 1), 0.0) == [], "a voter's word has come first"
     asked = second.given_up("a", 0.01) if how.endswith("goodbye") else second.change(["b"], ["a", "b", "c"], 0.01)
     assert [(each.to, each.message.epoch) for each in asked if isinstance(each, Send)] == [("a", 2), ("b", 2), ("c", 2)]
     assert second.given_up("a", 0.02) == [], "once"
+
+
+def test_a_voter_that_promised_to_a_candidate_that_lost_promises_to_the_owner_again() -> None:
+    """It knows a higher number than the owner was elected with: the owner asks with a higher one still."""
+    world = World(8, nodes=4)
+    world.run(3)
+    owner, loser = world.nodes[world.owner or ""], world.nodes[world.candidates[1]]
+    world.cut.update([owner.name])
+    world.run(0.2)  # shorter than a lease
+    for voter in (loser, world.nodes["n3"]):
+        voter.voter.asked(loser.name, Ask(ADDRESS, owner.epoch + 3, 1), loser.now + LEASE)
+        voter.voter.released(loser.name, Release(ADDRESS, owner.epoch + 3), loser.now)
+    world.cut.clear()
+    world.run(20)
+    assert [each for _, each, _ in world.owners] == [owner.name], "one election"
+    assert len(set(world.epochs(ADDRESS))) == 1, "each voter promises to the owner"
+
+
+def test_elections_end_when_a_voter_was_away_for_longer_than_a_lease() -> None:
+    world = World(9, nodes=4)
+    world.run(3)
+    owner, first = world.owner, len(world.owners)
+    for _ in range(5):
+        away = next(name for name in world.candidates if name != owner)
+        world.cut = {away}
+        world.run(3)
+        world.cut = set()
+        world.run(2)
+    before = max(world.epochs(ADDRESS))
+    world.run(10)
+    assert (world.owner, len(world.owners)) == (owner, first)
+    assert set(world.epochs(ADDRESS)) == {before}, "nobody asks any more but the owner"
+
+
+def test_an_owner_whose_clock_stood_still_is_silent_when_its_first_request_is_refused() -> None:
+    """A virtual machine that was paused: by its own clock and its kernel's, the lease goes on."""
+    candidate = elected()
+    (ask, *_) = candidate.tick(10.3)
+    assert isinstance(ask, Send)
+    assert isinstance(ask.message, Ask)
+    assert candidate.refused("c", Refuse(ADDRESS, 6, ask.message.nonce), 10.31) == [], "c had promised nothing"
+    assert candidate.refused("b", Refuse(ADDRESS, 6, ask.message.nonce), 10.31)[0] == Drop(ADDRESS)
+
+
+def test_a_voter_that_has_just_started_takes_no_promise_back_by_refusing() -> None:
+    candidate = elected()
+    (ask, *_) = candidate.tick(10.3)
+    assert isinstance(ask, Send)
+    assert isinstance(ask.message, Ask)
+    for voter in "bc":
+        assert candidate.refused(voter, Refuse(ADDRESS, 4, ask.message.nonce), 10.31) == []
+    assert candidate.state == "owning"

@@ -21,7 +21,7 @@ from tarmac.decide.egress.candidates import (
     voters,
 )
 from tarmac.decide.egress.classes import class_findings
-from tarmac.decide.egress.gateways import gateway_spec
+from tarmac.decide.egress.gateways import gateway_spec, sharing
 from tarmac.decide.egress.syncing import sync_pairs
 from tarmac.decide.egress.views import NodeView
 from tests.decide.egress.making import address_class, source_ip
@@ -62,6 +62,39 @@ def test_a_cordoned_owner_goes_on_while_nobody_else_can_take_it() -> None:
     owner = node("dfw-0", 1, cordoned=True)
     assert names([owner], owner="dfw-0") == ["dfw-0"]
     assert names([owner, node("dfw-1", 2)], owner="dfw-0") == ["dfw-1"]
+
+
+def test_the_partner_of_a_cordoned_owner_is_first_in_line() -> None:
+    """Also where the order of the address, and the pairs of those that are left, would have it otherwise."""
+    nodes = [node(f"dfw-{n}", n) for n in range(4)]
+    for owner, partner in partners(nodes).items():
+        line = [replace(each, cordoned=each.name == owner) for each in nodes]
+        assert names(line, owner=owner, shares=partner)[0] == partner
+        assert owner not in names(line, owner=owner, shares=partner)
+        assert owner not in names(line, owner=owner, shares=None), "it does not come back once it has left the line"
+
+
+def test_a_cordoned_owner_waits_until_its_partner_knows_its_connections() -> None:
+    first, second, third = (node(f"dfw-{n}", n) for n in range(3))
+    line = [replace(first, cordoned=True), replace(second, cordoned=True), third]
+    assert names(line, owner="dfw-0", shares="dfw-1")[0] == "dfw-2"
+    assert "dfw-0" in names(line, owner="dfw-0", shares="dfw-1")
+    assert names(line, owner="dfw-0", shares="dfw-2") == ["dfw-2"]
+    alone = [replace(each, facts=structs.replace(each.facts or NodeFacts(), state_sync=False)) for each in line]
+    assert names(alone, owner="dfw-0", shares="") == ["dfw-2"], "nobody could ever know them"
+
+
+def test_a_node_knows_the_owners_connections_when_both_say_so() -> None:
+    def gateway(**said: str) -> Gateway:
+        status = GatewayStatus(nodes=[GatewayNodeStatus(name, synced_with=other) for name, other in said.items()])
+        spec = GatewaySpec(candidates=[GatewayNode("a"), GatewayNode("b")])
+        return Gateway(ObjectMeta(name="g"), spec=spec, status=status)
+
+    assert sharing(gateway(a="b", b="a"), "a") == "b"
+    assert sharing(gateway(a="b", b=""), "a") == ""
+    assert sharing(gateway(a="", b=""), "a") == ""
+    assert sharing(gateway(a="b", b="a"), "c") is None
+    assert sharing(None, "a") is None
 
 
 def test_places_selectors_and_fullness_are_the_classs() -> None:

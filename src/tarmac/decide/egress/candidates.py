@@ -71,10 +71,12 @@ def candidates(
     location: str = "",
     owner: str = "",
     load: Mapping[str, int] | None = None,
+    shares: str | None = None,
 ) -> Verdict[tuple[NodeView, ...]]:
     """The nodes that may carry an address, the first in line first.
 
-    `load` is how many other addresses each node carries. An owner that is cordoned stays while nobody else can take it.
+    `load` is how many other addresses each node carries. An owner that is cordoned stays while nobody else can take it,
+    and until its partner is `shares`, the node that knows its connections; None: it has left the line already.
     """
     nodes = list(nodes)
     gateways = [node for node in nodes if node.ready and _is_gateway(offered, node) and location in ("", node.location)]
@@ -97,7 +99,10 @@ def candidates(
         message = f"Every gateway that could carry {address} is cordoned."
         return Verdict(None, (Refusal(reasons.NO_GATEWAY, message, change="Uncordon one."),))
     able = _able_to_encrypt(able, nodes)
-    partner = partners(able).get(owner, "")
+    cordoned = [node for node in free if node.name == owner and node not in able]
+    partner = partners([*able, *cordoned]).get(owner, "")
+    if shares is not None and partner not in ("", shares):
+        able += cordoned
     able.sort(key=lambda node: (node.name != partner, -digest(address, node.name)))
     return Verdict(tuple(able))
 

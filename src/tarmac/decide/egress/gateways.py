@@ -92,6 +92,18 @@ def is_acknowledged(gateway: Gateway, nodes: Iterable[str]) -> bool:
     return asked <= _acknowledging(gateway)
 
 
+def sharing(gateway: Gateway | None, owner: str) -> str | None:
+    """The node that knows the owner's connections, as both of them say; empty when none does.
+
+    None when the owner is no candidate any more.
+    """
+    if gateway is None or owner not in {each.name for each in gateway.spec.candidates}:
+        return None
+    said = {each.name: each.synced_with for each in (gateway.status.nodes if gateway.status is not None else ())}
+    partner = said.get(owner, "")
+    return partner if said.get(partner) == owner else ""
+
+
 def _acknowledging(gateway: Gateway) -> set[str]:
     said, newest = gateway.status.nodes if gateway.status is not None else (), gateway.metadata.generation
     return {each.name for each in said if each.applied_generation == newest}

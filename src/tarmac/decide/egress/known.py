@@ -20,6 +20,7 @@ from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClas
 from tarmac.decide.egress.admitting import carried_at
 from tarmac.decide.egress.candidates import candidates
 from tarmac.decide.egress.claims import allows, holders, is_held_by
+from tarmac.decide.egress.gateways import sharing
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
 from tarmac.decide.verdict import Verdict
@@ -144,6 +145,7 @@ class KnownWorld(ABC):
             location=carried_at(found, self.users(source_ip)),
             owner=owner.name if owner is not None else "",
             load=self.load(but=source_ip),
+            shares=sharing(self.gateway(source_ip), owner.name) if owner is not None else None,
         )
 
     def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:

@@ -197,9 +197,9 @@ def _told(candidate: Candidate, sender: str, message: Grant | Refuse | Vacant, n
         case Grant():
             return candidate.granted(sender, message, now)
         case Refuse():
-            return candidate.refused(message)
+            return candidate.refused(sender, message, now)
         case Vacant():
-            return candidate.vacant(message, now)
+            return candidate.vacant(sender, message, now)
 
 
 def _is_live(agent: _Agent, name: str, now: float) -> bool:

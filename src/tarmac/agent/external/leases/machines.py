@@ -77,9 +77,10 @@ class Carrying:
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """What was last heard of an owner about an address."""
+    """What was last heard of an owner about an address: a renewal, or its farewell."""
 
     owner: str
+    epoch: int
     at: float
     farewell: bool
 
@@ -259,19 +260,19 @@ class LeaseNode:
             case Grant() if candidate is not None:
                 self._act(word.address, candidate.granted(sender, word, now))
             case Refuse() if candidate is not None:
-                self._act(word.address, candidate.refused(word))
+                self._act(word.address, candidate.refused(sender, word, now))
             case Vacant() if candidate is not None:
-                self._act(word.address, candidate.vacant(word, now))
+                self._act(word.address, candidate.vacant(sender, word, now))
             case _:
                 pass
 
     def _note_sign(self, sender: str, word: Word, now: float) -> None:
-        """A renewal is a request under the epoch that its sender has announced; others ask for a new one."""
-        known = self._followers.get(word.address)
-        if known is None or not isinstance(word, Ask | Release):
+        """An owner renews with the epoch that it announced, or a higher ballot; after a farewell it renews nothing."""
+        known, before = self._followers.get(word.address), self._signs.get(word.address)
+        if known is None or not isinstance(word, Ask | Release) or known.owner != sender or word.epoch < known.epoch:
             return
-        if (known.owner, known.epoch) == (sender, word.epoch):
-            self._signs[word.address] = _Sign(sender, now, isinstance(word, Release))
+        if before is None or not before.farewell or (before.owner, before.epoch) != (sender, known.epoch):
+            self._signs[word.address] = _Sign(sender, known.epoch, now, isinstance(word, Release))
 
     def _announced(self, sender: str, word: Announced, terms: Terms) -> None:
         if sender not in terms.candidates:
@@ -376,6 +377,11 @@ class LeaseNode:
             self._kernel.drop([address])
         except Exception as error:
             raise Faults from error
+        # The next owner may have announced itself before this node noticed that it carries nothing any more: an agent
+        # or a machine that stood still. The follower knows it, so no later word of it would be news.
+        known, terms = self._followers.get(address), self.terms.get(address)
+        if known is not None and terms is not None and known.owner != self._node and known.owner in terms.candidates:
+            self._lead(address, terms, known.owner)
 
     def _settle(self) -> None:
         """Deliver what this node says to itself, tell the kernel, and say what owners have to say."""

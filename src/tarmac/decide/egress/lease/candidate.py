@@ -16,7 +16,10 @@ State = Literal["idle", "waiting", "asking", "probing", "owning"]
 
 
 class Candidate:
-    """One node's part for one address. `epoch` is the highest that the node knows of, from disk or announcements."""
+    """One node's part for one address. `epoch` is the highest that it knows of, from disk, voters or announcements.
+
+    Each request is of an epoch that the node has known, and so has on its disk, before it is sent.
+    """
 
     def __init__(
         self, node: str, address: str, candidates: Sequence[str], voters: Sequence[str], epoch: int = 0
@@ -34,10 +37,14 @@ class Candidate:
 
     def change(self, candidates: Sequence[str], voters: Sequence[str], now: float) -> list[Effect]:
         """Follow the Gateway: who is in line, and who votes. One that is no candidate any more gives up."""
+        same = self._voters == tuple(voters)
         self._candidates, self._voters = tuple(candidates), tuple(voters)
         if self._holder is None:
             return self._move_up(now)
         self._holder.change_voters(voters)
+        # A request that was begun among other voters may be of a lower epoch than an owner they have elected since.
+        if self.state == "asking" and not (same and self.epoch == self._holder.epoch):
+            return self._end()
         if self.node not in self._candidates or (self.state != "asking" and self._holder.until <= now):
             return self._end()
         # What rests on votes that no longer count is cut short before the change is acknowledged: the next change of
@@ -67,9 +74,13 @@ class Candidate:
     def _learn(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
 
-    def vacant(self, message: Vacant, now: float) -> list[Effect]:
-        """A voter has promised the address to nobody: get in line."""
+    def vacant(self, voter: str, message: Vacant, now: float) -> list[Effect]:
+        """A voter has promised the address to nobody: get in line, or have the promise that the owner lacks there."""
         self._learn(message.epoch)
+        if self._holder is not None and self.state in ("probing", "owning"):
+            sends = self._holder.ask_again(voter, message.epoch, now)
+            self._learn(self._holder.ballot)
+            return list(sends)
         if self.state != "idle" or not self._may_ask(now):
             return []
         self.state, self._due = "waiting", self._turn(now)
@@ -84,10 +95,15 @@ class Candidate:
             return self._elected(now)
         return [Renew(self.address, self._holder.until)] if self.state == "owning" else []
 
-    def refused(self, refuse: Refuse) -> list[Effect]:
-        """No promise; the next attempt is of a higher epoch than the voter knows."""
+    def refused(self, voter: str, refuse: Refuse, now: float) -> list[Effect]:
+        """No promise; the next request is of a higher number than the voter knows."""
         self._learn(refuse.epoch)
-        return []
+        # Only once elected: an epoch that a majority has not granted whole may be lower than an earlier owner's.
+        if self._holder is None or self.state not in ("probing", "owning"):
+            return []
+        self._holder.refused(voter, refuse)
+        self._learn(self._holder.ballot)
+        return self._end() if self._holder.until <= now else []
 
     def probed(self, conflict: bool, now: float) -> list[Effect]:
         """What the probe found. A stranger on the wire: nothing is carried, and it is tried again after a while."""
@@ -157,4 +173,4 @@ class Candidate:
         holder, self.state, self._holder = self._holder, "idle", None
         if holder is None:
             return []
-        return [Drop(self.address), *(Send(each, Release(self.address, holder.epoch)) for each in self._voters)]
+        return [Drop(self.address), *(Send(each, Release(self.address, holder.ballot)) for each in self._voters)]

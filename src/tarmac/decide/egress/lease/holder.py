@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.decide.egress.lease import DRIFT, LEASE, RENEW, majority
-from tarmac.decide.egress.lease.messages import Ask, Grant, Send
+from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse, Send
 
 _LASTS = LEASE * (1 - DRIFT)  # a voter's clock may be faster than the holder's
 
 
 class Holder:
-    """The promises of one epoch. A candidate begins one when it asks; with a majority it is the owner's."""
+    """The promises to one holder. A candidate begins one when it asks; with a majority it is the owner's.
+
+    `epoch` is the one under which it was elected. `ballot` is the number it asks with: `epoch` at first, and higher
+    once a voter has promised a higher one to a candidate that lost. Without that, the voter would refuse the owner for
+    as long as it lives, and each such voter brings the owner closer to losing its majority.
+    """
 
     def __init__(self, address: str, epoch: int, voters: Sequence[str]) -> None:
-        self.address, self.epoch = address, epoch
+        self.address, self.epoch, self.ballot = address, epoch, epoch
         self._voters = tuple(voters)
         self._promised: dict[str, float] = {}  # voter -> when the newest request that it granted was sent
-        self._sent: dict[int, float] = {}  # nonce -> when
+        self._sent: dict[int, tuple[int, float]] = {}  # nonce -> ballot, when
         self._nonce = 0
         self._asked = float("-inf")
 
@@ -36,13 +41,41 @@ class Holder:
         """Ask every voter, at most once in a while. `now` is read before anything is sent."""
         if now - self._asked < RENEW:
             return []
-        self._asked, self._nonce = now, self._nonce + 1
-        self._sent = {nonce: sent for nonce, sent in self._sent.items() if now - sent < LEASE}
-        self._sent[self._nonce] = now
-        return [Send(each, Ask(self.address, self.epoch, self._nonce)) for each in self._voters]
+        self._asked = now
+        self._sent = {nonce: sent for nonce, sent in self._sent.items() if now - sent[1] < LEASE}
+        return [self._ask(each, nonce) for nonce in (self._next(now),) for each in self._voters]
+
+    def ask_again(self, voter: str, epoch: int, now: float) -> list[Send]:
+        """Ask a voter that has promised the address to nobody, with a higher ballot than any it has promised."""
+        if voter not in self._voters:
+            return []
+        self.ballot = max(self.ballot, epoch + 1)
+        return [self._ask(voter, self._next(now))]
 
     def granted(self, voter: str, grant: Grant) -> None:
-        """Count a promise from when it was asked for; one of another epoch, or that nobody asked for, is none."""
-        sent = self._sent.get(grant.nonce)
-        if grant.epoch == self.epoch and sent is not None and voter in self._voters:
+        """Count a promise from when it was asked for; one of another ballot, or that nobody asked for, is none."""
+        ballot, sent = self._sent.get(grant.nonce, (-1, 0.0))
+        if grant.epoch == ballot and voter in self._voters:
             self._promised[voter] = max(sent, self._promised.get(voter, sent))
+
+    def refused(self, voter: str, refuse: Refuse) -> None:
+        """Ask with a higher ballot from now on, if the voter has promised one to another node.
+
+        A voter that has promised to this holder refuses it only after the promise has lapsed: then time has stood still
+        here (a paused virtual machine), and the promise is counted no longer.
+        """
+        ballot, sent = self._sent.get(refuse.nonce, (-1, 0.0))
+        if not 0 <= ballot <= refuse.epoch:
+            return
+        if ballot < refuse.epoch and sent > self._promised.get(voter, float("inf")):
+            del self._promised[voter]
+        if ballot == self.ballot:  # an answer to an earlier one may be about this holder's own later ballot
+            self.ballot = refuse.epoch + 1
+
+    def _next(self, now: float) -> int:
+        self._nonce += 1
+        self._sent[self._nonce] = self.ballot, now
+        return self._nonce
+
+    def _ask(self, voter: str, nonce: int) -> Send:
+        return Send(voter, Ask(self.address, self.ballot, nonce))

@@ -1,0 +1,181 @@
+"""The lease of an address as a model small enough to explore whole: states, steps and invariants.
+
+Three nodes vote on the address and some are candidates for it. Time appears only as the fact on which the protocol
+rests: a promise lapses at its voter, and a voter that has started anew speaks again, only when neither a holder nor a
+kernel relies on the promise any more. Both may stop relying on it at any moment.
+
+Nothing is ever taken off the network: a request or a release that was sent can arrive late, twice, after later ones, or
+never. A node that is paused takes no step while the others do. A crash forgets everything but epochs, and leaves the
+kernel as it is. Refusals and words about vacancy only tell a node which ballots are worth trying, and here a node may
+try any that it has not tried before.
+
+Addresses share nothing but the nodes. A crash or a pause of a node is one of each address, at the same moment; the
+model lets each address suffer its own at any moment. So what holds for one address here holds for several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+NOBODY = -1
+VOTERS = 3
+MAJORITY = 2
+
+
+class Voter(NamedTuple):
+    """`holder` is who has or had the promise of `epoch`; it is `held` until it lapses or is given back.
+
+    `counted` and `kernel` are the candidates, as bits, whose holders and kernels rely on this voter.
+    """
+
+    epoch: int = 0
+    holder: int = NOBODY
+    held: bool = False
+    silent: bool = False
+    counted: int = 0
+    kernel: int = 0
+
+    def relied_on(self, node: int) -> bool:
+        return bool((self.counted | self.kernel) >> node & 1)
+
+
+class Node(NamedTuple):
+    """A candidate: the epoch it is or wants to be elected with, the ballot it asks with, and what it ever sent."""
+
+    phase: Literal["idle", "asking", "owning"] = "idle"
+    epoch: int = 0
+    ballot: int = 0
+    asked: int = 0  # ballots, as bits
+    released: int = 0
+
+
+class State(NamedTuple):
+    """Voters in no particular order, candidates, and the highest epoch that was ever elected."""
+
+    voters: tuple[Voter, ...]
+    nodes: tuple[Node, ...]
+    elected: int = 0
+    ordered: bool = True  # whether each owner had a higher epoch than those before it
+
+    def live(self, node: int) -> bool:
+        """Whether a node's kernel carries the address."""
+        return sum(voter.kernel >> node & 1 for voter in self.voters) >= MAJORITY
+
+
+def start(candidates: int) -> State:
+    """Nobody has promised anything."""
+    return State((Voter(),) * VOTERS, (Node(),) * candidates)
+
+
+def broken(state: State) -> str:
+    """The invariant that a state breaks; empty when it keeps all of them."""
+    if sum(map(state.live, range(len(state.nodes)))) > 1:
+        return "two kernels carry the address"
+    return "" if state.ordered else "an owner of an epoch that is not higher than an earlier one"
+
+
+def steps(state: State, most: int) -> Iterator[tuple[str, State]]:
+    """All that can happen next, with ballots up to `most`."""
+    for number, node in enumerate(state.nodes):
+        yield from _lead(state, number, node, most)
+    for index, voter in enumerate(state.voters):
+        for name, changed in _vote(state, voter):
+            yield name, _voting(state, index, changed)
+        yield from _rely(state, index, voter)
+
+
+def _lead(state: State, number: int, node: Node, most: int) -> Iterator[tuple[str, State]]:
+    """What a candidate does of itself."""
+    untried = range(node.asked.bit_length(), most + 1)
+    if node.phase == "idle":
+        for ballot in untried:
+            if ballot:
+                yield "ask", _with(state, number, _asking(node._replace(phase="asking", epoch=ballot, ballot=ballot)))
+        return
+    idle = node._replace(phase="idle", epoch=0, ballot=0)
+    yield "crash", _without(_with(state, number, idle), number, kernel=False)
+    # The kernel is silent before anything is given back.
+    given_back = idle._replace(released=node.released | 1 << node.ballot)
+    yield "give up", _without(_with(state, number, given_back), number, kernel=True)
+    if node.phase == "owning":
+        for ballot in untried:
+            yield "raise", _with(state, number, _asking(node._replace(ballot=ballot)))
+
+
+def _asking(node: Node) -> Node:
+    return node._replace(asked=node.asked | 1 << node.ballot)
+
+
+def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]:
+    """A holder counts a promise that has arrived, with a majority of them it is elected; or it stops counting."""
+    for number, node in enumerate(state.nodes):
+        bit = 1 << number
+        if voter.relied_on(number):
+            rest = voter._replace(counted=voter.counted & ~bit, kernel=voter.kernel & ~bit)
+            yield "expire", _voting(state, index, rest)
+        if node.phase == "idle" or not voter.held or voter.holder != number:
+            continue
+        if not node.epoch <= voter.epoch <= node.ballot:
+            continue
+        counted = _voting(state, index, voter._replace(counted=voter.counted | bit))
+        relied = sum(each.counted >> number & 1 for each in counted.voters)
+        if node.phase == "owning":
+            yield "renew", _carried(counted, number)
+        elif relied < MAJORITY:
+            yield "count", counted
+        else:
+            won = _with(_carried(counted, number), number, node._replace(phase="owning"))
+            ordered = state.ordered and node.epoch > state.elected
+            yield "elected", won._replace(elected=max(state.elected, node.epoch), ordered=ordered)
+
+
+def _vote(state: State, voter: Voter) -> Iterator[tuple[str, Voter]]:
+    """What a voter does of itself, or when a message arrives."""
+    if voter.silent:
+        if not voter.counted | voter.kernel:
+            yield "speak", voter._replace(silent=False)
+        return
+    yield "forget", voter._replace(holder=NOBODY, held=False, silent=True)
+    if voter.held and not voter.relied_on(voter.holder):
+        yield "lapse", voter._replace(held=False)
+    for number, node in enumerate(state.nodes):
+        own = voter.holder == number
+        for ballot in _ballots(node.asked):
+            if (own or not voter.held) and (ballot > voter.epoch or (own and ballot == voter.epoch)):
+                yield "promise", voter._replace(epoch=ballot, holder=number, held=True)
+        for ballot in _ballots(node.released):
+            if own and ballot >= voter.epoch:
+                yield "release", voter._replace(epoch=ballot, holder=NOBODY, held=False)
+
+
+def _ballots(bits: int) -> Iterator[int]:
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
+
+
+def _carried(state: State, number: int) -> State:
+    """The kernel of a node is told to rely on what its holder relies on."""
+    bit = 1 << number
+    voters = (each._replace(kernel=each.kernel & ~bit | each.counted & bit) for each in state.voters)
+    return state._replace(voters=tuple(sorted(voters)))
+
+
+def _without(state: State, number: int, *, kernel: bool) -> State:
+    """A holder relies on nothing any more, nor does its kernel, if that is told."""
+    rest = ~(1 << number)
+    voters = (
+        each._replace(counted=each.counted & rest, kernel=each.kernel & rest if kernel else each.kernel)
+        for each in state.voters
+    )
+    return state._replace(voters=tuple(sorted(voters)))
+
+
+def _with(state: State, number: int, node: Node) -> State:
+    return state._replace(nodes=(*state.nodes[:number], node, *state.nodes[number + 1 :]))
+
+
+def _voting(state: State, index: int, voter: Voter) -> State:
+    voters = state.voters
+    return state._replace(voters=tuple(sorted((*voters[:index], voter, *voters[index + 1 :]))))

@@ -1,0 +1,138 @@
+"""Every state that the lease protocol can reach keeps its invariants, and an owner can gather all votes again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.decide.egress.leasemodel import NOBODY, Node, State, Voter, broken, start, steps
+
+Steps = Iterator[tuple[str, State]]
+
+
+class Found(Exception):
+    """A state that breaks an invariant, and the way there."""
+
+
+def explore(candidates: int, ballots: int, more: Callable[[State], Steps] = lambda _: iter(())) -> set[State]:
+    """Every state that can be reached. Raises Found."""
+    first = start(candidates)
+    came_from: dict[State, tuple[str, State] | None] = {first: None}
+    reached = [first]
+    for state in reached:  # grows meanwhile
+        for name, after in (*steps(state, ballots), *more(state)):
+            if after not in came_from:
+                came_from[after] = name, state
+                reached.append(after)
+                if what := broken(after):
+                    raise Found(what, _way(came_from, after))
+    return set(reached)
+
+
+def _way(came_from: dict[State, tuple[str, State] | None], state: State) -> list[str]:
+    way: list[str] = []
+    while before := came_from[state]:
+        way.append(before[0])
+        state = before[1]
+    return way[::-1]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "ballots"),
+    [
+        pytest.param(2, 2, marks=pytest.mark.timeout(240)),
+        pytest.param(3, 1),
+        pytest.param(3, 2, marks=[pytest.mark.soak(minutes=20, only=True), pytest.mark.timeout(7200)]),
+    ],
+)
+def test_no_two_kernels_carry_an_address_and_epochs_grow(candidates: int, ballots: int) -> None:
+    reached = explore(candidates, ballots)
+    assert any(state.live(0) for state in reached)
+    assert max(state.elected for state in reached) == ballots
+    for state in reached:
+        _check_that_an_owner_gathers_all_votes(state, ballots + 1)
+
+
+def _check_that_an_owner_gathers_all_votes(state: State, most: int) -> None:
+    """Elections end: while the others are quiet, every voter comes to promise to the owner, whatever it promised."""
+    owner = next((number for number, node in enumerate(state.nodes) if state.live(number) and _owns(node)), None)
+    if owner is None:
+        return
+    highest = max(voter.epoch for voter in state.voters)
+    if highest >= state.nodes[owner].ballot:
+        state = _take(state, most, lambda after: after.nodes[owner].ballot == highest + 1)
+    for _ in range(20):
+        if all(voter.held and voter.holder == owner for voter in state.voters):
+            return
+        state = _take(state, most, lambda after, now=state: _is_quiet(now, after, owner))
+    raise AssertionError(f"{state} never gathers all votes")
+
+
+def _owns(node: Node) -> bool:
+    return node.phase == "owning"
+
+
+def _take(state: State, most: int, wanted: Callable[[State], bool]) -> State:
+    """The first step that does it."""
+    found = next((after for _, after in steps(state, most) if wanted(after)), None)
+    assert found is not None, f"nothing brings {state} further"
+    return found
+
+
+def _is_quiet(now: State, after: State, owner: int) -> bool:
+    """A voter promises to the owner, speaks again, or is done with somebody else; and nobody else does anything."""
+    if now.nodes != after.nodes:
+        return False
+    return _left(after, owner) < _left(now, owner)
+
+
+def _left(state: State, owner: int) -> int:
+    """How many small steps each voter is from promising to the owner."""
+    return sum(_distance(voter, owner) for voter in state.voters)
+
+
+def _distance(voter: Voter, owner: int) -> int:
+    if voter.held and voter.holder == owner:
+        return 0
+    others = ((voter.counted | voter.kernel) & ~(1 << owner)).bit_count()
+    return 1 + others + (2 + voter.relied_on(owner)) * voter.silent + (voter.held and voter.holder != NOBODY)
+
+
+def speaks_too_early(state: State) -> Steps:
+    """A voter that has started anew promises at once."""
+    for index, voter in enumerate(state.voters):
+        if voter.silent:
+            yield "too early", _changed(state, index, voter._replace(silent=False))
+
+
+def lapses_too_early(state: State) -> Steps:
+    """A voter counts from when the request was sent, and the holder from when the answer came."""
+    for index, voter in enumerate(state.voters):
+        if voter.held:
+            yield "too early", _changed(state, index, voter._replace(held=False))
+
+
+def gives_back_while_live(state: State) -> Steps:
+    """An owner gives its promises back before its kernel is silent."""
+    for number, node in enumerate(state.nodes):
+        if _owns(node):
+            idle = Node(asked=node.asked, released=node.released | 1 << node.ballot)
+            yield "too early", state._replace(nodes=(*state.nodes[:number], idle, *state.nodes[number + 1 :]))
+
+
+def forgets_epochs(state: State) -> Steps:
+    """A voter whose disk was lost."""
+    for index, voter in enumerate(state.voters):
+        if voter.silent:
+            yield "forgotten", _changed(state, index, voter._replace(epoch=0))
+
+
+def _changed(state: State, index: int, voter: Voter) -> State:
+    return state._replace(voters=tuple(sorted((*state.voters[:index], voter, *state.voters[index + 1 :]))))
+
+
+@pytest.mark.parametrize("mistake", [speaks_too_early, lapses_too_early, gives_back_while_live, forgets_epochs])
+def test_a_planted_mistake_is_found(mistake: Callable[[State], Steps]) -> None:
+    with pytest.raises(Found):
+        explore(2, 2, mistake)
