@@ -9,6 +9,7 @@ import pytest
 
 from tests.node.planet import eventually
 from tests.outside.planet import BILLING, ORDERS, SERVICE, Outside, Stream
+from tests.support.exposition import series
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -43,6 +44,22 @@ def test_pods_dial_the_target_port_and_the_server_listens_on_the_port(outside: O
 def test_the_server_reaches_each_service_back_at_the_same_address(outside: Outside) -> None:
     assert outside.answers(ORDERS) in outside.pods("orders")
     assert outside.answers(BILLING) in outside.pods("billing")
+
+
+def test_what_servers_and_nodes_tell_is_text_that_prometheus_reads(outside: Outside) -> None:
+    """One line that is none would cost all metrics of the node."""
+    assert {outside.seen(pod) for pod in outside.pods("orders")} == {ORDERS}
+    for path in ("metrics", "metrics/resource"):
+        found = {
+            node: series(outside.planet.kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/{path}"))
+            for node in outside.cities
+        }
+        assert all(found.values())
+        if path == "metrics":
+            told = found[outside.gateway(ORDERS)]
+            labels = {"namespace": "default", "externalservice": SERVICE, "sourceip": ORDERS, "direction": "out"}
+            assert told["tarmac_external_connections_total", frozenset(labels.items())] > 0
+    assert series(outside.planet.kubectl("get", "--raw", "/metrics"))
 
 
 def test_a_connection_stays_and_keeps_its_source_while_its_gateway_is_cordoned_killed_or_stopped(

@@ -17,6 +17,16 @@ Family = tuple[str, str, str, Iterable[Sample]]
 """Name, type, description, samples."""
 
 
+def labels_text(labels: Labels) -> str:
+    """`{a="b"}` with values escaped; empty without any."""
+    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+    return f"{{{shown}}}" if shown else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 class Histogram:
     """Durations in fixed buckets; not cumulative until shown."""
 

@@ -12,7 +12,7 @@ import resource as limits
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tarmac.base.metrics import Family, Histogram, Sample
+from tarmac.base.metrics import Family, Histogram, Sample, labels_text
 from tarmac.server.requestinfo import RequestInfo
 
 _SECONDS = (
@@ -171,13 +171,8 @@ def _labels(info: RequestInfo) -> list[tuple[str, str]]:
 
 def _line(sample: Sample) -> str:
     name, labels, value = sample
-    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
     number = str(value) if isinstance(value, int) else f"{value:.17g}"
-    return f"{name}{{{shown}}} {number}" if shown else f"{name} {number}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f"{name}{labels_text(labels)} {number}"
 
 
 def health_metrics(checks: Mapping[str, Callable[[], str | None]]) -> Iterator[Family]:

@@ -11,7 +11,11 @@ from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.fakeexternal import BYTES, FakeExternal
 from tests.agent.external.nodes import SOURCE, TARGET, planet
 
-LABELS = f'namespace="default",externalservice="db",sourceip="{SOURCE}",direction='
+SERVICE = {"namespace": "default", "externalservice": "db", "sourceip": SOURCE}
+
+
+def labels(direction: str) -> frozenset[tuple[str, str]]:
+    return frozenset({**SERVICE, "direction": direction}.items())
 
 
 class Kernel(FakeExternal):
@@ -58,17 +62,17 @@ async def test_a_gateway_tells_of_its_connections_and_other_nodes_of_none(tmp_pa
         for name, node in world.nodes.items():
             assert node.external is not None
             await node.external.refresh()
-            told = {(each, labels): value for each, _, labels, value in node.external.metrics()}
-            mine = {key: value for key, value in told.items() if LABELS in key[1]}
+            told = {(each, frozenset(of.items())): value for each, _, of, value in node.external.metrics()}
+            mine = {key: value for key, value in told.items() if key[1] >= SERVICE.items()}
             if name != gateway:
                 assert not mine
                 continue
             assert mine == {
-                ("tarmac_external_connections", LABELS + '"out"'): 2,
-                ("tarmac_external_connections_total", LABELS + '"out"'): 2,
-                ("tarmac_external_bytes_total", LABELS + '"out"'): 2 * BYTES,
-                ("tarmac_external_connections", LABELS + '"in"'): 1,
-                ("tarmac_external_connections_total", LABELS + '"in"'): 1,
-                ("tarmac_external_bytes_total", LABELS + '"in"'): BYTES,
+                ("tarmac_external_connections", labels("out")): 2,
+                ("tarmac_external_connections_total", labels("out")): 2,
+                ("tarmac_external_bytes_total", labels("out")): 2 * BYTES,
+                ("tarmac_external_connections", labels("in")): 1,
+                ("tarmac_external_connections_total", labels("in")): 1,
+                ("tarmac_external_bytes_total", labels("in")): BYTES,
             }
-            assert told["tarmac_gateway_source_port_use_ratio", f'sourceip="{SOURCE}"'] > 0
+            assert told["tarmac_gateway_source_port_use_ratio", frozenset({("sourceip", SOURCE)})] > 0

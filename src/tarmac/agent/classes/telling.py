@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.agent.model.pod import Pod
-from tarmac.agent.stats.summary import Sample, labels
+from tarmac.agent.stats.summary import Sample
 from tarmac.client.events import Recorder
 
 
@@ -44,7 +44,7 @@ class ClassEvents:
     def metrics(self) -> Iterator[Sample]:
         """How often classes were found not to be in effect."""
         for (kind, name), count in sorted(self._ineffective.items()):
-            yield "tarmac_node_class_ineffective_total", "counter", labels({"type": kind, "class": name}), count
+            yield "tarmac_node_class_ineffective_total", "counter", {"type": kind, "class": name}, count
 
     def _say(self, pod: Pod, reason: str, message: str, *what: str) -> bool:
         """Whether it is news."""

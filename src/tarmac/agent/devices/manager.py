@@ -26,6 +26,7 @@ from tarmac.agent.model.allotment import NotGiven, PodAllotment, Refusal
 from tarmac.agent.model.devices import DeviceAmounts
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.waits import within
+from tarmac.agent.stats.summary import Sample
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
@@ -145,12 +146,12 @@ class DeviceManager:
         """Kinds of devices that a pod asks for."""
         return sorted({each.resource for each in wanted_by(pod) if self._is_device(each.resource)})
 
-    def metrics(self) -> Iterator[tuple[str, str, str, float]]:
+    def metrics(self) -> Iterator[Sample]:
         """Kubelet's; how many devices there are is in the node's ledger."""
         for resource, count in self._registrations.items():
-            yield "kubelet_device_plugin_registration_total", "counter", f'{{resource_name="{resource}"}}', count
+            yield "kubelet_device_plugin_registration_total", "counter", {"resource_name": resource}, count
         for resource, count in self._allocations.items():
-            where = f'{{resource_name="{resource}"}}'
+            where = {"resource_name": resource}
             yield "kubelet_device_plugin_alloc_duration_seconds_count", "counter", where, count
             yield "kubelet_device_plugin_alloc_duration_seconds_sum", "counter", where, self._seconds[resource]
 

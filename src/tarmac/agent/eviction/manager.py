@@ -18,7 +18,7 @@ from tarmac.agent.eviction.localstorage import is_limited, overdrawn
 from tarmac.agent.eviction.ranking import message, ranked, resource_of
 from tarmac.agent.eviction.signals import Signals
 from tarmac.agent.stats.pods import PodFigures, PodStats
-from tarmac.agent.stats.summary import Sample, labels
+from tarmac.agent.stats.summary import Sample
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
@@ -103,7 +103,7 @@ class Evictions:
     def metrics(self) -> Iterator[Sample]:
         """How many pods had to go."""
         for signal, count in self._evicted.items():
-            yield "kubelet_evictions", "counter", labels({"eviction_signal": signal}), count
+            yield "kubelet_evictions", "counter", {"eviction_signal": signal}, count
 
     async def _evict_overdrawn(self) -> str | None:
         """Pods past a limit of their own go in any case; the last of them is waited for."""

@@ -49,10 +49,10 @@ class TrafficFigures:
             yield "tarmac_external_connections_total", "counter", labels, each.connections
             yield "tarmac_external_bytes_total", "counter", labels, each.bytes
         for address, ratio in sorted(self._known.port_use.items()):
-            yield "tarmac_gateway_source_port_use_ratio", "gauge", f'sourceip="{address}"', ratio
+            yield "tarmac_gateway_source_port_use_ratio", "gauge", {"sourceip": address}, ratio
 
 
-def _labels(of: Traffic) -> str:
+def _labels(of: Traffic) -> dict[str, str]:
     namespace, _, name = of.service.partition("/")
     direction = "in" if of.inward else "out"
-    return f'namespace="{namespace}",externalservice="{name}",sourceip="{of.source}",direction="{direction}"'
+    return {"namespace": namespace, "externalservice": name, "sourceip": of.source, "direction": direction}

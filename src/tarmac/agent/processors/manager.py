@@ -16,7 +16,7 @@ import msgspec
 from tarmac.agent.model.allotment import PodAllotment, Postponed, Refusal
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.processors.state import Assignments, StateFile
-from tarmac.agent.stats.summary import Sample
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
@@ -156,10 +156,10 @@ class CPUManager:
 
     def metrics(self) -> Iterator[Sample]:
         """Under kubelet's names."""
-        yield "kubelet_cpu_manager_pinning_requests_total", "counter", "", self._requests
-        yield "kubelet_cpu_manager_pinning_errors_total", "counter", "", self._errors
-        yield "kubelet_cpu_manager_shared_pool_size_millicores", "gauge", "", 1000 * len(self.shared)
-        yield "kubelet_cpu_manager_exclusive_cpu_allocation_count", "gauge", "", len(self._taken)
+        yield "kubelet_cpu_manager_pinning_requests_total", "counter", UNLABELLED, self._requests
+        yield "kubelet_cpu_manager_pinning_errors_total", "counter", UNLABELLED, self._errors
+        yield "kubelet_cpu_manager_shared_pool_size_millicores", "gauge", UNLABELLED, 1000 * len(self.shared)
+        yield "kubelet_cpu_manager_exclusive_cpu_allocation_count", "gauge", UNLABELLED, len(self._taken)
 
     def _assign(self, uid: str, spec: JsonObject) -> None:
         """Raises NotEnough, OSError; nothing is assigned then."""

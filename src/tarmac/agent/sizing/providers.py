@@ -19,7 +19,7 @@ from tarmac.agent.sizing.configuration import FLAG, Provider, SizingProviderConf
 from tarmac.agent.sizing.execution import Ended, Limits, NotEnded, execute
 from tarmac.agent.sizing.response import BadResponse, Response, decode, request
 from tarmac.agent.sizing.trust import Untrusted, trusted, trusted_program
-from tarmac.agent.stats.summary import Sample, labels
+from tarmac.agent.stats.summary import Sample
 from tarmac.base.clock import Clock
 from tarmac.base.gates import SIZING_PROVIDERS
 from tarmac.base.log import log
@@ -95,10 +95,10 @@ class SizingProviders:
     def metrics(self) -> Iterator[Sample]:
         """How asking went."""
         for name, seconds in self.figures.seconds.items():
-            of = labels({"plugin_name": name})
+            of = {"plugin_name": name}
             yield "kubelet_sizing_provider_plugin_duration_seconds", "gauge", of, seconds
             yield "kubelet_sizing_provider_plugin_errors_total", "counter", of, self.figures.errors[name]
-        yield "kubelet_sizing_provider_config_info", "gauge", labels({"hash": f"sha256:{self.digest}"}), 1
+        yield "kubelet_sizing_provider_config_info", "gauge", {"hash": f"sha256:{self.digest}"}, 1
 
     async def _asked(self, program: Program) -> Response:
         name, began = program.provider.name, self._clock.monotonic()

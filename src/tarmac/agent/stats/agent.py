@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tarmac import __version__
 from tarmac.agent.stats.machine import file_system
-from tarmac.agent.stats.summary import Sample, labels
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 
@@ -20,12 +20,12 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def process_metrics() -> Iterator[Sample]:
     """This process."""
-    yield "tarmac_build_info", "gauge", labels({"version": __version__}), 1
+    yield "tarmac_build_info", "gauge", {"version": __version__}, 1
     used = resource.getrusage(resource.RUSAGE_SELF)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    yield "process_cpu_seconds_total", "counter", "", used.ru_utime + used.ru_stime
-    yield "process_resident_memory_bytes", "gauge", "", pages * _PAGE
-    yield "process_open_fds", "gauge", "", len(os.listdir("/proc/self/fd"))
+    yield "process_cpu_seconds_total", "counter", UNLABELLED, used.ru_utime + used.ru_stime
+    yield "process_resident_memory_bytes", "gauge", UNLABELLED, pages * _PAGE
+    yield "process_open_fds", "gauge", UNLABELLED, len(os.listdir("/proc/self/fd"))
 
 
 def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Callable[[], Iterator[Sample]]:
@@ -38,10 +38,10 @@ def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Cal
             running += status.get("phase") == "Running"
             for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
                 states.update(list(container.get("state") or ()))
-        yield "kubelet_node_name", "gauge", labels({"node": node_name}), 1
-        yield "kubelet_running_pods", "gauge", "", running
+        yield "kubelet_node_name", "gauge", {"node": node_name}, 1
+        yield "kubelet_running_pods", "gauge", UNLABELLED, running
         for state, name in (("running", "running"), ("terminated", "exited"), ("waiting", "created")):
-            yield "kubelet_running_containers", "gauge", labels({"container_state": name}), states[state]
+            yield "kubelet_running_containers", "gauge", {"container_state": name}, states[state]
 
     return source
 
@@ -51,7 +51,7 @@ def disk_metrics(root: Path) -> Callable[[], Iterator[Sample]]:
 
     def source() -> Iterator[Sample]:
         with suppress(OSError):
-            yield "tarmac_disk_available_bytes", "gauge", labels({"name": "agent"}), file_system(root).available
+            yield "tarmac_disk_available_bytes", "gauge", {"name": "agent"}, file_system(root).available
 
     return source
 
@@ -62,6 +62,6 @@ def certificate_metrics(ends: Callable[[], float | None], clock: Clock) -> Calla
     def source() -> Iterator[Sample]:
         if (end := ends()) is not None:
             left = end - clock.now()
-            yield "tarmac_certificate_expiry_seconds", "gauge", labels({"name": "node"}), left
+            yield "tarmac_certificate_expiry_seconds", "gauge", {"name": "node"}, left
 
     return source

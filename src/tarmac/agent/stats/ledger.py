@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tarmac.agent.stats.summary import Sample, labels
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.decide.allocatable.accounts import NodeLedger, ResourceAccount
 from tarmac.decide.allocatable.reservations import EVICTION, KUBE, RESERVABLE, SYSTEM
 from tarmac.decide.scheduling.amounts import CPU
@@ -15,14 +15,14 @@ def ledger_metrics(ledger: Callable[[], NodeLedger]) -> Callable[[], Iterator[Sa
 
     def source() -> Iterator[Sample]:
         found = ledger()
-        yield "node_cpu_oversubscription_millicores", "gauge", "", found[CPU].oversubscription
+        yield "node_cpu_oversubscription_millicores", "gauge", UNLABELLED, found[CPU].oversubscription
         for account in found.resources:
             unit = 1000 if account.resource == CPU else 1
             for step, amount in _steps(account):
-                named = labels({"resource": account.resource, "step": step})
+                named = {"resource": account.resource, "step": step}
                 yield "tarmac_node_resource", "gauge", named, amount / unit
         for each in found.classes:
-            named = labels({"type": each.type, "class": each.name})
+            named = {"type": each.type, "class": each.name}
             yield "tarmac_node_class_used", "gauge", named, each.used
             if each.capacity is not None:
                 yield "tarmac_node_class_capacity", "gauge", named, each.capacity

@@ -9,11 +9,14 @@ from tarmac.agent.stats.machine import FileSystem, MachineStats, file_system
 from tarmac.agent.stats.pods import ContainerFigures, Measured, PodFigures, PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.metrics import labels_text
 from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
 _NANO = 1_000_000_000
-Sample = tuple[str, str, str, float]
+Sample = tuple[str, str, Mapping[str, str], float]
 """Family, type, labels and value."""
+
+UNLABELLED: Mapping[str, str] = {}
 
 
 class Figures:
@@ -63,7 +66,7 @@ class Figures:
         lines: list[str] = []
         for name, samples in sorted(families.items()):
             lines.append(f"# TYPE {name} {samples[0][1]}")
-            lines += (f"{sample}{labels} {value:.12g}" for sample, _, labels, value in samples)
+            lines += (f"{sample}{labels_text(labels.items())} {value:.12g}" for sample, _, labels, value in samples)
         return "\n".join(lines) + "\n"
 
     def _node(self, disk: FileSystem) -> JsonObject:
@@ -186,11 +189,6 @@ def _volume(name: str, usage: VolumeUsage, now: float) -> JsonObject:
         "inodes": usage.inodes,
         "inodesUsed": usage.inodes_used,
     }
-
-
-def labels(pairs: Mapping[str, str]) -> str:
-    """`{a="b"}`; empty without any."""
-    return "{" + ",".join(f'{name}="{value}"' for name, value in pairs.items()) + "}" if pairs else ""
 
 
 def _family(sample: Sample) -> str:

@@ -17,7 +17,7 @@ from tarmac.agent.external.objects import ObjectSource
 from tarmac.agent.external.sharing import SharedConnections
 from tarmac.agent.external.telling import Acknowledgements
 from tarmac.agent.external.traffic import TrafficFigures
-from tarmac.agent.stats.summary import Sample
+from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.submariner.nodefacts import Encryption, NodeFacts, OutsideInterface
 from tarmac.base.gates import EXTERNAL_SERVICES
 from tarmac.base.log import log
@@ -114,35 +114,35 @@ class NodeExternal:
         if not self._on or not self._keeper.figures.applies:
             return
         figures = self._keeper.figures
-        yield "tarmac_external_apply_seconds_sum", "counter", "", figures.seconds
-        yield "tarmac_external_apply_seconds_count", "counter", "", figures.applies
-        yield "tarmac_external_apply_failures_total", "counter", "", figures.failures
-        yield "tarmac_external_drift_total", "counter", "", figures.drift
+        yield "tarmac_external_apply_seconds_sum", "counter", UNLABELLED, figures.seconds
+        yield "tarmac_external_apply_seconds_count", "counter", UNLABELLED, figures.applies
+        yield "tarmac_external_apply_failures_total", "counter", UNLABELLED, figures.failures
+        yield "tarmac_external_drift_total", "counter", UNLABELLED, figures.drift
         if self._tracked is not None:
-            yield "tarmac_gateway_conntrack_entries", "gauge", "", self._tracked[0]
-            yield "tarmac_gateway_conntrack_limit", "gauge", "", self._tracked[1]
+            yield "tarmac_gateway_conntrack_entries", "gauge", UNLABELLED, self._tracked[0]
+            yield "tarmac_gateway_conntrack_limit", "gauge", UNLABELLED, self._tracked[1]
         if self._sharing.backlog is not None:
-            yield "tarmac_gateway_sync_backlog", "gauge", "", self._sharing.backlog
-        yield "tarmac_gateway_addresses", "gauge", "", len(self.leases.carrying)
+            yield "tarmac_gateway_sync_backlog", "gauge", UNLABELLED, self._sharing.backlog
+        yield "tarmac_gateway_addresses", "gauge", UNLABELLED, len(self.leases.carrying)
         yield from self._traffic.samples()
         yield from self._lease_metrics()
         for peer, number in sorted(self._transferred.items()):
-            yield "tarmac_external_tunnel_bytes_total", "counter", f'peer="{peer}"', number
+            yield "tarmac_external_tunnel_bytes_total", "counter", {"peer": peer}, number
         for cause, number in sorted(self.leases.dropped.items()):
-            yield "tarmac_external_refused_total", "counter", f'cause="{cause}"', number
+            yield "tarmac_external_refused_total", "counter", {"cause": cause}, number
 
     def _lease_metrics(self) -> Iterator[Sample]:
         for cause, number in sorted(self.leases.taken.items()):
-            yield "tarmac_gateway_owner_changes_total", "counter", f'cause="{cause}"', number
+            yield "tarmac_gateway_owner_changes_total", "counter", {"cause": cause}, number
         seconds, measured = self.leases.gaps
-        yield "tarmac_gateway_gap_seconds_sum", "counter", "", seconds
-        yield "tarmac_gateway_gap_seconds_count", "counter", "", measured
+        yield "tarmac_gateway_gap_seconds_sum", "counter", UNLABELLED, seconds
+        yield "tarmac_gateway_gap_seconds_count", "counter", UNLABELLED, measured
         for peer, seconds in sorted(self.leases.vote_seconds.items()):
-            yield "tarmac_gateway_vote_rtt_seconds", "gauge", f'peer="{peer}"', seconds
+            yield "tarmac_gateway_vote_rtt_seconds", "gauge", {"peer": peer}, seconds
         for peer, number in sorted(self.leases.votes_lost.items()):
-            yield "tarmac_gateway_votes_lost_total", "counter", f'peer="{peer}"', number
+            yield "tarmac_gateway_votes_lost_total", "counter", {"peer": peer}, number
         for address, left in sorted(self.leases.left.items()):
-            yield "tarmac_gateway_lease_seconds", "gauge", f'sourceip="{address}"', max(0.0, left)
+            yield "tarmac_gateway_lease_seconds", "gauge", {"sourceip": address}, max(0.0, left)
 
     def _moved(self, address: str) -> None:
         self._telling.moved(address)

@@ -17,7 +17,7 @@ from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.ledger import ledger_metrics
 from tarmac.agent.stats.pods import PodStats
-from tarmac.agent.stats.summary import Figures, Sample
+from tarmac.agent.stats.summary import UNLABELLED, Figures, Sample
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.machinery import Machinery
@@ -116,4 +116,4 @@ class Housekeeping:
         return {**pod, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **notes}}}
 
     def _own(self) -> Iterator[Sample]:
-        yield "kubelet_image_garbage_collected_total", "counter", "", self.images.removed
+        yield "kubelet_image_garbage_collected_total", "counter", UNLABELLED, self.images.removed
