@@ -33,12 +33,18 @@ async def test_a_user_cannot_join_a_network_by_writing_it_on_a_pod(world: World)
 
 
 @pytest.mark.parametrize("subresource", ["", "status", "ephemeralcontainers"])
-@pytest.mark.parametrize("new", ['[{"name":"eth1"}]', None])
-async def test_it_never_changes(world: World, subresource: str, new: str | None) -> None:
-    user = NODE if subresource == "status" else CONTROLLER
+async def test_it_never_changes(world: World, subresource: str) -> None:
+    user, other = NODE if subresource == "status" else CONTROLLER, '[{"name":"eth1"}]'
     with pytest.raises(Forbidden, match="cannot be changed once it is set"):
-        world.admit("pods", holding(new), old=holding("[]"), subresource=subresource, operation="UPDATE", user=user)
+        world.admit("pods", holding(other), old=holding("[]"), subresource=subresource, operation="UPDATE", user=user)
     world.admit("pods", holding("[]"), old=holding("[]"), subresource=subresource, operation="UPDATE", user=user)
+
+
+async def test_an_update_that_leaves_it_out_keeps_it(world: World) -> None:
+    """As `kubectl replace` of a manifest that does not know of it; also where it has no annotations at all."""
+    for left_out in (holding(None), pod(nodeName="n")):
+        world.admit("pods", left_out, old=holding("[]"), operation="UPDATE", user=User("tenant"))
+        assert left_out["metadata"]["annotations"] == {ANNOTATION_INTERFACES: "[]"}
 
 
 async def test_a_binding_may_say_it_for_a_pod_that_has_none(world: World) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.status import QUOTA_EXCEEDED, Forbidden
+from tarmac.api.status import Forbidden
 from tarmac.server.encoding import encode_object
 from tests.admission.world import Object, World, asking, pod
 
@@ -34,8 +34,7 @@ async def test_what_does_not_fit_is_refused(world: World) -> None:
         'pods "b" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=700m, '
         "limited: requests.cpu=1"
     )
-    assert caught.value.has_cause(QUOTA_EXCEEDED), "programs need not read the text"
-    assert [cause["field"] for cause in (caught.value.details or {})["causes"]] == ["requests.cpu"]
+    assert "causes" not in (caught.value.details or {}), "as Kubernetes says it"
     world.admit("pods", pod("c", containers=asking(requests={"cpu": "300m"})), QUOTA)
 
 

@@ -179,6 +179,19 @@ async def test_nobody_there_is_said(pair: tuple[Server, Server]) -> None:
     await transport.close()
 
 
+async def test_a_connection_that_ends_early_without_a_word_is_not_said_to_be_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def reset(*_: object, **__: object) -> None:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", reset)
+    transport = HttpTransport(HttpConfig("https://127.0.0.1:1"))
+    with pytest.raises(Unreachable, match="ended the connection during its handshake"):
+        await said(transport)
+    await transport.close()
+
+
 async def test_servers_that_come_and_go(pair: tuple[Server, Server]) -> None:
     one, two = pair
     transport = HttpTransport(HttpConfig(one.url))

@@ -6,7 +6,7 @@ import pytest
 
 from tarmac.api.compute.names import API_VERSION, INSTANCE_FINALIZER, LABEL_DEPLOYMENT_NAME, deployment_name
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import Invalid
+from tarmac.api.status import Invalid, NotFound
 from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, VOLUME_CLAIMS
 from tarmac.sim.nodes.settings import Behaviour
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
@@ -56,6 +56,43 @@ def test_a_pod_that_was_driven_off_its_node_is_made_again_and_people_are_told() 
         await planet.wait(3)
         await planet.ready(1)
         assert ("Failed", "Pod ended: The node was low on memory.") in await told(planet)
+
+    play(story)
+
+
+def test_an_instance_whose_node_refuses_each_pod_waits_longer_each_time_and_avoids_the_node() -> None:
+    """A node may count otherwise than the scheduler, and refuses the next pod as it did the last."""
+    refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Pod was rejected: no device."}
+
+    async def story(planet: Planet) -> None:
+        seen: dict[str, JsonObject] = {}  # uid -> affinity
+        said: set[str] = set()
+
+        async def refuse() -> None:
+            try:
+                pod = await planet.pods.get(NAME, "default")
+            except NotFound:
+                return
+            if "nodeName" in pod["spec"] and pod["metadata"]["uid"] not in seen:
+                seen[pod["metadata"]["uid"]] = pod["spec"].get("affinity", {})
+                await planet.pods.patch(NAME, {"status": refused}, "default", subresource="status")
+
+        await planet.apply(replicas=1)
+        await planet.wait(0.5)
+        for _ in range(400):
+            await planet.wait(0.1)
+            await refuse()
+            said.add(conditions(await instance(planet)).get("Ready", {}).get("reason", ""))
+        first, *rest = seen.values()
+        assert 3 <= len(rest) <= 6, f"{len(seen)} pods in forty seconds"
+        elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["dfw-0"]}
+        preferred = [{"weight": 100, "preference": {"matchExpressions": [elsewhere]}}]
+        avoiding = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        assert (first, rest) == ({}, [avoiding] * len(rest))
+        assert "RefusedByNode" in said
+        message = conditions(await instance(planet))["Ready"]["message"]
+        assert "has ended its pod" in message
+        assert "Pod was rejected: no device." in message
 
     play(story)
 

@@ -230,3 +230,20 @@ async def test_events_are_forgotten_an_hour_after_their_last_write(api: Client, 
     for _ in range(20):
         await asyncio.sleep(0)
     assert [item["metadata"]["name"] for item in (await api.get(EVENTS)).json["items"]] == ["again"]
+
+
+async def test_a_health_check_that_is_left_out_is_said_to_be(api: Client) -> None:
+    lines = (await api.get("/readyz?verbose&exclude=ping")).raw.decode().splitlines()
+    assert "[+]ping excluded: ok" in lines
+    assert "[+]ping ok" not in lines
+    unknown = (await api.get("/readyz?verbose&exclude=nothing")).raw.decode().splitlines()
+    assert 'warn: some health checks cannot be excluded: no matches for "nothing"' in unknown
+    assert (await api.get("/readyz?exclude=ping")).raw == b"ok"
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("path", [CONFIGMAPS, f"{CONFIGMAPS}/a"])
+async def test_a_table_comes_in_the_version_that_was_asked_for(api: Client, path: str, version: str) -> None:
+    await api.configmap("a")
+    reply = await api.get(path, accept=f"application/json;as=Table;v={version};g=meta.k8s.io")
+    assert (reply.json["kind"], reply.json["apiVersion"]) == ("Table", f"meta.k8s.io/{version}")

@@ -249,8 +249,10 @@ class Connections:
                     ssl=self._tls,
                     server_hostname=self._server_name if self._tls else None,
                 )
-        except OSError as error:  # a TimeoutError is one
+        except TimeoutError as error:  # of ours, or of the kernel
             raise Unreachable(str(error) or f"no connection in {patience:.0f} s") from error
+        except OSError as error:  # a handshake that the other side ends says nothing
+            raise Unreachable(str(error) or "the other side ended the connection during its handshake") from error
         self._open.add(connection)
         connection.closed.add_done_callback(lambda _: self._open.discard(connection))
         return connection

@@ -26,6 +26,7 @@ PLACEMENTS: list[Row] = [
         ["Duplicate spec.placements[1].name"],
     ),
     ("F3 no place", {f"{P}.cityCodes": []}, [f"Required {P}.cityCodes"]),
+    ("F3 empty selector", {f"{P}.cityCodes": GONE, f"{P}.locationSelector": {}}, [f"Required {P}.locationSelector"]),
     ("F4 unknown city", {f"{P}.cityCodes": ["DFW", "LHR"]}, [f"NotSupported {P}.cityCodes[1]"]),
     ("F4 no IATA code", {f"{P}.cityCodes": ["Dallas"]}, [f"Invalid {P}.cityCodes[0]"]),
     ("F4 city twice, in any case", {f"{P}.cityCodes": ["DFW", "dfw"]}, [f"Duplicate {P}.cityCodes[1]"]),

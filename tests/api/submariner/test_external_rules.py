@@ -131,6 +131,10 @@ def address_class(**changes: Any) -> JsonObject:
         (address_class(ranges=[{"cidr": "10.0.0.0/16"}]), []),
         (address_class(ranges=[{"cidr": "10.0.0.0/15"}]), ["Invalid spec.ranges[0]"]),
         (address_class(ranges=[{"cidr": "2001:db8::/64"}]), []),
+        (address_class(ranges=[{"cidr": "127.0.0.0/28"}]), ["Invalid spec.ranges[0]"]),
+        (address_class(ranges=[{"start": "223.255.255.250", "end": "224.0.0.1"}]), ["Invalid spec.ranges[0]"]),
+        (address_class(ranges=[{"cidr": "169.254.169.254/32"}]), ["Invalid spec.ranges[0]"]),
+        (address_class(ranges=[{"cidr": "ff00::/120"}]), ["Invalid spec.ranges[0]"]),
         (address_class(subnet={"gateway": "192.0.2.1"}), []),
         (address_class(subnet={"gateway": "2001:db8::1"}), ["Invalid spec.subnet.gateway"]),
         (address_class(subnet={"interface": "a b"}), ["Invalid spec.subnet.interface"]),
@@ -243,3 +247,15 @@ def test_l4_what_forwarders_are_told_names_no_implementation() -> None:
     said = list(words(schema_of(Forwarder)))
     assert {"egressrules", "relayport", "transitip", "rulegeneration"} <= set(said)
     assert [each for each in said if OF_AN_IMPLEMENTATION.search(each.lower())] == []
+
+
+def test_a_port_without_a_protocol_is_stored_with_tcp() -> None:
+    obj = service()
+    served("ExternalService").strategy.default(obj)
+    assert obj["spec"]["ports"][0]["protocol"] == "TCP"
+
+
+def test_a_class_of_an_earlier_version_keeps_ranges_that_no_host_can_have_until_they_change() -> None:
+    old = address_class(ranges=[{"cidr": "127.0.0.0/28"}])
+    assert errors_of({**old, "spec": {**old["spec"], "holdDown": "1h"}}, old) == []
+    assert errors_of(address_class(ranges=[{"cidr": "127.0.0.0/27"}]), old) != []

@@ -45,6 +45,13 @@ def test_a_type_that_is_not_offered() -> None:
     assert refusal(pod({"disk": "x"}), here()) == ("ClassUnavailable", message)
 
 
+def test_a_container_cannot_have_a_class_of_whole_pods() -> None:
+    message = "class net/gold is offered on n1 for whole pods only"
+    assert refusal(pod({"net": "gold"}), here()) == ("ClassUnavailable", message)
+    assert postponement(pod({"net": "gold"}), pod({}), here()) == ("Infeasible", message)
+    assert refusal(pod({"net": "gold"}), here(lenient=True)) is None
+
+
 def test_a_class_that_is_full() -> None:
     others = [pod({"blockio": "slow"}, {"blockio": "slow"}), pod({}, pod={"blockio": "slow"})]
     taken = taken_by(others, OFFERED.pod)

@@ -232,6 +232,16 @@ def test_one_address_and_port_leads_the_target_to_one_service() -> None:
     assert remarks_of(service(), world) == []
 
 
+def test_two_external_services_of_one_service_do_not_conflict_and_the_older_lets_the_target_in() -> None:
+    world = Plain()
+    older = service("older", created="2026-11-16T09:00:00Z")
+    world.others = [older, service()]
+    world.classes["partner"] = address_class(sharing="Namespace", inbound={"policy": "FromTarget"})
+    assert remarks_of(service(), world) == []
+    assert compiled(service(), world).gateways["192.0.2.5"].ingress == []
+    assert compiled(older, world).gateways["192.0.2.5"].ingress != []
+
+
 def test_a_target_of_the_platform_makes_no_rule_at_all() -> None:
     world = Plain(held={ip_address("203.0.113.9"): "Network team/default 203.0.113.0/24"})
     found = resolve(service(), world)

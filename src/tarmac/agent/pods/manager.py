@@ -133,7 +133,7 @@ class PodManager:
         )
         self._undertaker = PodCleanup(self._tools, self._kept.forget)
         self._mirrors = Mirrors(client, node)
-        self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock)
+        self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock, settings.manifest_interval)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._vanished: set[str] = set()

@@ -17,6 +17,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.names import object_name
 from tarmac.api.submariner.sourceip import AddressRange, SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.submariner.strategies import check_namespace
+from tarmac.api.submariner.targets import reserved_between
 from tarmac.base.duration import parse_duration
 from tarmac.base.fielderrors import FieldErrors
 
@@ -63,7 +64,8 @@ class SourceIPClassStrategy(OwnStrategy):
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
         """Ranges, places, targets, times."""
         spec = obj["spec"]
-        families = _check_ranges(objects(spec, "ranges"), errors)
+        changed = old is None or old["spec"].get("ranges") != spec.get("ranges")
+        families = _check_ranges(objects(spec, "ranges"), errors, changed=changed)
         _check_subnet(mapping(spec, "subnet"), families, errors)
         for index, target in enumerate(spec.get("allowedTargets") or ()):
             parse_range(target, f"spec.allowedTargets[{index}]", errors)
@@ -90,8 +92,11 @@ class SourceIPClassStrategy(OwnStrategy):
         return found
 
 
-def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors) -> set[int]:
-    """Each by itself, and that none of a class overlaps another; the families that are there."""
+def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool) -> set[int]:
+    """Each by itself, and that none of a class overlaps another; the families that are there.
+
+    Classes of earlier versions may have ranges that no host can have; they stay as long as nobody changes them.
+    """
     found: list[Bounds] = []
     for index, written in enumerate(ranges):
         path = f"spec.ranges[{index}]"
@@ -100,6 +105,9 @@ def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors) -> set[int]
             continue
         if any(bounds.overlaps(other) for other in found):
             errors.invalid(path, written, "overlaps another range of the class")
+        reserved = reserved_between(bounds.family, bounds.first, bounds.last) if changed else None
+        if reserved is not None:
+            errors.invalid(path, written, f"must be addresses that a gateway can carry: it overlaps {reserved}")
         if bounds.family == 4 and bounds.last - bounds.first >= MOST_IPV4:
             errors.invalid(path, written, f"must not have more than {MOST_IPV4} addresses")
         found.append(bounds)

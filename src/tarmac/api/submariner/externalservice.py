@@ -41,7 +41,7 @@ class ServicePort(Struct, kw_only=True):
     """A port. Pods dial `targetPort`; the server outside listens on `port`."""
 
     name: Annotated[str, Field("Name of the port; needed when there are several.")] = ""
-    protocol: Annotated[Protocol, Field("The transport protocol; by default TCP.")] = "TCP"
+    protocol: Annotated[Protocol, Field("The transport protocol; by default TCP.", stored=True)] = "TCP"
     port: Annotated[int, Field("Port that the server outside listens on.", minimum=1, maximum=65535)]
     target_port: Annotated[
         IntOrString | None, Field("Port that Pods dial: a number, or the name of this port; by default `port`.")

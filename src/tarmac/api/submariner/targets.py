@@ -31,6 +31,14 @@ def not_outside(what: str) -> str:
     return f"must be the address of a server outside the platform: it is in {what}"
 
 
+def reserved_between(family: int, first: int, last: int) -> str | None:
+    """The first part of the platform, or of what no host can have, that a range of addresses overlaps; None: none."""
+    for each, use in _RANGES:
+        if each.version == family and first <= int(each.broadcast_address) and int(each.network_address) <= last:
+            return f"{use} {each}"
+    return None
+
+
 def reserved_for(target: Address) -> str | None:
     """Which part of the platform an address belongs to by itself, with its range; None when to none."""
     for each, use in _RANGES:

@@ -3,8 +3,9 @@
 A Pod that is lost is made again for the same Instance, and so is a disk that goes while its Pod has no node. An
 Instance that is deleted stays until its Pod is gone, so whoever waits for the Instance has waited for what ran. What
 stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist, an image
-that cannot be had) is said in the Instance's conditions and tried again when it changes. The boot disk of a machine
-that is left from an earlier Instance with another image goes before the Pod is made (`decide.bootdisks`).
+that cannot be had, a node that ended the last one a moment ago) is said in the Instance's conditions and tried again
+when it changes. The boot disk of a machine that is left from an earlier Instance with another image goes before the Pod
+is made (`decide.bootdisks`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
+from tarmac.controllers.instance.endings import RULE as BACKOFF
+from tarmac.controllers.instance.endings import Endings
 from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.images import KnownImages
 from tarmac.controllers.instance.interfaces import interfaces_of
@@ -72,6 +75,7 @@ class InstanceController:
         self._known_pods = informers.informer(PODS)
         self._known_claims = informers.informer(VOLUME_CLAIMS)
         self._known_types = informers.informer(INSTANCE_TYPES)
+        self._endings = Endings(client.clock)
         self._waiting = Waiting()
         self._blocks = Blocks(context, self._waiting)
         self._images = KnownImages(context, self._waiting)
@@ -100,6 +104,7 @@ class InstanceController:
         """Bring one Instance and its Pod together."""
         instance = self._known.get(key)
         if instance is None:
+            self._endings.forget(key)
             return None
         pod = self._known_pods.cache.item(key)
         own = pod if pod is not None and _is_own(pod.metadata, instance) else None
@@ -114,6 +119,8 @@ class InstanceController:
         else:
             refusal = await self._check(key, instance, pod, own)
         await self._explain(key, instance, own, refusal)
+        if refusal is not None and refusal.rule == BACKOFF:
+            return RetryAfter(self._endings.left(key, instance.metadata.uid))
         return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
 
     async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> RetryAfter | None:
@@ -155,6 +162,8 @@ class InstanceController:
         if ended.phase in TERMINAL and own.metadata.deletion_timestamp is None:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
+            cause, why = ended.reason or ended.phase, ended.message or ended.reason or ended.phase
+            self._endings.note(key, instance.metadata.uid, facts.spec.node_name, cause, why)
             await self._delete_pod(own.metadata)
         if facts.spec.node_name:
             return None
@@ -163,6 +172,9 @@ class InstanceController:
         return await self._ensure_claims(key, instance, images) if images is not None else None
 
     async def _make(self, key: str, instance: Instance) -> Refusal | None:
+        uid = instance.metadata.uid
+        if (backoff := self._endings.refusal(key, uid)) is not None:
+            return backoff
         amounts = instance_amounts(instance.spec.runtime, self._known_types.get)
         if amounts is None:
             written = instance.spec.runtime.resources.instance_type
@@ -176,7 +188,7 @@ class InstanceController:
         refusal = refusal or await self._ensure_claims(key, instance, images.value)
         if refusal is not None:
             return refusal
-        pod = pod_of(instance, amounts, images.value)
+        pod = pod_of(instance, amounts, images.value, avoid=self._endings.avoided(key, uid))
         try:
             await self._pods.create(pod, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False)
         except AlreadyExists:

@@ -26,8 +26,11 @@ from tarmac.decide.machineimages import NO_IMAGES, Images
 SCHEDULER = "tarmac"
 
 
-def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES) -> JsonObject:
-    """The Pod, ready to be created. `whole` is what the instance has, `images` what its disks are made from."""
+def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES, avoid: str = "") -> JsonObject:
+    """The Pod, ready to be created. `whole` is what the instance has, `images` what its disks are made from.
+
+    `avoid` names a node that the scheduler takes only when there is no other.
+    """
     machine = instance.spec.runtime.virtual_machine
     content = machine_content(instance, machine, whole) if machine is not None else _sandbox(instance, whole)
     notes = machine_annotations(instance, machine, images) if machine is not None else {}
@@ -38,6 +41,7 @@ def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES) 
         "spec": {
             **content,
             **stated({"priorityClassName": instance.spec.priority_class_name}),
+            **({"affinity": _avoiding(avoid)} if avoid else {}),
             "volumes": [*pod_volumes(instance), *(machine_volumes(machine) if machine is not None else ())],
             "schedulerName": SCHEDULER,
             "nodeSelector": {LABEL_LOCATION: instance.spec.location.name} if instance.spec.location else {},
@@ -47,6 +51,12 @@ def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES) 
             "enableServiceLinks": False,
         },
     }
+
+
+def _avoiding(node: str) -> JsonObject:
+    elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}
+    preference = {"weight": 100, "preference": {"matchExpressions": [elsewhere]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
 
 def _metadata(instance: Instance, notes: Mapping[str, str]) -> JsonObject:

@@ -45,7 +45,7 @@ def refusal(pod: JsonObject, here: ClassesOfNode) -> tuple[str, str] | None:
     if not asks_for_classes(pod):
         return None
     asked = places(pod, here.offered.pod)
-    message = _unavailable(asked, here) or _crowded(pod, here)
+    message = _unavailable(asked, here) or _misplaced(pod, here) or _crowded(pod, here)
     if message:
         return UNAVAILABLE, message
     message = _full(asked, here)
@@ -64,7 +64,7 @@ def postponement(
         if offered is not None and offered.immutable:
             return "Infeasible", f"classes of type {kind} cannot be changed on {here.node} while a container runs"
     new = {(kind, name): 1 for kind, name in changed if name}
-    message = _unavailable(new, here) or _crowded(pod, here)
+    message = _unavailable(new, here) or _misplaced(pod, here) or _crowded(pod, here)
     if message:
         return "Infeasible", message
     had = places(before, here.offered.pod)
@@ -90,6 +90,15 @@ def _unavailable(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
         there = known.classes if known else {}
         if name not in there:
             return words.not_offered((kind, name), here.node, there)
+    return ""
+
+
+def _misplaced(pod: JsonObject, here: ClassesOfNode) -> str:
+    """A container that asks for a class of a type that the node offers for whole pods only."""
+    for _, classes in classes_of_containers(pod, here.offered.pod) if not here.lenient else ():
+        for kind, name in sorted(classes.items()):
+            if kind in here.offered.pod:
+                return words.for_whole_pods((kind, name), here.node)
     return ""
 
 

@@ -14,6 +14,12 @@ def not_offered(place: Place, node: str, there: Collection[str]) -> str:
     return f"class {kind}/{name} is not offered on {node}; it offers {has}"
 
 
+def for_whole_pods(place: Place, node: str) -> str:
+    """That a container asks for a class that only a whole pod can have."""
+    kind, name = place
+    return f"class {kind}/{name} is offered on {node} for whole pods only"
+
+
 def full(place: Place, node: str, asked: int, used: int, capacity: int) -> str:
     """That a class has no place left."""
     kind, name = place

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.names import Address
@@ -162,9 +163,26 @@ def _wanted_ports(made: Resolved) -> list[PortView]:
     return [port for port in made.service.ports if lets_in(made) and (not allowed or port.number in allowed)]
 
 
+_Key = tuple[str, str, int]
+"""Address, protocol and port."""
+
+
+class _Led(NamedTuple):
+    """Which Service a key leads to, and by which older ExternalService."""
+
+    service: str
+    by: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.service} of {self.by}" if self.by else self.service
+
+
 def _open_ports(service: ExternalService, found: Sequence[Resolved], world: World) -> None:
-    """One key (target, SourceIP, protocol, port) leads to one Service: the older ExternalService's, then the first."""
-    taken: dict[tuple[str, str, int], str] = {}
+    """One key (target, SourceIP, protocol, port) leads to one Service: the older ExternalService's, then the first.
+
+    Where an older ExternalService leads it to the same Service already, there is nothing to open and no conflict.
+    """
+    taken: dict[_Key, _Led] = {}
     target = ip_address(service.spec.target_ip)
     for name in {source.source_ip.metadata.name for source in found if source.source_ip is not None}:
         for other in world.users(name):
@@ -176,19 +194,19 @@ def _open_ports(service: ExternalService, found: Sequence[Resolved], world: Worl
         opened: list[PortView] = []
         for port in _wanted_ports(source):
             key = (source.address, port.protocol, port.number)
-            whose = taken.setdefault(key, source.key)
-            if whose == source.key:
-                opened.append(port)
-            else:
-                message = f"{source.address}:{port.number}/{port.protocol} leads the target to {whose} already."
+            led = taken.setdefault(key, _Led(source.key))
+            if led.service != source.key:
+                message = f"{source.address}:{port.number}/{port.protocol} leads the target to {led} already."
                 change = "Use another address, or another port of the Service."
                 source.remarks.append(Refusal(reasons.INBOUND_CONFLICT, message, source.key, "inbound", change))
+            elif not led.by:
+                opened.append(port)
         source.open_ports = tuple(opened)
 
 
-def _take_ports(other: ExternalService, source_ip: str, world: World, taken: dict[tuple[str, str, int], str]) -> None:
+def _take_ports(other: ExternalService, source_ip: str, world: World, taken: dict[_Key, _Led]) -> None:
     target = ip_address(other.spec.target_ip)
     for source in (admitted(other, each, target, world) for each in other.spec.sources):
         if source.source_ip is not None and source.source_ip.metadata.name == source_ip:
             for port in _wanted_ports(source):
-                taken.setdefault((source.address, port.protocol, port.number), f"{source.key} of {other.metadata.name}")
+                taken.setdefault((source.address, port.protocol, port.number), _Led(source.key, other.metadata.name))

@@ -1,7 +1,8 @@
 """Annotations that are the platform's word about an object: set by the controllers that may, once, and by nobody else.
 
 Nodes act on them with rights that the Pod's author does not have. So not even those controllers may change one: not
-with the object, not with its status, not with its binding.
+with the object, not with its status, not with its binding. An update that leaves one out keeps it: a client that
+replaces an object with its own manifest (`kubectl replace`) does not know of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ class HeldAnnotations(Plugin):
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket in self.buckets and operation in ("CREATE", "UPDATE")
+
+    def admit(self, attributes: Attributes) -> None:
+        known = self._held(attributes.old)
+        if attributes.operation != "UPDATE" or attributes.obj is None or not known:
+            return
+        metadata = attributes.obj["metadata"]
+        metadata["annotations"] = {**known, **(metadata.get("annotations") or {})}
 
     def validate(self, attributes: Attributes) -> None:
         said = self._held(attributes.obj)

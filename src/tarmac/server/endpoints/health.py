@@ -1,12 +1,12 @@
 """`/livez`, `/readyz`, `/healthz`: named checks, each also under a path of its own.
 
-A check returns why it fails, or None. `?verbose` lists them, `?exclude=name` leaves some out. Nobody outside learns why
-one fails; the log does.
+A check returns why it fails, or None. `?verbose` lists them; `?exclude=name` leaves one out, and the list says so.
+Nobody outside learns why one fails; the log does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tarmac.base.log import log
 from tarmac.http.messages import Request, Response
@@ -40,15 +40,17 @@ class Health:
                 return None
             return self._run({part: check}, verbose=False)
         excluded = request.params().get("exclude", [])
-        checks = {name: check for name, check in self._checks.items() if name not in excluded}
-        answer = self._run(checks, "verbose" in request.params())
+        answer = self._run(self._checks, "verbose" in request.params(), excluded)
         answer.headers = [("X-Content-Type-Options", "nosniff")]
         return answer
 
-    def _run(self, checks: Mapping[str, Check], verbose: bool) -> Response:
+    def _run(self, checks: Mapping[str, Check], verbose: bool, excluded: Collection[str] = ()) -> Response:
         lines: list[str] = []
         failed = 0
         for name, check in checks.items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+                continue
             why = check()
             if why is None:
                 lines.append(f"[+]{name} ok")
@@ -56,6 +58,9 @@ class Health:
                 failed = max(failed, 503 if name in self._elsewhere else 500, key=(0, 503, 500).index)
                 lines.append(f"[-]{name} failed: reason withheld")
                 _log.warning("health check failed", check=name, why=why)
+        if unknown := [name for name in excluded if name not in checks]:
+            named = ",".join(f'"{name}"' for name in sorted(unknown))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
         if not failed and not verbose:
             return Response(200, b"ok", _TEXT)
         lines.append(f"{self.name} check {'failed' if failed else 'passed'}\n")

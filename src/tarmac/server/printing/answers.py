@@ -62,8 +62,8 @@ def object_answer(
 def finish(body: bytes | list[bytes], shape: AnswerShape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
     """An encoded document, perhaps in pieces, as it goes out."""
     headers = warning_headers(warnings)
-    if isinstance(body, bytes):
-        body = named(body, shape)
+    # A list comes in pieces; the name of its version is whole in the first.
+    body = named(body, shape) if isinstance(body, bytes) else [named(body[0], shape), *body[1:]] if body else body
     if (shape.yaml or shape.pretty) and isinstance(body, list):
         body = b"".join(body)
     if isinstance(body, list):

@@ -38,7 +38,8 @@ def _places(placement: JsonObject, path: str, context: Context) -> None:
     errors = context.errors
     chosen = [choice for choice in _CHOICES if placement.get(choice)]
     if not chosen:
-        errors.required(f"{path}.cityCodes", f"must choose places by one of: {', '.join(_CHOICES)}")
+        empty = next((choice for choice in _CHOICES if placement.get(choice) is not None), _CHOICES[0])
+        errors.required(f"{path}.{empty}", f"must choose places by one of: {', '.join(_CHOICES)}")
     for choice in chosen[1:]:
         errors.forbidden(f"{path}.{choice}", f"may not be specified beside `{chosen[0]}`")
     if placement.get("scope"):

@@ -125,7 +125,7 @@ def _limits(wanted: ClassDemand, offer: Offer) -> tuple[tuple[Place, int], ...]:
 
 def _not_offered(place: Place, offer: Offer, node: str) -> str:
     if place in offer.capacity:
-        return f"class {_named([place])} is offered on {node} for whole pods only"
+        return words.for_whole_pods(place, node)
     return words.not_offered(place, node, offer.classes(place[0]))
 
 

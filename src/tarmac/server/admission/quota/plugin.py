@@ -107,7 +107,6 @@ class ResourceQuotas(Plugin):
                 attributes,
                 f"exceeded quota: {quota.name}, requested: {_show(over, over)}, used: {_show(used, over)}, "
                 f"limited: {_show(quota.hard, over)}",
-                [Cause(QUOTA_EXCEEDED, f"quota {quota.name} has no room", shown_name(name)) for name in over],
             )
         if delta and not attributes.dry_run:
             self._changed(quota)  # looked at when the write is accepted: its batch takes the status along

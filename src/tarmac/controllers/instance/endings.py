@@ -1,0 +1,75 @@
+"""Pods that ended on their nodes, and the back-off before an Instance gets the next one.
+
+A Pod of an Instance restarts for ever, so it ends only when its node refuses it or drives it off. The next Pod may meet
+the same node and the same cause, so each ending of one Instance for one cause doubles the wait, and the scheduler is
+asked to avoid the node. Kept in memory: a controller that starts anew begins with the shortest wait.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tarmac.base.clock import Clock, rfc3339
+from tarmac.decide import reasons
+from tarmac.decide.verdict import Refusal
+
+FIRST_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 300.0
+FORGOTTEN_SECONDS: Final = 600.0  # without an ending
+RULE: Final = "backoff"
+
+
+class _Ending(NamedTuple):
+    uid: str  # of the Instance
+    cause: str
+    message: str
+    node: str
+    times: int
+    at: float
+
+
+class Endings:
+    """The last ending of each Instance's Pod, by the Instance's key."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, _Ending] = {}
+
+    def note(self, key: str, uid: str, node: str, cause: str, message: str) -> None:
+        """One more Pod has ended."""
+        before = self._recent(key, uid)
+        times = before.times + 1 if before is not None and before.cause == cause else 1
+        self._known[key] = _Ending(uid, cause, message, node, times, self._clock.monotonic())
+
+    def forget(self, key: str) -> None:
+        """The Instance is gone."""
+        self._known.pop(key, None)
+
+    def avoided(self, key: str, uid: str) -> str:
+        """The node that ended the last Pod; empty when none did lately."""
+        recent = self._recent(key, uid)
+        return recent.node if recent is not None else ""
+
+    def left(self, key: str, uid: str) -> float:
+        """Seconds until the next Pod may be made; at most 0 when it may be now."""
+        recent = self._recent(key, uid)
+        if recent is None:
+            return 0
+        wait = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(recent.times - 1, 30))
+        return recent.at + wait - self._clock.monotonic()
+
+    def refusal(self, key: str, uid: str) -> Refusal | None:
+        """Why there is no Pod at the moment; None when there may be one."""
+        left, recent = self.left(key, uid), self._recent(key, uid)
+        if recent is None or left <= 0:
+            return None
+        often = "once" if recent.times == 1 else f"{recent.times} times"
+        again = rfc3339(self._clock.now() + left)
+        message = f"{recent.node} has ended its pod {often}: {recent.message}; the next one is made at {again}."
+        return Refusal(reasons.REFUSED_BY_NODE, message, rule=RULE, change="See what the node lacks, or add a node.")
+
+    def _recent(self, key: str, uid: str) -> _Ending | None:
+        known = self._known.get(key)
+        if known is None or known.uid != uid or self._clock.monotonic() - known.at > FORGOTTEN_SECONDS:
+            return None
+        return known
