@@ -23,6 +23,7 @@ from tarmac.apps.layout import Layout, make_layout
 from tarmac.apps.lock import held
 from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
+from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
@@ -201,7 +202,8 @@ async def simulated(
         print(_left_out(left, "their simulated nodes are not started"), file=sys.stderr)
     for place in places:
         await locations.apply(location(place), manager=_FIELD_MANAGER)
-    client = Client(local_transport(running.server, NODES))
+    clock = SystemClock()
+    client = Client(local_transport(running.server, NODES, bounded=clock), clock)
     beat = HeartbeatSettings.for_fleet(sum(place.nodes for place in places), grace)
     fleet = Fleet(client, places, models=dict.fromkeys(names, model) if model else None, heartbeat=beat)
     async with background(fleet.run(), "simulated nodes"):

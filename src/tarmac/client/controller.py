@@ -30,6 +30,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.cache import Item
 from tarmac.client.errors import NotLeader
 from tarmac.client.informer import Informer
+from tarmac.client.turns import turns
 from tarmac.client.workqueue import ShutDown, WorkQueue
 
 _log = log("controller")
@@ -91,6 +92,7 @@ class Controller:
         self.queue = WorkQueue(name, clock, randomness)
         self.results: Counter[str] = Counter()  # success, retry_after, error, terminal
         self._reconcile = reconcile
+        self._clock = clock
         self._workers = workers
         self._awaited: list[Informer[Any]] = []
 
@@ -128,12 +130,14 @@ class Controller:
         self.queue.shut_down()
 
     async def _work(self) -> None:
+        turn = turns(self._clock)
         while True:
             try:
                 key = await self.queue.get()
             except ShutDown:
                 return
             try:
+                await turn.wait()
                 await self._once(key)
             finally:
                 self.queue.done(key)

@@ -1,0 +1,123 @@
+"""Controllers leave the loop to others after ten milliseconds of a turn, whatever they have to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from tarmac.base.clock import ManualClock
+from tarmac.base.randomness import Randomness
+from tarmac.client.controller import Controller
+from tarmac.client.local import LocalTransport
+from tarmac.client.transport import Request
+from tarmac.client.turns import ALLOWED, turns
+
+PIECE = 0.001
+MOST = 2 * round(ALLOWED / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it
+
+
+class Watch:
+    """Counts what is done between two turns of the loop."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.done: Counter[str] = Counter()
+        self.longest = self._since = 0
+
+    def work(self, who: str) -> None:
+        self.clock.advance(PIECE)
+        self.done[who] += 1
+        self._since += 1
+        self.longest = max(self.longest, self._since)
+
+    async def turn_until(self, total: int) -> int:
+        """Turns that it took."""
+        for number in range(100_000):
+            if self.done.total() >= total:
+                return number
+            self._since = 0
+            await asyncio.sleep(0)
+        raise AssertionError(f"only {self.done.total()} of {total}")
+
+
+async def test_a_thousand_keys_are_no_single_turn_and_each_is_reconciled() -> None:
+    watch = Watch()
+
+    async def reconcile(key: str) -> None:
+        watch.work(key)
+
+    controller = Controller("test", reconcile, clock=watch.clock, randomness=Randomness(1), workers=64)
+    for number in range(1000):
+        controller.queue.add(f"key-{number}")
+    running = asyncio.ensure_future(controller.run())
+    took = await watch.turn_until(1000)
+    controller.stop()
+    await running
+    assert watch.longest <= MOST
+    assert set(watch.done.values()) == {1}
+    assert took < 1000, "nor one key in each turn, which would cost more than it is worth"
+
+
+async def test_everybody_who_asks_often_has_a_share() -> None:
+    watch = Watch()
+
+    async def ask(who: str) -> None:
+        while True:
+            await turns(watch.clock).wait()
+            watch.work(who)
+
+    tasks = [asyncio.ensure_future(ask(str(number))) for number in range(40)]
+    await watch.turn_until(4000)
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert watch.longest <= MOST
+    assert max(watch.done.values()) < 10 * min(watch.done.values())
+
+
+async def test_requests_of_one_reconcile_are_bounded_and_those_of_others_are_not() -> None:
+    watch = Watch()
+
+    class Answer:
+        status, headers, body = 200, None, b"{}"
+
+    def handle(*_: object) -> Answer:
+        watch.work("request")
+        return Answer()
+
+    async def ask(transport: LocalTransport, times: int) -> None:
+        for _ in range(times):
+            await transport.request(Request("GET", "/"))
+
+    bounded = asyncio.ensure_future(ask(LocalTransport(handle, watch.clock), 300))
+    await watch.turn_until(300)
+    await bounded
+    assert watch.longest <= MOST
+    await ask(LocalTransport(handle), 100)
+    assert watch.longest >= 100
+
+
+async def test_one_that_is_cancelled_in_line_leaves_its_place_to_the_next() -> None:
+    clock = ManualClock()
+    done: list[int] = []
+
+    async def ask(number: int) -> None:
+        await turns(clock).wait()
+        clock.advance(ALLOWED)
+        done.append(number)
+
+    tasks = [asyncio.ensure_future(ask(number)) for number in range(30)]
+    await asyncio.sleep(0)
+    for each in tasks[1::2]:
+        each.cancel()
+    await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    assert sorted(done) == [0, *range(2, 30, 2)]
+
+
+async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
+    """As in the simulator, whose stories must not depend on how fast the machine is."""
+    clock, done = ManualClock(), 0
+    for _ in range(1000):
+        await turns(clock).wait()
+        done += 1
+    assert done == 1000
