@@ -61,8 +61,8 @@ async def acknowledge(cities: Cities, owner: str = "dfw-0") -> None:
         )
     for each in gateways:
         newest = each["metadata"]["generation"]
-        nodes = [{"name": node["name"], "appliedGeneration": newest, "owner": node["name"] == owner, "epoch": 1}
-                 for node in each["spec"]["candidates"]]  # fmt: skip
+        nodes = [{"name": node["name"], "appliedGeneration": newest, "owner": node["name"] == owner, "epoch": 1,
+                  "syncedWith": node.get("partner", "")} for node in each["spec"]["candidates"]]  # fmt: skip
         await cities.user.resource(GATEWAYS).patch(
             each["metadata"]["name"], {"status": {"nodes": nodes}}, NAMESPACE, subresource="status"
         )

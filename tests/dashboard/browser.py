@@ -27,6 +27,7 @@ _LISTEN = """() => {
 
 
 _shared: list[Browser] = []
+_open: dict[Page, tuple[list[str], list[str]]] = {}  # what is wrong with a page, and its requests that failed
 
 
 @contextmanager
@@ -60,14 +61,22 @@ def browser_page(**options: object) -> Generator[Page]:
             page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
             page.on("request", lambda request: wrong.extend(_elsewhere(request.url)))
             page.on("requestfailed", lambda request: failed.append(f"{request.url}: {request.failure}"))
+            _open[page] = wrong, failed
             yield page
             wrong += page.evaluate("window.violations ?? []")
         except BaseException as error:
-            error.add_note(f"the page showed {_shown(page)!r}; wrong with it: {wrong}; requests that failed: {failed}")
+            error.add_note(described(page))
             raise
         finally:
+            _open.pop(page, None)
             page.close()
     assert not wrong, wrong
+
+
+def described(page: Page) -> str:
+    """What an open page shows, for somebody who reads why a test failed."""
+    wrong, failed = _open.get(page, ([], []))
+    return f"the page showed {_shown(page)!r}; wrong with it: {wrong}; requests that failed: {failed}"
 
 
 def _shown(page: Page) -> str:

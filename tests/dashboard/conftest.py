@@ -6,11 +6,24 @@ from collections.abc import Generator
 from contextlib import nullcontext
 
 import pytest
+from playwright.sync_api import Page
 
-from tests.dashboard.browser import one_browser
+from tests.dashboard.browser import described, one_browser
 from tests.dashboard.views import fill_with_everything, revise
 from tests.support.tarmac_process import TarmacProcess
 from tools.dashboard import SOURCE, find_node, install
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test tells what its page showed: a fixture does not hear of the failure."""
+    report = yield
+    if call.when == "call" and report.failed:
+        pages = [each for each in getattr(item, "funcargs", {}).values() if isinstance(each, Page)]
+        report.sections += [("page", described(each)) for each in pages]
+    return report
 
 
 @pytest.fixture(scope="package")

@@ -19,6 +19,7 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.pods.machineshape import machine_check
 from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
@@ -129,7 +130,7 @@ class NodeMachines:
         except RuntimeFault as fault:
             raise VolumeNotReady(volume, f"the machine does not see the new size yet: {fault}") from fault
 
-    def metrics(self) -> Iterator[tuple[str, str, str, float]]:
+    def metrics(self) -> Iterator[Sample]:
         """For `/metrics`."""
         size = 0
         with suppress(OSError), os.scandir(self._folder) as entries:

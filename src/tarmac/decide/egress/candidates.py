@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 
 from tarmac.api.submariner.addressrules import bounds_of
@@ -146,14 +146,19 @@ def _paired(nodes: Sequence[NodeView], pairs: dict[str, str]) -> Sequence[NodeVi
     return alone
 
 
-def voters(offered: SourceIPClassSpec, able: Sequence[NodeView], nodes: Iterable[NodeView]) -> tuple[NodeView, ...]:
+def voters(
+    offered: SourceIPClassSpec, able: Sequence[NodeView], nodes: Iterable[NodeView], current: Collection[str] = ()
+) -> tuple[NodeView, ...]:
     """Who votes on an address: its candidates, others while they are fewer than three, an odd number, at most five.
 
-    With fewer than three nodes there is no majority that survives a loss: one votes, the first candidate.
+    With fewer than three nodes there is no majority that survives a loss: one votes, the first candidate. Of several
+    that could, `current` voters stay: the order of candidates changes with each owner, and a change of voters that
+    meets the loss of its nodes can leave the address without a majority.
     """
     named = {node.name for node in able}
+    able = sorted(able, key=lambda node: node.name not in current)
     others = [node for node in nodes if node.ready and node.facts is not None and node.name not in named]
-    others.sort(key=lambda node: (_place(offered, node.location) is None, node.name))
+    others.sort(key=lambda node: (_place(offered, node.location) is None, node.name not in current, node.name))
     everybody = [*able, *others]
     if len(everybody) < 3:
         return tuple(able[:1])

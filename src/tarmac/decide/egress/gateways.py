@@ -67,8 +67,8 @@ def gateway_spec(
     """
     every = {node.name: node for node in nodes}
     before = known.spec if known is not None else GatewaySpec()
-    wanted = [node.name for node in voters(offered.spec, able, every.values())] if able else []
     current = [each.name for each in before.voters]
+    wanted = [node.name for node in voters(offered.spec, able, every.values(), current)] if able else []
     settled = known is not None and bool(able) and is_acknowledged(known, every)
     chosen = next_voters(current, wanted, acknowledged=settled)
     old = {each.name: each for each in before.voters}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tarmac.base.metrics import Histogram
 
 _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _START = "tarmac_machine_start_seconds"
 
-Sample = tuple[str, str, str, float]
-"""Name, type, labels as written, value."""
+Sample = tuple[str, str, Mapping[str, str], float]
+"""Name, type, labels, value."""
+
+_UNLABELLED: Mapping[str, str] = {}
 
 
 class MachineFigures:
@@ -45,15 +47,14 @@ class MachineFigures:
     def samples(self, states: Counter[str], sessions: Counter[str], image_bytes: int) -> Iterator[Sample]:
         """With what is counted elsewhere: machines by state, sessions by kind, and what images take."""
         for state in ("created", "running", "exited"):
-            yield "tarmac_machines", "gauge", f'{{state="{state}"}}', states[state]
+            yield "tarmac_machines", "gauge", {"state": state}, states[state]
         for reason, count in sorted(self._ends.items()):
-            yield "tarmac_machine_ends_total", "counter", f'{{reason="{reason}"}}', count
-        yield "tarmac_machine_guest_resets_total", "counter", "", self.guest_resets
-        yield "tarmac_machine_qmp_failures_total", "counter", "", self.qmp_failures
+            yield "tarmac_machine_ends_total", "counter", {"reason": reason}, count
+        yield "tarmac_machine_guest_resets_total", "counter", _UNLABELLED, self.guest_resets
+        yield "tarmac_machine_qmp_failures_total", "counter", _UNLABELLED, self.qmp_failures
         for kind, count in sorted(sessions.items()):
-            yield "tarmac_machine_console_sessions", "gauge", f'{{kind="{kind}"}}', count
-        yield "tarmac_machine_image_bytes", "gauge", "", image_bytes
+            yield "tarmac_machine_console_sessions", "gauge", {"kind": kind}, count
+        yield "tarmac_machine_image_bytes", "gauge", _UNLABELLED, image_bytes
         for phase, histogram in (("process", self.started), ("ready", self.served)):
             for name, labels, value in histogram.samples(_START, [("phase", phase)]):
-                written = ",".join(f'{key}="{text}"' for key, text in labels)
-                yield name, "histogram", f"{{{written}}}", value
+                yield name, "histogram", dict(labels), value

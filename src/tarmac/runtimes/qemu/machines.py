@@ -102,13 +102,13 @@ class Machines:
         """How many there are in each state."""
         return Counter(each.state for each in self._records.values())
 
-    def traffic(self) -> Iterator[tuple[str, DiskTraffic]]:
-        """What disks of machines that run have carried, with labels as metrics write them."""
+    def traffic(self) -> Iterator[tuple[dict[str, str], DiskTraffic]]:
+        """What disks of machines that run have carried, with labels for metrics."""
         for life in self._lives.values():
             labels = life.record.labels
-            pod = f'namespace="{labels[POD_NAMESPACE]}",pod="{labels[POD_NAME]}"'
+            pod = {"namespace": labels[POD_NAMESPACE], "pod": labels[POD_NAME]}
             if life.record.state == "running":
-                yield from ((f'{{{pod},disk="{name}"}}', carried) for name, carried in life.traffic.items())
+                yield from (({**pod, "disk": name}, carried) for name, carried in life.traffic.items())
 
     # ---- what is done with them
 

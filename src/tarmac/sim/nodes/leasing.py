@@ -40,11 +40,15 @@ _TRAVEL = 0.005
 
 @dataclass
 class Carrying:
-    """That a node carries an address: the epoch, since when, and until when its kernel goes on without a renewal."""
+    """That a node carries an address: the epoch, since when, and until when its kernel goes on without a renewal.
+
+    `former` is who carried it before, if anybody did.
+    """
 
     epoch: int
     since: float
     until: float
+    former: str = ""
 
 
 @dataclass
@@ -66,6 +70,7 @@ class SimLeases:
         self._nodes, self._clock, self._moved = nodes, clock, moved
         self._agents: dict[str, _Agent] = {}
         self._disks: dict[str, dict[str, int]] = {}  # node -> epochs
+        self._last: dict[str, str] = {}  # address -> who carried it last
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, node: str, gateway: Gateway | None, name: str) -> None:
@@ -155,7 +160,8 @@ class SimLeases:
                 case Send(to, message):
                     self._send(agent.node.name, to, message)
                 case Own(name, epoch, until):
-                    agent.carries[name] = Carrying(epoch, self._clock.now(), until)
+                    former, self._last[name] = self._last.get(name, ""), agent.node.name
+                    agent.carries[name] = Carrying(epoch, self._clock.now(), until, former)
                     self._judge(agent, name)
                     self._moved(agent.node.name, name)
                 case Renew(name, until):

@@ -195,6 +195,10 @@ class SimRelays:
         }
         if carrying is not None:
             entry |= {"epoch": carrying.epoch, "since": rfc3339(carrying.since)}
+            entry |= {"formerOwner": carrying.former} if carrying.former else {}
+        partner = next((each.partner for each in known.spec.candidates if each.name == node), "")
+        if partner in self._nodes and self.leases.connected(node, partner):
+            entry |= {"syncedWith": partner}
         body = {
             "apiVersion": API_VERSION,
             "kind": "Gateway",

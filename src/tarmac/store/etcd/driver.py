@@ -90,6 +90,8 @@ class EtcdStore(VisibleState):
         self._barrier: Future[None] | None = None
         self._barrier_turn = asyncio.Lock()
         self._closing = False
+        # Whether the last question or write was answered. A watch may stay open at a member that has lost the others.
+        self._answers = True
 
     async def start(self) -> None:
         """Load everything and begin to follow. Raises Unavailable."""
@@ -123,6 +125,8 @@ class EtcdStore(VisibleState):
     def _trouble(self) -> str | None:
         if self._closing:
             return "the store is shutting down"
+        if not self._answers:
+            return _NO_QUORUM
         return None if self._stream is not None else "no connection to etcd"
 
     def fresh(self) -> Awaitable[None]:
@@ -212,8 +216,11 @@ class EtcdStore(VisibleState):
         intents.append(intent)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS), self._slots:
-                return await self._write_until_answered(intent)
+                landed = await self._write_until_answered(intent)
+            self._answers = True
+            return landed
         except TimeoutError:
+            self._answers = False
             raise Unavailable(f"{_NO_QUORUM}; nobody knows whether this was written") from None
         finally:
             intents.remove(intent)
@@ -383,7 +390,9 @@ class EtcdStore(VisibleState):
                 await self._reach(target, ask=self._trusts_progress)
                 # Nothing of ours lies between the two: a revision that another server has told is not ahead of this.
                 self.revision = max(self.revision, current)
+            self._answers = True
         except TimeoutError:
+            self._answers = False
             raise Unavailable(_NO_QUORUM) from None
         finally:
             if self._barrier is this:  # it never had its turn
