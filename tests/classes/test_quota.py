@@ -242,7 +242,9 @@ async def test_amounts_are_counted_beside_classes(api: Client) -> None:
     await made(api, QUOTAS, limited)
     await made(api, PODS, pod("a", asking(blockio="slow")))
     shown = await status(api)
-    assert (shown["hard"], shown["used"]) == ({"pods": "1", "blockio/slow": "7"}, {"pods": "1", "blockio/slow": "0"})
+    amounts = ({"pods": "1", "blockio/slow": "7"}, {"pods": "1", "blockio/slow": "0"})
+    classes = ({"classes.blockio/slow": "5"}, {"classes.blockio/slow": "1"})
+    assert (shown["hard"], shown["used"]) == (amounts[0] | classes[0], amounts[1] | classes[1])
     assert shown["containerClassResources"][0]["classes"][0]["used"] == 1
     assert "exceeded quota: q, requested: pods=1" in (await api.post(PODS, pod("b"))).message
 

@@ -61,6 +61,7 @@ def test_both_kinds_of_servers_give_the_same_answer_and_exit_code() -> None:
         text = one.out.getvalue()
         assert "NetworkPolicy default/closed selects" in text.replace("\n", " ").replace("  ", "")
         assert 'Smallest change: Add to NetworkPolicy default/closed spec.ingress: {"from":[' in text
+        assert text.endswith("\nThis follows from the rules alone: no packet was sent.\n")
 
     play(story)
 

@@ -337,15 +337,16 @@ def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
     own, candidate = IDENTITIES["c"], IDENTITIES["b"]
     liar = Identity(candidate.address, own.key) if claims == "the address" else Identity(own.address, candidate.key)
 
-    def by_half(terms: Terms, identity: Identity) -> str | None:
-        named = terms.candidates.items()
-        return next(
-            (name for name, each in named if identity.address == each.address or identity.key == each.key), None
-        )
+    def by_half(terms: Terms) -> dict[Identity, str]:
+        known = terms.candidates.items()
+        return {Identity(one.address, other.key): name for name, one in known for other in IDENTITIES.values()} | {
+            Identity(other.address, one.key): name for name, one in known for other in IDENTITIES.values()
+        }
 
     before = planet.kernels["d"].follows
     assert before == IDENTITIES["a"].address
     if not defended:
-        monkeypatch.setattr(Terms, "name", by_half)
+        monkeypatch.setattr(Terms, "names", by_half)
+        planet.serve("d")
     planet.nodes["d"].heard(liar, [Announced(ADDRESS, 1000)])
     assert planet.kernels["d"].follows == (before if defended else candidate.address)

@@ -15,7 +15,7 @@ from tarmac.api.submariner.relays import Forwarder, ForwarderStatus, Gateway
 from tarmac.decide.egress.admitting import grants
 from tarmac.decide.egress.compiling import Compiled, compile_service
 from tarmac.decide.egress.numbers import transit_number
-from tarmac.decide.egress.sources import resolve
+from tarmac.decide.egress.sources import first_place, resolve
 from tarmac.decide.egress.status import Observed, roll_up
 from tarmac.decide.egress.views import EndpointView, PortView
 from tests.decide.egress.making import address_class, bound, claim, service, source_ip
@@ -349,3 +349,13 @@ def test_ports_of_endpoints_are_found_by_name() -> None:
     two = (PortView("http", "TCP", 80), PortView("metrics", "TCP", 81))
     world.services["team/web"] = replace(web("a"), ports=two)
     assert [rule.target_port for rule in compiled(service(), world).forwarders["dfw-0"].ingress_rules] == [80]
+
+
+def test_where_an_address_is_carried_is_not_known_before_a_pod_runs_at_a_location_of_its_class() -> None:
+    world, two = Plain(), address_class(locations=[{"name": "ams"}, {"name": "dfw"}])
+    assert first_place(service(), two, world) == "dfw", "where its pods are"
+    assert first_place(service(), address_class(locations=[{"name": "ams"}, {"name": "lhr"}]), world) == ""
+    world.services["team/web"] = replace(web(), endpoints=())
+    assert first_place(service(), two, world) == ""
+    assert first_place(service(), address_class(locations=[{"name": "ams"}]), world) == "ams", "there is no other"
+    assert first_place(service(gateway={"location": "lhr"}), two, world) == "lhr", "as it wants"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from tarmac.api.compute.whyandplan import Reach, Reachability, ReachPath
 from tarmac.cli.rendering.text import paragraph, printable, table
 
+BY_RULES = "This follows from the rules alone: no packet was sent."
 _HEADERS = ("RULE", "ANSWER", "REASON", "MESSAGE")
 
 
 def reachability_text(found: Reachability) -> str:
     """What `tarmac why --reach` prints."""
     back = ["", "The other way round:", "", *_parts(found.reverse)] if found.reverse is not None else []
-    return "\n".join((*_parts(found), *back)) + "\n"
+    return "\n".join((*_parts(found), *back, "", BY_RULES)) + "\n"
 
 
 def _parts(found: Reach) -> list[str]:

@@ -27,13 +27,14 @@ from tarmac.controllers.external.world import CachedWorld
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
-from tarmac.decide.egress.binding import has_been_bound, kept, refused
+from tarmac.decide.egress.binding import UNPLACED, has_been_bound, kept, refused
 from tarmac.decide.egress.claims import is_held_by
 from tarmac.decide.egress.pool import Pool, Takes
 from tarmac.decide.rollup import Finding, merge
 from tarmac.decide.verdict import Refusal, Verdict
 
 _SHOWN = 3
+_PODS_SECONDS = 2.0  # between two looks for pods of a claim that waits for them: they change too often to be watched
 
 
 class ClaimLoop:
@@ -66,15 +67,19 @@ class ClaimLoop:
         offered = self._stock.classes.get(name)
         pool = self._pool(offered) if offered is not None else None
         failures: list[ApiError] = []
+        unplaced = False
         for claim in claims:
             try:
                 verdict = await self._decided(claim, offered, pool)
+                unplaced |= any(each.rule == UNPLACED for each in verdict.refusals)
                 await self._tell(claim, offered, verdict)
             except ApiError as error:
                 failures.append(error)  # of this one: the others are served
         if any(not isinstance(each, Conflict | NotFound) for each in failures):
             raise failures[0]
-        return RetryAfter(1.0) if failures else None  # our copy is behind about some
+        if failures:
+            return RetryAfter(1.0)  # our copy is behind about some
+        return RetryAfter(_PODS_SECONDS) if unplaced else None
 
     def _pool(self, offered: SourceIPClass) -> Pool:
         name, stock = offered.metadata.name, self._stock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.sourceip import SourceIPClaim, SourceIPClass
@@ -10,7 +11,11 @@ from tarmac.decide import reasons
 from tarmac.decide.egress.classes import overlapped_by
 from tarmac.decide.egress.known import KnownWorld
 from tarmac.decide.egress.pool import Pool, Takes
+from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Refusal, Verdict
+
+UNPLACED: Final = "location"
+"""The rule of a refusal that pods lift, when they run somewhere."""
 
 
 def has_been_bound(claim: SourceIPClaim) -> bool:
@@ -62,7 +67,17 @@ def refused(
     if claim.spec.location and places and claim.spec.location not in places:
         message = f"Addresses of SourceIPClass {name} are not routable at {claim.spec.location}."
         return Refusal(reasons.LOCATION_NOT_IN_CLASS, message, rule="class", change="Choose a Location of the class.")
-    if offered.spec.binding_mode == "WaitForFirstConsumer" and not users:
+    return _unused(claim, offered, users, world) if offered.spec.binding_mode == "WaitForFirstConsumer" else None
+
+
+def _unused(
+    claim: SourceIPClaim, offered: SourceIPClass, users: Sequence[ExternalService], world: KnownWorld
+) -> Refusal | None:
+    """Why a claim goes on waiting for its first consumer."""
+    if not users:
         message = "No ExternalService names the claim yet."
         return Refusal(reasons.WAIT_FOR_FIRST_CONSUMER, message, rule="claim")
-    return None
+    if claim.spec.location or first_place(users[0], offered, world):
+        return None
+    message = f"No pod of ExternalService {users[0].metadata.name} runs yet: there is no Location to choose."
+    return Refusal(reasons.WAIT_FOR_FIRST_CONSUMER, message, rule=UNPLACED)

@@ -70,9 +70,14 @@ def _refused_target(made: Resolution, world: World) -> Refusal | None:
 
 
 def first_place(service: ExternalService, offered: SourceIPClass, world: World) -> str:
-    """Where an address is carried that waited for its first user: where that wants it, or has most of its pods."""
+    """Where an address is carried that waited for its first user: where that wants it, or has most of its pods.
+
+    Empty while that is not known: the class is at several Locations, and no pod runs at one of them.
+    """
     if service.spec.gateway is not None and service.spec.gateway.location:
         return service.spec.gateway.location
+    if len(offered.spec.locations) == 1:
+        return offered.spec.locations[0].name
     pods: Counter[str] = Counter()
     for source in service.spec.sources:
         found = world.service(f"{source.service.namespace or service.metadata.namespace}/{source.service.name}")
@@ -81,7 +86,8 @@ def first_place(service: ExternalService, offered: SourceIPClass, world: World) 
             node = world.node(pod.node) if pod is not None else None
             if node is not None and node.location:
                 pods[node.location] += 1
-    places = [each.name for each in offered.spec.locations] or list(pods)
+    offering = {each.name for each in offered.spec.locations}
+    places = [place for place in pods if not offering or place in offering]
     return min(places, key=lambda place: (-pods[place], place), default="")
 
 

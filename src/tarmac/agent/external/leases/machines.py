@@ -4,6 +4,9 @@ It is driven by words from other nodes, by time, and by what Gateways say; it dr
 said into `outbox`. Everything happens in one thread. What the machines ask for is done in their order: an address is
 dropped before the promises are given back on which it rested. Where the kernel refuses that, nothing is given back, so
 that the lease runs out everywhere before somebody else gets it.
+
+All leases of a node are renewed together: one message for each voter, however many addresses there are, and one
+transaction of the kernel for what they answer.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from tarmac.agent.external.leases.terms import Identity, Terms
 from tarmac.agent.external.leases.votes import Votes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.decide.egress.lease import RENEW
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.following import FOLLOW, Follower, Herald
 from tarmac.decide.egress.lease.messages import (
@@ -121,6 +125,9 @@ class LeaseNode:
         self._renewals: dict[str, float] = {}
         self._gratuitous: list[tuple[float, str]] = []
         self._said_follow = float("-inf")
+        self._renewed = float("-inf")  # when the last round of renewals began
+        self._untold = True  # whether a follower may have to be told of an owner, or the kernel of a lease
+        self._names: dict[str, dict[Identity, str]] = {}  # candidates and voters of each address
         self._leaving = False
         self._rests: dict[str, float] = {}  # address -> until when this node does not stand for it
         self._carried: dict[str, int] = {}  # address -> the highest epoch in which somebody is known to have carried it
@@ -145,6 +152,7 @@ class LeaseNode:
         for address in sorted(gone):
             self._act(address, self._candidates.pop(address).give_up())
         self.terms = dict(terms)
+        self._names = {each.address: each.names() for each in terms.values()}
         for address, each in terms.items():
             self._stand(address, each)
             self._follow(address, each)
@@ -153,21 +161,26 @@ class LeaseNode:
         self._heralds = {each: self._heralds.get(each) or Herald() for each in terms}
         voted = {each.address: list(each.candidates) for each in terms.values() if self._node in each.voters}
         self._voter.serve(voted)
-        self._settle()
+        self.settle()
 
-    def heard(self, sender: Identity, words: Iterable[Word]) -> None:
-        """What another node says. What is not for somebody of that identity to say is ignored."""
+    def heard(self, sender: Identity, words: Iterable[Word], *, settle: bool = True) -> None:
+        """What another node says. What is not for somebody of that identity to say is ignored.
+
+        Whoever has heard more than one thing may `settle` once at the end: then the kernel is told once.
+        """
         for word in words:
             terms = self.terms.get(word.address)
-            name = terms.name(sender) if terms is not None else None
+            name = self._names[word.address].get(sender) if terms is not None else None
             if name is not None:
                 self._heard[name] = self._clock.monotonic()
             if isinstance(word, Follow):
                 if terms is not None and (name is not None or sender.address in terms.senders):
+                    self._untold = True
                     self._heralds[word.address].followed(sender, word.epoch, self._clock.monotonic())
             elif name is not None and terms is not None:
                 self._told(name, word, terms)
-        self._settle()
+        if settle:
+            self.settle()
 
     def tick(self) -> None:
         """Whatever time has made due."""
@@ -178,15 +191,18 @@ class LeaseNode:
                 candidate.allow(self._may_stand(self.terms[address]))
         self.votes.tick(now)
         self._act("", self._voter.tick(now))
+        renew = now - self._renewed >= RENEW
+        self._renewed = now if renew else self._renewed
         for address, candidate in list(self._candidates.items()):
-            self._act(address, candidate.tick(now))
+            self._act(address, candidate.tick(now, renew=renew))
             if address in self.carrying and self.told_kernel.get(address, now) < now:
                 self._act(address, candidate.give_up())  # the kernel is silent: somebody else can do better
         if now - self._said_follow >= FOLLOW:
             self._said_follow = now
             for address, known in self._followers.items():
                 self._say_to(self.terms[address].candidates, Follow(address, known.epoch))
-        self._settle()
+        self._untold = True
+        self.settle()
 
     def probed(self, address: str, stranger: str) -> None:
         """Whoever has the address on its segment; nobody, if that is empty."""
@@ -196,7 +212,7 @@ class LeaseNode:
         if candidate := self._candidates.get(address):
             self._act(address, candidate.probed(bool(stranger), self._clock.monotonic()))
         self._moved(address)
-        self._settle()
+        self.settle()
 
     def hand_over(self, *, whatever: bool = False) -> None:
         """Give addresses to others for good: those that somebody else could take, who was heard of lately, or all."""
@@ -207,7 +223,7 @@ class LeaseNode:
             others = self.terms[address].candidates.keys() - {self._node}
             if whatever or any(now - self._heard.get(each, float("-inf")) < _LATELY for each in others):
                 self._act(address, candidate.give_up())
-        self._settle()
+        self.settle()
 
     def _stand(self, address: str, terms: Terms) -> None:
         """Be a candidate, or none any more."""
@@ -344,6 +360,7 @@ class LeaseNode:
         self.carrying[address] = self._origin(address, epoch, now)
         self._note_carried(address, epoch)
         self._heralds[address].restart()
+        self._untold = True
         if not self.terms[address].quiet:
             self._gratuitous += [(now + pause, address) for pause in _GRATUITOUS]
         if known := self._followers.get(address):
@@ -383,7 +400,7 @@ class LeaseNode:
         if known is not None and terms is not None and known.owner != self._node and known.owner in terms.candidates:
             self._lead(address, terms, known.owner)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Deliver what this node says to itself, tell the kernel, and say what owners have to say."""
         while self._own:
             _, message = self._own.popleft()
@@ -399,7 +416,9 @@ class LeaseNode:
             self._tell_kernel(worth)
         except Faults as fault:
             _log.warning("leases are not renewed in the kernel", addresses=len(worth), why=str(fault.__cause__))
-        self._announce()
+        if self._untold:
+            self._untold = False
+            self._announce()
 
     def _tell_kernel(self, lasting: Mapping[str, float]) -> None:
         """Carry addresses until so far; what is left is worked out right before the kernel is told. Raises Faults."""

@@ -39,10 +39,10 @@ class Terms:
     quiet: bool = False
     """Nothing is announced on the segment: others lead packets here."""
 
-    def name(self, identity: Identity) -> str | None:
-        """The candidate or voter that an identity is. Both parts count: a node may claim another's key, or address."""
-        named = (*self.candidates.items(), *self.voters.items())
-        return next((name for name, known in named if known == identity), None)
+    def names(self) -> dict[Identity, str]:
+        """Candidates and voters by identity. Both parts count: a node may claim another's key, or address."""
+        named = [*self.candidates.items(), *self.voters.items()]
+        return {identity: name for name, identity in reversed(named)}  # the first of a name counts
 
     def identity(self, name: str) -> Identity | None:
         """Where a candidate or voter is reached; None when nobody is named so, or it has said no key."""

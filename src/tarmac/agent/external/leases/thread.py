@@ -281,6 +281,13 @@ class _Life:
         return True
 
     def _read(self) -> None:
+        """What has arrived, in one go: the kernel is told once of all that it says."""
+        try:
+            self._read_burst()
+        finally:
+            self.machines.settle()
+
+    def _read_burst(self) -> None:
         for _ in range(_BURST if self._socket is not None else 0):
             assert self._socket is not None
             try:
@@ -294,10 +301,12 @@ class _Life:
             if heard is not None:
                 for answer in heard.answer:
                     self._send(answer, heard.sender)
-                self.machines.heard(heard.sender, heard.words)
+                self.machines.heard(heard.sender, heard.words, settle=False)
 
     def _say(self) -> None:
         outbox, self.machines.outbox = self.machines.outbox, []
+        if not outbox:
+            return  # nothing is said of what is new, so nothing has to be on the disk first
         known = self.machines.known
         written = known.epochs == self._file.kept.epochs or self._keep(known)
         if not written:

@@ -33,7 +33,7 @@ class Votes:
 
     def tick(self, now: float) -> None:
         """Count what is not answered any more. Questions are kept in the order in which they were asked."""
-        late = takewhile(lambda key: now - self._open[key] >= _PATIENCE, list(self._open))
+        late = list(takewhile(lambda key: now - self._open[key] >= _PATIENCE, self._open))
         for key in late:
             del self._open[key]
             self.lost[key[0]] += 1

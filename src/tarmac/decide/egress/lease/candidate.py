@@ -119,8 +119,8 @@ class Candidate:
         """Hand over: drop the address first, then give the promises back, so that the next takes over at once."""
         return self._end()
 
-    def tick(self, now: float) -> list[Effect]:
-        """Whatever time has made due."""
+    def tick(self, now: float, *, renew: bool = True) -> list[Effect]:
+        """Whatever time has made due. Without `renew`, an owner asks for nothing yet: a node asks for all at once."""
         if self.state == "waiting" and now >= self._due:
             return self._begin(now) if self._may_ask(now) else self._end()
         if self._holder is None:
@@ -129,7 +129,7 @@ class Candidate:
             return self._end()
         if self.state in ("probing", "owning") and now >= self._holder.until:
             return self._end()
-        return list(self._holder.ask(now))
+        return list(self._holder.ask(now)) if renew or self.state == "asking" else []
 
     def _turn(self, now: float) -> float:
         """When it is this node's turn, who is in line from now on."""

@@ -77,6 +77,17 @@ def usage(spec: JsonObject, used: ResourceList) -> JsonObject:
     return found
 
 
+def shown(lists: JsonObject, field: str) -> dict[str, str]:
+    """Capacity or use of classes that have a capacity, for `hard` and `used`: `kubectl describe` prints only these."""
+    return {
+        f"classes.{item['name']}/{each['name']}": str(each[field])
+        for level in CLASS_LISTS
+        for item in lists.get(level) or ()
+        for each in item.get("classes") or ()
+        if each.get("capacity") is not None
+    }
+
+
 def _classes(level: str, item: JsonObject, used: ResourceList) -> JsonObject:
     listed = item.get("classes")
     if not listed:

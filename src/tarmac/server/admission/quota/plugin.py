@@ -24,7 +24,7 @@ from tarmac.api.status import QUOTA_EXCEEDED
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
-from tarmac.server.admission.quota.classes import forbidden_class, shown_name, usage
+from tarmac.server.admission.quota.classes import forbidden_class, shown, shown_name, usage
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.encoding import encode_object
@@ -123,10 +123,11 @@ class ResourceQuotas(Plugin):
             if entry is None:
                 continue
             obj, used = decode(entry), self._ledger.used(quota)
+            classes = self._classes(quota, used, obj.get("status") or {})
             status = {
-                "hard": {name: str(amount) for name, amount in quota.amounts.items()},
-                "used": {name: str(used[name]) for name in quota.amounts},
-                **self._classes(quota, used, obj.get("status") or {}),
+                "hard": {name: str(amount) for name, amount in quota.amounts.items()} | shown(classes, "capacity"),
+                "used": {name: str(used[name]) for name in quota.amounts} | shown(classes, "used"),
+                **classes,
             }
             if obj.get("status") != status:
                 obj["status"] = status
