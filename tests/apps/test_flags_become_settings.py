@@ -38,6 +38,7 @@ OF_AGENT = {
     "device_plugin_dir": "--device-plugin-dir=/p",
     "machine_image_dir": "--machine-image-dir=/i",
     "encrypt_between_cities": "--encrypt-between-cities=off",
+    "ignore_unsupported_policies": "--ignore-unsupported-policies",
     "recording_days": "--recording-days=7",
     "recording_bytes": "--recording-bytes=1048576",
     "node_labels": "--node-labels=a=b",

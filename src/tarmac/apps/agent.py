@@ -138,6 +138,7 @@ def _flags(options: argparse.Namespace) -> Flags:
         location=options.location,
         network=options.network,
         encrypt_between_cities=options.encrypt_between_cities,
+        ignore_unsupported_policies=options.ignore_unsupported_policies,
         cni_bin_dir=options.cni_bin_dir,
         cni_conf_dir=options.cni_conf_dir,
         device_plugin_dir=options.device_plugin_dir,

@@ -104,6 +104,10 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         help="who connects pods: the agent, or the cluster's own plugins; auto: the agent if podendpoints are served",
     )  # fmt: skip
     command.add_argument(
+        "--ignore-unsupported-policies", action="store_true",
+        help="start although the configuration has policies for memory or topology that are not carried out here",
+    )  # fmt: skip
+    command.add_argument(
         "--encrypt-between-cities", choices=("require", "off"), default="require",
         help="whether packets of external services to and from other cities have to be encrypted (default: require)",
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import msgspec
 import pytest
 
 from tarmac.agent.config.configz import in_effect
+from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read
+from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, decode, read, stated
 from tarmac.agent.config.settings import of_own_node
 from tarmac.agent.config.unsupported import IGNORED
 from tarmac.apps.node.settings import pod_settings
@@ -190,3 +192,25 @@ def test_what_is_in_effect_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     assert shown["nodeStatusReportFrequency"] == "4s"
     assert {"pid.available", "memory.available"} < shown["evictionHard"].keys()
     assert in_effect(agent_config(tmp_path, shown)) == shown
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topologyManagerPolicy": "single-numa-node"},
+        {"memoryManagerPolicy": "Static"},
+        {"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}]},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_policy_that_is_not_carried_out_refuses_the_start_unless_that_is_wanted(fields: dict[str, Any]) -> None:
+    kubelet = config(**fields)
+    flags = Flags(node_name="n", kubeconfig=Path(), node_labels={}, feature_gates={})
+    with pytest.raises(BadConfig, match=f"{next(iter(fields))}: .* --ignore-unsupported-policies"):
+        stated(flags, kubelet)
+    assert stated(replace(flags, ignore_unsupported_policies=True), kubelet).kubelet == kubelet
+
+
+def test_policies_that_do_nothing_are_no_obstacle() -> None:
+    flags = Flags(node_name="n", kubeconfig=Path(), node_labels={}, feature_gates={})
+    stated(flags, config(topologyManagerPolicy="none", memoryManagerPolicy="None", reservedMemory=[]))

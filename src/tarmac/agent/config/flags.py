@@ -38,6 +38,7 @@ class Flags:
     kube_reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     reserved_cpus: str = ""
     cpu_manager_policy: Literal["", "none", "static"] = ""
+    ignore_unsupported_policies: bool = False
     sizing_provider_config: Path | None = None
     sizing_provider_bin_dir: Path | None = None
     feature_gates: Mapping[str, bool]

@@ -155,6 +155,9 @@ class KubeletConfiguration(_Section, frozen=True):
     system_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     kube_reserved: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
+    topology_manager_policy: str = "none"
+    memory_manager_policy: str = "None"
+    reserved_memory: list[Any] = []
     system_reserved_cgroup: str = ""
     kube_reserved_cgroup: str = ""
     enforce_node_allocatable: tuple[Enforcement, ...] = ("pods",)

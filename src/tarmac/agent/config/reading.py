@@ -44,10 +44,24 @@ class Stated:
 
 def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
     """Flags and file; of gates, the flag wins over the file, gate by gate. Raises BadConfig."""
+    if unsupported := list(_unsupported(kubelet)):
+        if not flags.ignore_unsupported_policies:
+            raise BadConfig("; ".join(unsupported) + "; or start with --ignore-unsupported-policies")
+        _log.warning("policies of the configuration are not carried out", fields=unsupported)
     try:
         return Stated(flags, kubelet, FeatureGates("agent", layered(kubelet.feature_gates, flags.feature_gates)))
     except BadGate as error:
         raise BadConfig(f"--feature-gates: {error}") from error
+
+
+def _unsupported(config: KubeletConfiguration) -> Iterator[str]:
+    """What pods would rely on, and is not carried out here."""
+    if config.topology_manager_policy not in ("", "none"):
+        yield f"topologyManagerPolicy: {config.topology_manager_policy!r} is not carried out here; write none"
+    if config.memory_manager_policy not in ("", "None"):
+        yield f"memoryManagerPolicy: {config.memory_manager_policy!r} is not carried out here; write None"
+    if config.reserved_memory:
+        yield "reservedMemory: memory of single NUMA nodes is not held back here; leave it out, and use systemReserved"
 
 
 def read(path: Path) -> KubeletConfiguration:

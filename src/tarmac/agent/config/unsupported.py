@@ -1,4 +1,7 @@
-"""Fields of a real KubeletConfiguration that have no effect here. A file with one gets a warning that names it."""
+"""Fields of a real KubeletConfiguration that have no effect here. A file with one gets a warning that names it.
+
+Policies that pods rely on are no such fields: a node that does not carry them out does not start (`reading.stated`).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ tlsCipherSuites tlsMinVersion registryPullQPS registryBurst imagePullCredentials
 preloadedImagesVerificationAllowlist eventRecordQPS eventBurst enableContentionProfiling healthzPort
 healthzBindAddress oomScoreAdj volumeStatsAggPeriod kubeletCgroups systemCgroups
 cgroupsPerQOS singleProcessOOMKill
-memoryManagerPolicy topologyManagerPolicy topologyManagerScope topologyManagerPolicyOptions qosReserved
+topologyManagerScope topologyManagerPolicyOptions qosReserved
 runtimeRequestTimeout hairpinMode podCIDR runOnce maxOpenFiles contentType kubeAPIQPS kubeAPIBurst
 enableControllerAttachDetach protectKernelDefaults makeIPTablesUtilChains iptablesMasqueradeBit iptablesDropBit
 failSwapOn memorySwap containerLogMaxWorkers configMapAndSecretChangeDetectionStrategy
 showHiddenMetricsForVersion volumePluginDir
 kernelMemcgNotification logging enableSystemLogHandler enableSystemLogQuery shutdownGracePeriodByPodPriority
-reservedMemory enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor tracing
+enableProfilingHandler enableDebugFlagsHandler memoryThrottlingFactor tracing
 localStorageCapacityIsolation imageServiceEndpoint failCgroupV1 userNamespaces
 """
 IGNORED: Final = frozenset(_NAMES.split())
