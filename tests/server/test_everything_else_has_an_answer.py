@@ -11,6 +11,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.store.interface import Unavailable
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates
+from tests.support.exposition import series
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
@@ -247,3 +248,11 @@ async def test_a_table_comes_in_the_version_that_was_asked_for(api: Client, path
     await api.configmap("a")
     reply = await api.get(path, accept=f"application/json;as=Table;v={version};g=meta.k8s.io")
     assert (reply.json["kind"], reply.json["apiVersion"]) == ("Table", f"meta.k8s.io/{version}")
+
+
+async def test_metrics_tell_each_series_once(api: Client) -> None:
+    """Also where two kinds of requests differ in nothing that labels show."""
+    await api.configmap("a")
+    for url in (CONFIGMAPS, "/api/v1/configmaps"):
+        assert (await api.get(f"{url}?fieldSelector=metadata.name%3Da")).status == 200
+    assert series((await api.get("/metrics")).raw.decode())

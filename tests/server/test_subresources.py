@@ -225,6 +225,36 @@ async def test_a_pod_without_an_address_is_not_proxied(api: Client) -> None:
     assert (refused.status, refused.message) == (400, "address not allowed")
 
 
+def workload(name: str, *placements: dict[str, Any]) -> dict[str, Any]:
+    container = {"name": "main", "image": "registry.example/app:1"}
+    runtime = {"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": {"containers": [container]}}
+    template = {"spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": "default"}}]}}
+    kind = {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload"}
+    return {**kind, "metadata": {"name": name}, "spec": {"template": template, "placements": placements}}
+
+
+def placement(name: str, **settings: Any) -> dict[str, Any]:
+    return {"name": name, "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1, **settings}}
+
+
+async def test_a_workload_with_one_placement_is_scaled_and_another_says_why_not(api: Client) -> None:
+    url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
+    assert (await api.post(url, workload("one", placement("all")))).status == 201
+    assert (await api.get(f"{url}/one/scale")).json["spec"] == {"replicas": 1}
+    scaled = await api.patch(f"{url}/one/scale", {"spec": {"replicas": 5}})
+    assert (scaled.status, scaled.json["spec"]) == (200, {"replicas": 5})
+    found = (await api.get(f"{url}/one")).json["spec"]["placements"][0]["scaleSettings"]
+    assert found["minReplicas"] == 5
+    assert (await api.post(url, workload("two", placement("a"), placement("b")))).status == 201
+    target = {"type": "Utilization", "averageUtilization": 50}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    made = await api.post(url, workload("driven", placement("all", maxReplicas=9, metrics=[metric])))
+    assert made.status == 201, made.raw
+    for name, why in (("two", "has 2 placements"), ("driven", "is scaled by its metrics")):
+        for reply in (await api.get(f"{url}/{name}/scale"), await api.patch(f"{url}/{name}/scale", {"spec": {}})):
+            assert (reply.status, why in reply.message) == (400, True), reply.raw
+
+
 async def test_scale_shows_and_sets_replicas(api: Client) -> None:
     url = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloaddeployments"
     version = "compute.datumapis.com/v1alpha"

@@ -187,6 +187,7 @@ def declare(
     selectable: tuple[str, ...] = (),
     categories: tuple[str, ...] = ("tarmac",),
     scale: tuple[str, str, str | None] | None = None,
+    scaled_at: Callable[[JsonObject], str] | None = None,
     validate_name: Callable[[str], list[str]] | None = None,
     subresources: tuple[Subresource, ...] = (),
 ) -> Resource:
@@ -204,10 +205,11 @@ def declare(
         strategy=strategy,
         short_names=short_names,
         categories=categories,
-        subresources=(*_subresources(kind, has_scale=scale is not None), *subresources),
+        subresources=(*_subresources(kind, has_scale=bool(scale or scaled_at)), *subresources),
         columns=columns,
         selectable=selectable,
         scale=scale,
+        scaled_at=scaled_at,
         validate_name=validate_name,
     )
 

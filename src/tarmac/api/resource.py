@@ -164,6 +164,8 @@ class Resource:
     stored: bool = True
     # scale subresource: dotted paths (spec replicas, status replicas, label selector)
     scale: tuple[str, str, str | None] | None = None
+    # the same for kinds whose number is not always at the same place: the path of an object's replicas, or BadRequest
+    scaled_at: Callable[[JsonObject], str] | None = None
 
     @cached_property
     def schema(self) -> Schema:

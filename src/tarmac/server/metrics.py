@@ -48,18 +48,7 @@ class Metrics:
 
     def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
         """One request has been answered."""
-        if info.is_resource:
-            key = (
-                info.verb,
-                info.group,
-                info.version,
-                info.resource,
-                info.subresource,
-                not info.name,
-                not info.namespace,
-            )
-        else:
-            key = (info.verb, _family(info.path))
+        key = _key(info) if info.is_resource else (info.verb, _family(info.path))
         series = self._series.get(key)
         if series is None:
             series = self._refused if _is_refusal(code) else _Series(_labels(info))
@@ -77,7 +66,7 @@ class Metrics:
 
     def stream_started(self, info: RequestInfo) -> Callable[[], None]:
         """A watch or another long answer runs; returns what to call at its end."""
-        key = (info.verb, info.group, info.version, info.resource, info.subresource, not info.name, not info.namespace)
+        key = _key(info)
         _, count = self._running.setdefault(key, (_labels(info), [0]))
         count[0] += 1
 
@@ -148,6 +137,13 @@ def _is_refusal(code: int) -> bool:
 def _family(path: str) -> str:
     """A path outside the API by its first segment, so that nobody can make endless series."""
     return "/" + path.split("/", 2)[1] if path.startswith("/") else path
+
+
+def _key(info: RequestInfo) -> tuple[object, ...]:
+    """As much of a request for a resource as its labels show: two keys with the same labels would be told twice."""
+    name, verb = info.name, info.verb
+    scope = (not name, not (name or info.namespace))
+    return (verb, info.group, info.version, info.resource, info.subresource, *scope)
 
 
 def _labels(info: RequestInfo) -> list[tuple[str, str]]:

@@ -189,7 +189,7 @@ def test_what_somebody_else_changed_is_told_and_put_right() -> None:
         assert kernel_of(machine, made, main) == SLOW
         assert await events(machine, "ClassNotEffective") == ["Container main is not in class blockio/slow"]
         assert list(made.events.metrics()) == [
-            ("tarmac_node_class_ineffective_total", "counter", '{type="blockio",class="slow"}', 1)
+            ("tarmac_node_class_ineffective_total", "counter", {"type": "blockio", "class": "slow"}, 1)
         ]
 
     play(story, start=False)

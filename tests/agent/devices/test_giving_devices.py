@@ -200,7 +200,7 @@ async def test_figures_count_registrations_and_calls() -> None:
         await node.has(2)
         assert await node.allocator.prepare(a_pod("one", 1)) is None
         found = {f"{family}{labels}": value for family, _, labels, value in node.devices.metrics()}
-        of = f'{{resource_name="{RESOURCE}"}}'
+        of = {"resource_name": RESOURCE}
         assert found[f"kubelet_device_plugin_registration_total{of}"] == 1
         assert found[f"kubelet_device_plugin_alloc_duration_seconds_count{of}"] == 1
         assert found[f"kubelet_device_plugin_alloc_duration_seconds_sum{of}"] > 0

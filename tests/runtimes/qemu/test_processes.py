@@ -190,8 +190,8 @@ async def test_what_its_disks_carry_is_counted(qemu: QemuMachine) -> None:
     assert life.traffic["boot"].read >= 512
     assert life.traffic["boot"].written == 0
     shown = {name: (labels, value) for name, _, labels, value in qemu.qemu.metrics(0)}
-    pod = f'namespace="default",pod="{running.pod.pod.name}"'
-    assert shown["tarmac_machine_disk_read_bytes_total"] == (f'{{{pod},disk="boot"}}', life.traffic["boot"].read)
+    labels = {"namespace": "default", "pod": running.pod.pod.name, "disk": "boot"}
+    assert shown["tarmac_machine_disk_read_bytes_total"] == (labels, life.traffic["boot"].read)
 
 
 async def test_whoever_answers_at_the_socket_of_a_machine_must_be_that_machine(qemu: QemuMachine) -> None:

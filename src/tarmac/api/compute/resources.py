@@ -15,6 +15,7 @@ from tarmac.api.compute.reachingin import (
     InstanceRecordings,
     InstanceVncOptions,
 )
+from tarmac.api.compute.scaling import replicas_path
 from tarmac.api.compute.strategies import (
     InstanceStrategy,
     InstanceTypeStrategy,
@@ -122,6 +123,7 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             short_names=("wl",),
             categories=("tarmac", "all"),
             validate_name=dns1123_label,
+            scaled_at=replicas_path,
             subresources=(PLAN, WHY),
         ),
         declare(

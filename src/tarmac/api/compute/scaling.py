@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from tarmac.api.declare import Field, Struct
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LabelSelector
+from tarmac.api.status import BadRequest
 from tarmac.base.quantity import Quantity
 
 TargetType = Literal["Value", "AverageValue", "Utilization"]
@@ -79,6 +82,17 @@ class ScalingBehavior(Struct):
 
     scale_up: Annotated[ScalingRules | None, Field("Upward.")] = None
     scale_down: Annotated[ScalingRules | None, Field("Downward; by default stabilised over 300 s.")] = None
+
+
+def replicas_path(workload: JsonObject) -> str:
+    """Where a Workload's number of instances is, for `kubectl scale`: that of each city. Raises BadRequest."""
+    name, placements = workload["metadata"]["name"], objects(workload["spec"], "placements")
+    if len(placements) != 1:
+        where = "spec.placements[].scaleSettings.minReplicas"
+        raise BadRequest(f"Workload {name} has {len(placements)} placements with a number each: change {where}")
+    if mapping(placements[0], "scaleSettings").get("metrics"):
+        raise BadRequest(f"Workload {name} is scaled by its metrics: change its minReplicas and maxReplicas")
+    return ".spec.placements.0.scaleSettings.minReplicas"
 
 
 class ScaleSettings(Struct):

@@ -90,7 +90,8 @@ _VIEW = [
     rule(_READ, "discovery.k8s.io", "endpointslices"),
     rule(_READ, "metrics.k8s.io", "nodes pods"),
     rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-    rule(_READ, _COMPUTE, "instances instances/status instancetypes machineimages workloads workloads/status"),
+    rule(_READ, _COMPUTE, "instances instances/status instancetypes machineimages"),
+    rule(_READ, _COMPUTE, "workloads workloads/scale workloads/status"),
     rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
     rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
     rule("get", "core", "pods/why"),
@@ -113,7 +114,7 @@ _EDIT = [
     rule(_READ_WRITE, "coordination.k8s.io", "leases"),
     rule(_WRITE, _COMPUTE, "workloads"),
     rule("create", _COMPUTE, "workloads/plan"),
-    rule("patch update", _COMPUTE, "workloaddeployments/scale"),
+    rule("patch update", _COMPUTE, "workloaddeployments/scale workloads/scale"),
     # Instances are made by controllers only; deleting one makes its deployment replace it.
     rule("delete deletecollection", _COMPUTE, "instances"),
     rule("create get", _COMPUTE, "instances/console instances/vnc"),

@@ -15,6 +15,7 @@ from tarmac.api.columns import AGE, NAME, column, computed
 from tarmac.api.decode import decode_kind
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json
@@ -61,8 +62,8 @@ class _Door(NamedTuple):
 
 
 def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
-    """The Scale of an object."""
-    spec_path, status_path, selector_path = _paths(served)
+    """The Scale of an object. Raises BadRequest for one that has no single number."""
+    spec_path, status_path, selector_path = _paths(served, obj)
     metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
     status: JsonObject = {"replicas": _read(obj, status_path) or 0}
     selector = _read(obj, selector_path) if selector_path else None
@@ -75,9 +76,12 @@ def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _paths(served: ResourceStorage) -> tuple[str, str, str | None]:
-    assert served.resource.scale is not None  # only such resources get this route
-    return served.resource.scale
+def _paths(served: ResourceStorage, obj: JsonObject) -> tuple[str, str, str | None]:
+    resource = served.resource
+    if resource.scaled_at is not None:
+        return resource.scaled_at(obj), ".status.replicas", None
+    assert resource.scale is not None, "only such resources get this route"
+    return resource.scale
 
 
 def _get(door: _Door, request: Request) -> Response | Awaitable[Response]:
@@ -133,12 +137,14 @@ async def _apply(call: Call) -> Entry:
     body, validation = call.request.body, options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", body, "application/yaml", validation)
     check_name(call, scale)
+    if served.resource.scale is None:
+        raise BadRequest(f"the scale of {served.resource.plural} cannot be applied: apply the object itself")
     applied: JsonObject = {
         "apiVersion": served.resource.api_version,
         "kind": served.resource.kind,
         "metadata": {"name": call.info.name},
     }
-    _write(applied, _paths(served)[0], _checked(call, scale))
+    _write(applied, served.resource.scale[0], _checked(call, scale))
 
     def change(_: JsonObject, entry: Entry) -> JsonObject:
         call.warnings += warnings
@@ -153,7 +159,6 @@ async def _apply(call: Call) -> Entry:
 
 async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entry:
     served = call.served
-    spec_path = _paths(served)[0]
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         scale = make(old)
@@ -161,7 +166,7 @@ async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entr
         if scale["metadata"].get("resourceVersion"):
             check_version(call, scale, old)
         new = served.load(entry)
-        _write(new, spec_path, _checked(call, scale))
+        _write(new, _paths(served, new)[0], _checked(call, scale))
         return new
 
     return await rewrite(call, change, rules_of(served))
@@ -179,12 +184,13 @@ def _checked(call: Call, scale: JsonObject) -> int:
 def _read(obj: JsonObject, path: str) -> Any:
     value: Any = obj
     for step in path.strip(".").split("."):
-        value = value.get(step) if isinstance(value, dict) else None
+        value = value[int(step)] if isinstance(value, list) else value.get(step) if isinstance(value, dict) else None
     return value
 
 
 def _write(obj: JsonObject, path: str, value: int) -> None:
     *parents, last = path.strip(".").split(".")
+    place: Any = obj
     for step in parents:
-        obj = obj.setdefault(step, {})
-    obj[last] = value
+        place = place[int(step)] if isinstance(place, list) else place.setdefault(step, {})
+    place[last] = value
