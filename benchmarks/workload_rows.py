@@ -57,6 +57,7 @@ def _landing_rows(landings: list[Landing]) -> Iterator[Row]:
         )
         yield Row(f"apply to all Ready, {size}", "CPU-µs per instance", [landing.cpu_us])
         yield Row(f"resident, {size} and their nodes", "MB", [landing.resident_mb], 250 if promised else None)
+        yield Row(f"longest answer to a probe, {size} landing", "ms", [landing.probes[-1] * 1e3], 50)
     small, large = landings[0], landings[-1]
     yield Row("CPU per instance, largest over smallest", "ratio", [large.cpu_us / small.cpu_us], 1.2)
     yield Row("growth per Instance and its Pod", "KB", [growth_kb(small, large)], 15)

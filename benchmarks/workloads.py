@@ -2,7 +2,8 @@
 
 The simulated nodes live in that same process, so its CPU and memory count them too: what is measured is more than a
 control plane, never less. Readiness is what the Workload's own status says, as a user would wait for it; afterwards
-every Instance and Pod is counted.
+every Instance and Pod is counted. Meanwhile another client asks for `/readyz`: the time of its answers is what clients
+feel of the work that controllers do in the same process.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ WORKLOADS, DEPLOYMENTS, INSTANCES = (f"{COMPUTE}/{kind}" for kind in ("workloads
 PODS = "/api/v1/namespaces/default/pods"
 WATCHED = (WORKLOADS, DEPLOYMENTS, INSTANCES, PODS)
 POLL_SECONDS = 0.1
+PROBE_SECONDS = 0.05
 QUIET_SECONDS = 4
 DEADLINE_SECONDS = 600.0
 
@@ -48,6 +50,7 @@ class Landing:
     before_mb: float  # resident, of the whole process, with all nodes and nothing on them
     resident_mb: float  # the same with everything Ready
     idle_writes: int  # that an edit without a change has caused
+    probes: Sequence[float]  # seconds that answers to a probe took meanwhile, in order of size
 
     @property
     def rate(self) -> float:
@@ -99,15 +102,27 @@ async def _measure(subject: Subject, body: dict[str, Any], wanted: int) -> Landi
     async with session(subject) as http:
         await _settle(subject)
         resident, used, begin = resident_bytes(subject.pids), cpu_seconds(subject.pids), perf_counter()
+        probing = asyncio.ensure_future(_probe(http, subject, probes := list[float]()))
         await _apply(http, subject, body)
         await _until_ready(http, subject, wanted)
         seconds = perf_counter() - begin
+        probing.cancel()
         used = cpu_seconds(subject.pids) - used
         after = resident_bytes(subject.pids)
         await _check(http, subject, wanted)
         await _settle(subject)
         idle = await _idle_writes(http, subject, body)
-    return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle)
+    return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle, sorted(probes))
+
+
+async def _probe(http: aiohttp.ClientSession, subject: Subject, took: list[float]) -> None:
+    """Ask until cancelled."""
+    while True:
+        begin = perf_counter()
+        async with http.get(f"{subject.url}/readyz") as answer:
+            await answer.read()
+        took.append(perf_counter() - begin)
+        await asyncio.sleep(PROBE_SECONDS)
 
 
 async def _apply(http: aiohttp.ClientSession, subject: Subject, body: dict[str, Any]) -> None:

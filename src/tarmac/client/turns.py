@@ -3,8 +3,8 @@
 A reconcile whose requests are answered inside the process never suspends, and neither does a worker that finds the next
 key ready: without a bound, ten thousand keys are one turn. Workers therefore ask before each key, and in-process
 transports before each request. Within `ALLOWED` seconds of a turn's first piece they go on at once. Later ones wait in
-line, and so does everyone while there is a line; each following turn takes as many as fit by what the last ones took,
-the longest waiting first. Fewer would cost more: what is written in one turn is committed together.
+line, and so do all while there is a line; each following turn takes as many as fit by the mean duration of the last
+ones, the longest waiting first. Fewer would cost more: writes of one turn are committed together.
 """
 
 from __future__ import annotations

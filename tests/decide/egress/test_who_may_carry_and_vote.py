@@ -210,6 +210,14 @@ def test_two_cities_alone_cannot_help_it_and_one_city_needs_no_votes_from_elsewh
     ]
 
 
+def test_voters_stay_when_the_order_of_candidates_changes_with_the_owner() -> None:
+    nodes = [node("dfw-0", 1), node("dfw-1", 2), node("lhr-0", 3), node("sea-0", 4, labels={})]
+    for owner in ("", "dfw-0", "dfw-1", "lhr-0"):
+        able = candidates(SPEC, ADDRESS, nodes, owner=owner).value or ()
+        for current in (("dfw-0", "lhr-0", "sea-0"), ("dfw-1", "lhr-0", "sea-0")):
+            assert {each.name for each in voters(SPEC, able, nodes, current)} == set(current)
+
+
 def test_voters_change_one_at_a_time_and_wait_to_be_acknowledged() -> None:
     current, wanted, seen = ["a", "b", "c"], ["c", "d", "e"], [["a", "b", "c"]]
     assert next_voters([], wanted, acknowledged=True) == wanted

@@ -55,7 +55,7 @@ def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
 
 
 def _unsupported(config: KubeletConfiguration) -> Iterator[str]:
-    """What pods would rely on, and is not carried out here."""
+    """Policies that pods rely on and this agent does not implement."""
     if config.topology_manager_policy not in ("", "none"):
         yield f"topologyManagerPolicy: {config.topology_manager_policy!r} is not carried out here; write none"
     if config.memory_manager_policy not in ("", "None"):

@@ -85,7 +85,7 @@ class ScalingBehavior(Struct):
 
 
 def replicas_path(workload: JsonObject) -> str:
-    """Where a Workload's number of instances is, for `kubectl scale`: that of each city. Raises BadRequest."""
+    """The path of a Workload's replicas for `kubectl scale`, the number in each city. Raises BadRequest."""
     name, placements = workload["metadata"]["name"], objects(workload["spec"], "placements")
     if len(placements) != 1:
         where = "spec.placements[].scaleSettings.minReplicas"

@@ -95,7 +95,7 @@ class SourceIPClassStrategy(OwnStrategy):
 def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool) -> set[int]:
     """Each by itself, and that none of a class overlaps another; the families that are there.
 
-    Classes of earlier versions may have ranges that no host can have; they stay as long as nobody changes them.
+    Reserved ranges are refused in new and changed classes; a class of an earlier version keeps them until then.
     """
     found: list[Bounds] = []
     for index, written in enumerate(ranges):

@@ -75,7 +75,7 @@ def candidates(
 ) -> Verdict[tuple[NodeView, ...]]:
     """The nodes that may carry an address, the first in line first.
 
-    `load` is how many other addresses each node carries. An owner that is cordoned stays while nobody else can take it,
+    `load` is how many other addresses each node carries. A cordoned owner stays while no other node can take it,
     and until its partner is `shares`, the node that knows its connections; None: it has left the line already.
     """
     nodes = list(nodes)

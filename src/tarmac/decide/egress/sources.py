@@ -70,7 +70,7 @@ def _refused_target(made: Resolution, world: World) -> Refusal | None:
 
 
 def first_place(service: ExternalService, offered: SourceIPClass, world: World) -> str:
-    """Where an address is carried that waited for its first user: where that wants it, or has most of its pods.
+    """The Location of an address with WaitForFirstConsumer: the one its first user wants, or with most of its pods.
 
     Empty while that is not known: the class is at several Locations, and no pod runs at one of them.
     """

@@ -187,7 +187,7 @@ def _present(given: RolloutFacts) -> list[WaveCity]:
 
 
 def _was_proven(given: RolloutFacts) -> bool:
-    """Whether the newest template is one that was complete everywhere before."""
+    """Whether the newest template equals one that was complete everywhere before."""
     newest = given.newest.template_hash
     return any(each.completed is not None and each.template_hash == newest for each in given.history[:-1])
 

@@ -103,7 +103,7 @@ class Machines:
         return Counter(each.state for each in self._records.values())
 
     def traffic(self) -> Iterator[tuple[dict[str, str], DiskTraffic]]:
-        """What disks of machines that run have carried, with labels for metrics."""
+        """Bytes read and written by the disks of running machines, with labels for metrics."""
         for life in self._lives.values():
             labels = life.record.labels
             pod = {"namespace": labels[POD_NAMESPACE], "pod": labels[POD_NAME]}

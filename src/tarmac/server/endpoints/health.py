@@ -1,7 +1,7 @@
 """`/livez`, `/readyz`, `/healthz`: named checks, each also under a path of its own.
 
 A check returns why it fails, or None. `?verbose` lists them; `?exclude=name` leaves one out, and the list says so.
-Nobody outside learns why one fails; the log does.
+The reason of a failure is in the log only.
 """
 
 from __future__ import annotations

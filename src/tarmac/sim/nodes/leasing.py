@@ -42,7 +42,7 @@ _TRAVEL = 0.005
 class Carrying:
     """That a node carries an address: the epoch, since when, and until when its kernel goes on without a renewal.
 
-    `former` is who carried it before, if anybody did.
+    `former` is the previous owner, empty for the first.
     """
 
     epoch: int

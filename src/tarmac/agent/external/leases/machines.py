@@ -81,7 +81,7 @@ class Carrying:
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """What was last heard of an owner about an address: a renewal, or its farewell."""
+    """The last message of an owner about an address: a renewal, or its farewell."""
 
     owner: str
     epoch: int
@@ -164,9 +164,9 @@ class LeaseNode:
         self.settle()
 
     def heard(self, sender: Identity, words: Iterable[Word], *, settle: bool = True) -> None:
-        """What another node says. What is not for somebody of that identity to say is ignored.
+        """Handle the messages of another node; those that its identity has no right to send are ignored.
 
-        Whoever has heard more than one thing may `settle` once at the end: then the kernel is told once.
+        A caller with several datagrams passes `settle=False` and calls `settle` once, for one kernel transaction.
         """
         for word in words:
             terms = self.terms.get(word.address)

@@ -281,7 +281,7 @@ class _Life:
         return True
 
     def _read(self) -> None:
-        """What has arrived, in one go: the kernel is told once of all that it says."""
+        """Handle all datagrams that have arrived, then tell the kernel once."""
         try:
             self._read_burst()
         finally:

@@ -96,7 +96,7 @@ class LogReader:
             return False
 
     async def _to_end(self, file: BinaryIO, end: int | None = None) -> AsyncIterator[bytes]:
-        """What is in a file, up to a place in it if one is given."""
+        """The lines of a file, up to the offset `end` if one is given."""
         while not self._formatter.full:
             data = file.read(_BLOCK if end is None else min(_BLOCK, end - file.tell()))
             if not data:

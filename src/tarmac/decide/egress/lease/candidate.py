@@ -75,7 +75,7 @@ class Candidate:
         self.epoch = max(self.epoch, epoch)
 
     def vacant(self, voter: str, message: Vacant, now: float) -> list[Effect]:
-        """A voter has promised the address to nobody: get in line, or have the promise that the owner lacks there."""
+        """A voter's promise is free: get in line, or, as the owner, ask for it."""
         self._learn(message.epoch)
         if self._holder is not None and self.state in ("probing", "owning"):
             sends = self._holder.ask_again(voter, message.epoch, now)
@@ -120,7 +120,7 @@ class Candidate:
         return self._end()
 
     def tick(self, now: float, *, renew: bool = True) -> list[Effect]:
-        """Whatever time has made due. Without `renew`, an owner asks for nothing yet: a node asks for all at once."""
+        """Handle expired timers. `renew=False` postpones an owner's renewal to the node's next round."""
         if self.state == "waiting" and now >= self._due:
             return self._begin(now) if self._may_ask(now) else self._end()
         if self._holder is None:

@@ -46,14 +46,14 @@ class Holder:
         return [self._ask(each, nonce) for nonce in (self._next(now),) for each in self._voters]
 
     def ask_again(self, voter: str, epoch: int, now: float) -> list[Send]:
-        """Ask a voter that has promised the address to nobody, with a higher ballot than any it has promised."""
+        """Ask a voter whose promise is free, with a higher ballot than any it has promised."""
         if voter not in self._voters:
             return []
         self.ballot = max(self.ballot, epoch + 1)
         return [self._ask(voter, self._next(now))]
 
     def granted(self, voter: str, grant: Grant) -> None:
-        """Count a promise from when it was asked for; one of another ballot, or that nobody asked for, is none."""
+        """Count a promise from when its request was sent; ignore grants of other ballots and unknown nonces."""
         ballot, sent = self._sent.get(grant.nonce, (-1, 0.0))
         if grant.epoch == ballot and voter in self._voters:
             self._promised[voter] = max(sent, self._promised.get(voter, sent))
