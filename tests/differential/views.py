@@ -45,14 +45,19 @@ def discovered(group: str, *names: str) -> View:
     return view
 
 
-def _in_order(entries: Json, key: str) -> Json:
-    shared = (each for each in entries if each[key].rpartition("/")[2] not in SUBRESOURCES_OF_OUR_OWN)
+def _in_order(entries: Json, key: str, of: str = "") -> Json:
+    shared = (each for each in entries if not _is_our_own(f"{of}{each[key]}"))
     return [_entry_in_order(each) for each in sorted(shared, key=lambda each: each[key])]
+
+
+def _is_our_own(name: str) -> bool:
+    """A custom resource's scale cannot be inside a list, as that of a Workload is: no other server can offer it."""
+    return name.rpartition("/")[2] in SUBRESOURCES_OF_OUR_OWN or name == "workloads/scale"
 
 
 def _entry_in_order(entry: Json) -> Json:
     ordered = {**entry, "verbs": sorted(entry["verbs"])}
-    below = _in_order(ordered.pop("subresources", []), "subresource")
+    below = _in_order(ordered.pop("subresources", []), "subresource", f"{entry.get('resource', '')}/")
     return {**ordered, "subresources": below} if below else ordered
 
 

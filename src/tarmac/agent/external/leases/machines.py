@@ -21,7 +21,6 @@ from tarmac.agent.external.leases.terms import Identity, Terms
 from tarmac.agent.external.leases.votes import Votes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.decide.egress.lease import RENEW
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.following import FOLLOW, Follower, Herald
 from tarmac.decide.egress.lease.messages import (
@@ -191,7 +190,7 @@ class LeaseNode:
                 candidate.allow(self._may_stand(self.terms[address]))
         self.votes.tick(now)
         self._act("", self._voter.tick(now))
-        renew = now - self._renewed >= RENEW
+        renew = now - self._renewed >= Candidate.RENEWAL
         self._renewed = now if renew else self._renewed
         for address, candidate in list(self._candidates.items()):
             self._act(address, candidate.tick(now, renew=renew))

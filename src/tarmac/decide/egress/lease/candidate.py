@@ -6,9 +6,9 @@ idle → waiting (its turn) → asking → probing (first ownership only) → ow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
-from tarmac.decide.egress.lease import CONFLICT_REST, PATIENCE, STEP
+from tarmac.decide.egress.lease import CONFLICT_REST, PATIENCE, RENEW, STEP
 from tarmac.decide.egress.lease.holder import Holder
 from tarmac.decide.egress.lease.messages import Drop, Effect, Grant, Own, Probe, Refuse, Release, Renew, Send, Vacant
 
@@ -20,6 +20,8 @@ class Candidate:
 
     Each request is of an epoch that the node has known, and so has on its disk, before it is sent.
     """
+
+    RENEWAL: ClassVar = RENEW  # seconds between two requests of an owner
 
     def __init__(
         self, node: str, address: str, candidates: Sequence[str], voters: Sequence[str], epoch: int = 0
