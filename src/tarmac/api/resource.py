@@ -164,7 +164,7 @@ class Resource:
     stored: bool = True
     # scale subresource: dotted paths (spec replicas, status replicas, label selector)
     scale: tuple[str, str, str | None] | None = None
-    # the same for kinds whose number is not always at the same place: the path of an object's replicas, or BadRequest
+    # scale of kinds without a fixed path: returns the path of an object's replicas, or raises BadRequest
     scaled_at: Callable[[JsonObject], str] | None = None
 
     @cached_property

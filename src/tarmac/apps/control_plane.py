@@ -320,7 +320,7 @@ async def _controllers(
     """The controllers beside the server. Where other servers share the store, those of one of them work."""
     clock = SystemClock()
     client = Client(local_transport(server, CONTROLLING, bounded=clock), clock, Randomness())
-    # A lease that is renewed late is lost: it does not wait for what controllers do.
+    # Leader election bypasses the bound: a late renewal loses the lease.
     urgent = Client(local_transport(server, CONTROLLING), clock, Randomness())
 
     def sign(request: str, usages: list[str], expiration: int | None) -> str:

@@ -43,7 +43,7 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._next)  # in the next turn
 
     def _next(self) -> None:
-        """A turn is over. The first of those that are woken begins another, so that the line moves on after it."""
+        """End the turn and wake waiters. The first of them begins the next turn, which keeps the line moving."""
         if self._began is not None and self._pieces:
             lasted = (self._clock.monotonic() - self._began) / self._pieces
             self._lasts += (lasted - self._lasts) / 8
@@ -76,7 +76,7 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictiona
 
 
 def turns(clock: Clock) -> Turns:
-    """Those of the running loop, shared by everything on it."""
+    """The Turns of the running loop, shared by all its tasks. The first caller's clock is used."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:

@@ -47,8 +47,8 @@ class InstanceFacts(Struct):
 
 
 class InstanceView(msgspec.Struct, frozen=True, gc=False):
-    """One instance. `template_hash` is what it was made from, `observed_hash` what runs. `since` is when it stopped
-    being ready, `ready_since` when it became ready; 0 for the other of the two, or when that is not known."""
+    """One instance. `template_hash` names its template, `observed_hash` the template that runs. `since` is the time
+    it stopped being ready, `ready_since` the time it became ready; 0 for the other of the two, or if unknown."""
 
     name: str
     ordinal: int

@@ -293,3 +293,19 @@ def test_a_voter_that_has_just_started_takes_no_promise_back_by_refusing() -> No
     for voter in "bc":
         assert candidate.refused(voter, Refuse(ADDRESS, 4, ask.message.nonce), 10.31) == []
     assert candidate.state == "owning"
+
+
+def test_a_voter_that_claims_an_absurd_number_does_not_move_the_owners_ballot() -> None:
+    """A stolen node would otherwise push every voter beyond the numbers that messages can carry."""
+    holder = Holder(ADDRESS, 5, ["a", "b", "c"])
+    holder.ask(10.0)
+    holder.granted("b", Grant(ADDRESS, 5, 1))
+    holder.refused("c", Refuse(ADDRESS, 2**62, 1))
+    assert holder.ask_again("c", 2**62, 10.1) == []
+    assert holder.ballot == 5
+
+
+def test_a_voter_that_claims_to_be_free_in_a_loop_is_not_asked_in_a_loop() -> None:
+    holder = Holder(ADDRESS, 5, ["a", "b", "c"])
+    holder.ask(10.0)
+    assert sum(len(holder.ask_again("c", 5, 10.1)) for _ in range(1000)) < 100

@@ -84,6 +84,12 @@ def test_a_cordoned_owner_waits_until_its_partner_knows_its_connections() -> Non
     assert names(alone, owner="dfw-0", shares="") == ["dfw-2"], "nobody could ever know them"
 
 
+def test_an_owner_that_cannot_encrypt_does_not_wait_as_a_cordoned_one_does() -> None:
+    bare = node("dfw-0", 1, encryption="none")
+    others = [node("dfw-1", 2), node("lhr-0", 3)]
+    assert "dfw-0" not in names([bare, *others], owner="dfw-0", shares="")
+
+
 def test_a_node_knows_the_owners_connections_when_both_say_so() -> None:
     def gateway(**said: str) -> Gateway:
         status = GatewayStatus(nodes=[GatewayNodeStatus(name, synced_with=other) for name, other in said.items()])

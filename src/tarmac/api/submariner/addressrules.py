@@ -93,7 +93,7 @@ class SourceIPClassStrategy(OwnStrategy):
 
 
 def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool) -> set[int]:
-    """Each by itself, and that none of a class overlaps another; the families that are there.
+    """Check each range, and that ranges of a class do not overlap; returns their address families.
 
     Reserved ranges are refused in new and changed classes; a class of an earlier version keeps them until then.
     """

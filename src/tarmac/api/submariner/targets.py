@@ -32,7 +32,7 @@ def not_outside(what: str) -> str:
 
 
 def reserved_between(family: int, first: int, last: int) -> str | None:
-    """The first part of the platform, or of what no host can have, that a range of addresses overlaps; None: none."""
+    """The first reserved range that overlaps these addresses, with its use; None if there is none."""
     for each, use in _RANGES:
         if each.version == family and first <= int(each.broadcast_address) and int(each.network_address) <= last:
             return f"{use} {each}"

@@ -47,7 +47,7 @@ def progress_of(deployments: Sequence[WorkloadDeployment], newest: str) -> dict[
 def _progress_of(deployment: WorkloadDeployment, newest: str, *, several: bool) -> CityProgress:
     status, spec = deployment.status, deployment.spec
     counted, summary = status or Counters(), status.summary if status else None
-    # A deployment counts what is up to date with its own template, which may be an older revision of the Workload's.
+    # updatedReplicas is relative to the deployment's own template, possibly an older revision of the Workload.
     reached = revision_of(deployment) == newest
     return CityProgress(
         f"{spec.city_code}/{spec.placement_name}" if several else spec.city_code,

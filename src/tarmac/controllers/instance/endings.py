@@ -16,6 +16,7 @@ from tarmac.decide.verdict import Refusal
 FIRST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 300.0
 FORGOTTEN_SECONDS: Final = 600.0  # without an ending
+_LONGEST_MESSAGE: Final = 500  # characters; nodes write it
 RULE: Final = "backoff"
 
 
@@ -39,7 +40,7 @@ class Endings:
         """One more Pod has ended."""
         before = self._recent(key, uid)
         times = before.times + 1 if before is not None and before.cause == cause else 1
-        self._known[key] = _Ending(uid, cause, message, node, times, self._clock.monotonic())
+        self._known[key] = _Ending(uid, cause, message[:_LONGEST_MESSAGE], node, times, self._clock.monotonic())
 
     def forget(self, key: str) -> None:
         """The Instance is gone."""

@@ -27,7 +27,7 @@ SCHEDULER = "tarmac"
 
 
 def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES, avoid: str = "") -> JsonObject:
-    """The Pod, ready to be created. `whole` is what the instance has, `images` what its disks are made from.
+    """The Pod, ready to be created. `whole` is the instance's size, `images` are the sources of its disks.
 
     `avoid` names a node that the scheduler takes only when there is no other.
     """

@@ -99,7 +99,7 @@ def candidates(
         message = f"Every gateway that could carry {address} is cordoned."
         return Verdict(None, (Refusal(reasons.NO_GATEWAY, message, change="Uncordon one."),))
     able = _able_to_encrypt(able, nodes)
-    cordoned = [node for node in free if node.name == owner and node not in able]
+    cordoned = [node for node in free if node.cordoned and node.name == owner and node not in able]
     partner = partners([*able, *cordoned]).get(owner, "")
     if shares is not None and partner not in ("", shares):
         able += cordoned

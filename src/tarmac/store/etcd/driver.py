@@ -90,7 +90,7 @@ class EtcdStore(VisibleState):
         self._barrier: Future[None] | None = None
         self._barrier_turn = asyncio.Lock()
         self._closing = False
-        # Whether the last question or write was answered. A watch may stay open at a member that has lost the others.
+        # False after an unanswered read or write. The watch alone proves nothing: it stays open without a quorum.
         self._answers = True
 
     async def start(self) -> None:

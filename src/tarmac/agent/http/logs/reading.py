@@ -98,7 +98,7 @@ class LogReader:
     async def _to_end(self, file: BinaryIO, end: int | None = None) -> AsyncIterator[bytes]:
         """The lines of a file, up to the offset `end` if one is given."""
         while not self._formatter.full:
-            data = file.read(_BLOCK if end is None else min(_BLOCK, end - file.tell()))
+            data = file.read(_BLOCK if end is None else max(0, min(_BLOCK, end - file.tell())))
             if not data:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")

@@ -22,6 +22,7 @@ STEP: Final = 0.2  # by which each candidate waits longer than the one before it
 PATIENCE: Final = 0.3  # how long a candidate waits for votes
 CONFLICT_REST: Final = 60.0  # after a foreign holder was found on the wire
 DRIFT: Final = 0.001
+FURTHEST: Final = 1000  # by which a voter's number may exceed an owner's ballot; a hostile one may claim any
 
 
 def majority(voters: int) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tarmac.decide.egress.lease import DRIFT, LEASE, RENEW, majority
+from tarmac.decide.egress.lease import DRIFT, FURTHEST, LEASE, RENEW, majority
 from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse, Send
 
+_MOST_SENT = 64  # requests without an answer; a hostile voter could claim to be free in a loop
 _LASTS = LEASE * (1 - DRIFT)  # a voter's clock may be faster than the holder's
 
 
@@ -46,8 +47,8 @@ class Holder:
         return [self._ask(each, nonce) for nonce in (self._next(now),) for each in self._voters]
 
     def ask_again(self, voter: str, epoch: int, now: float) -> list[Send]:
-        """Ask a voter whose promise is free, with a higher ballot than any it has promised."""
-        if voter not in self._voters:
+        """Ask a voter whose promise is free, with a ballot above `epoch`, its highest so far."""
+        if voter not in self._voters or epoch > self.ballot + FURTHEST or len(self._sent) >= _MOST_SENT:
             return []
         self.ballot = max(self.ballot, epoch + 1)
         return [self._ask(voter, self._next(now))]
@@ -59,13 +60,13 @@ class Holder:
             self._promised[voter] = max(sent, self._promised.get(voter, sent))
 
     def refused(self, voter: str, refuse: Refuse) -> None:
-        """Ask with a higher ballot from now on, if the voter has promised one to another node.
+        """Raise the ballot above the voter's, which another node holds.
 
-        A voter that has promised to this holder refuses it only after the promise has lapsed: then time has stood still
-        here (a paused virtual machine), and the promise is counted no longer.
+        A voter refuses its own holder only after the promise has lapsed. In that case the clock of this node stood
+        still (a paused virtual machine), and the holder stops counting the promise.
         """
         ballot, sent = self._sent.get(refuse.nonce, (-1, 0.0))
-        if not 0 <= ballot <= refuse.epoch:
+        if not 0 <= ballot <= refuse.epoch <= ballot + FURTHEST:
             return
         if ballot < refuse.epoch and sent > self._promised.get(voter, float("inf")):
             del self._promised[voter]
