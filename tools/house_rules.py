@@ -4,16 +4,18 @@
 - the clock and the dice are injected: only `base` may ask the machine for them
 - nobody waits by `select()`, which refuses descriptors from 1024 on
 - tasks have owners: they are begun by `base/tasks.py`, or by a task group, which is called so
+- every class that a docstring names after "Raises" exists and is an exception
 - no path of somebody's machine and no package registry's host in a tracked file
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from tools.cache import ROOT
@@ -29,6 +31,14 @@ BANNED_MODULES = {"random", "secrets"}
 BANNED_NAMES = {tuple(call.rsplit(".", 1)) for call in BANNED_CALLS}
 BEGINS_TASKS = {"create_task", "ensure_future"}
 TASKS = Path("src/tarmac/base/tasks.py")
+BUILTIN_EXCEPTIONS = frozenset(
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
+)
+FOREIGN_EXCEPTIONS = frozenset({
+    "ArgumentTypeError", "CalledProcessError", "HPACKError", "InvalidSignature", "MsgspecError", "SSLError",
+    "SubprocessError", "ValidationError", "YAMLError",
+})  # fmt: skip
+_RAISES = re.compile(r"\bRaises ((?:[A-Z]\w+(?:, and |, or |, | or | and )?)+)")
 PRIVATE_TEXT = re.compile(
     r"(^|[\s'\"=:(])/(work|root|home/[a-z]+)/[a-z]|"
     + "|".join(
@@ -69,6 +79,31 @@ def module_breaches(path: Path) -> Iterator[str]:
             yield f"{name}:{what} begins a task that nobody owns; see tarmac.base.tasks"
 
 
+def exceptions_of(trees: Iterable[ast.Module]) -> frozenset[str]:
+    """The names of all classes that derive from an exception, directly or not."""
+    bases: dict[str, set[str]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found = (ast.unparse(each).rpartition(".")[2] for each in node.bases)
+                bases.setdefault(node.name, set()).update(each.partition("[")[0] for each in found)
+    known = BUILTIN_EXCEPTIONS | FOREIGN_EXCEPTIONS
+    while more := {name for name, of in bases.items() if name not in known and of & known}:
+        known |= more
+    return known
+
+
+def raises_breaches(name: Path, tree: ast.Module, known: Set[str]) -> Iterator[str]:
+    """Docstrings that name an exception which does not exist."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = " ".join((ast.get_docstring(node) or "").split())
+            for match in _RAISES.finditer(text):
+                for word in re.findall(r"[A-Z]\w+", match.group(1)):
+                    if word not in known:
+                        yield f"{name}:{getattr(node, 'lineno', 1)}: Raises {word}, which is no exception"
+
+
 def _imports_banned(node: ast.Import | ast.ImportFrom) -> bool:
     if isinstance(node, ast.Import):
         return any(each.name in BANNED_MODULES for each in node.names)
@@ -103,6 +138,9 @@ def text_breaches(path: Path) -> Iterator[str]:
 def main() -> int:
     """Print every breach."""
     breaches = [breach for path in tracked("*.py") for breach in module_breaches(path)]
+    product = {path.relative_to(ROOT): ast.parse(path.read_text()) for path in tracked("src/tarmac/*.py")}
+    known = exceptions_of(product.values())
+    breaches += [breach for name, tree in product.items() for breach in raises_breaches(name, tree, known)]
     breaches += [breach for path in tracked() if path.name != "house_rules.py" for breach in text_breaches(path)]
     print("\n".join(breaches) if breaches else "house rules: fine")
     return bool(breaches)

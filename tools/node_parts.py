@@ -96,7 +96,7 @@ def _wireguard(folder: Path) -> None:
     try:
         program = fetch(*WIREGUARD)
     except RuntimeError as error:
-        say(f"NO WireGuard: {error}. External services will not go between cities.")
+        say(f"NO WireGuard: {error}. Tunnels between cities are closed.")
         return
     for name in ("wireguard-go", "wg"):
         _link(folder / "bin" / name, program.with_name(name))

@@ -19,6 +19,7 @@ from pathlib import Path
 from tarmac import __version__
 from tarmac.cli.completing import SHELLS, script
 from tarmac.cli.manual import pages
+from tarmac.server.endpoints.commit import PACKAGED
 from tools import node_parts
 from tools.cache import ROOT, say
 
@@ -89,6 +90,7 @@ def _libraries(folder: Path, python: str) -> None:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     shutil.copytree(ROOT / "src/tarmac", folder / "tarmac", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    _put(folder / "tarmac" / PACKAGED, f"{_git('rev-parse', 'HEAD')}\n".encode())
 
 
 @cache
@@ -136,8 +138,11 @@ def _put(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 def epoch() -> int:
     """When the commit was made: the time of everything in the package."""
-    told = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return int(told.stdout)
+    return int(_git("log", "-1", "--format=%ct"))
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _pack(root: Path, final: Path) -> None:
