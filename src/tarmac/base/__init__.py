@@ -1,4 +1,4 @@
-"""Vocabulary shared by every layer:
+"""Vocabulary shared by every layer: time, randomness, quantities, selectors, names, field errors.
 
-time, randomness, quantities, selectors, names, field errors. Standard library only.
+Standard library only.
 """

@@ -1,8 +1,8 @@
 """Time, injected.
 
-Everything that waits or stamps takes a `Clock`, so a test (or a simulated world) decides what time it is. `now` is
-the wall clock in Unix seconds and is what objects are stamped with; `monotonic` never goes back and is what intervals
-are measured with. Times in objects are RFC 3339 in UTC: whole seconds (`rfc3339`) or microseconds (`rfc3339_micro`).
+All code that waits or stamps takes a `Clock`, so a test or a simulation controls the time. `now` is the wall clock in
+Unix seconds, for stamping objects; `monotonic` never goes back, for measuring intervals. Times in objects are RFC 3339
+in UTC: whole seconds (`rfc3339`) or microseconds (`rfc3339_micro`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The host's own clock."""
 
     def now(self) -> float:
         """Wall time in Unix seconds."""
@@ -52,8 +52,8 @@ class SystemClock:
 class ManualClock:
     """A clock that stands still until `advance` is called.
 
-    `advance` jumps to the new time and then wakes every sleeper whose moment has come, earliest first. A woken task
-    runs when the caller next yields to the loop, and finds the time it was advanced to.
+    `advance` jumps to the new time and then wakes every sleeper that is due, earliest first. A woken task runs when the
+    caller next yields to the loop, and finds the time it was advanced to.
     """
 
     def __init__(self, now: float = 1_800_000_000.0) -> None:
@@ -80,11 +80,11 @@ class ManualClock:
         await woken
 
     def jump(self, seconds: float) -> None:
-        """Have somebody set the wall clock, forward or back. No time passes, and nobody is woken."""
+        """Set the wall clock forward or back. No time passes, and no sleeper is woken."""
         self._now += seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance both clocks and wake due sleepers."""
         if seconds < 0:
             raise ValueError("time does not go back")
         self._now += seconds
@@ -96,17 +96,17 @@ class ManualClock:
 
 
 def rfc3339(seconds: float) -> str:
-    """`2026-11-15T12:00:00Z`; fractions are cut off."""
+    """Format as `2026-11-15T12:00:00Z`; fractions are cut off."""
     return _whole_second(int(seconds // 1))
 
 
 @lru_cache(maxsize=64)
 def _whole_second(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}Z"  # strftime would not fill up early years
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}Z"  # strftime would not pad early years
 
 
 def rfc3339_micro(seconds: float) -> str:
-    """`2026-11-15T12:00:00.000000Z`, rounded to the nearest microsecond."""
+    """Format as `2026-11-15T12:00:00.000000Z`, rounded to the nearest microsecond."""
     whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
     return f"{_whole_second(whole)[:-1]}.{micros:06d}Z"
 
@@ -115,7 +115,7 @@ _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d
 
 
 def parse_rfc3339(text: str) -> float:
-    """Unix seconds of an RFC 3339 time with any number of fraction digits. Raises ValueError."""
+    """Return the Unix seconds of an RFC 3339 time with any number of fraction digits. Raises ValueError."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")

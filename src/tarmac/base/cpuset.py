@@ -20,7 +20,7 @@ class CPUSet:
 
     @staticmethod
     def parse(text: str) -> CPUSet:
-        """From `0-3,7`; the empty text is the empty set. Raises ValueError."""
+        """Parse `0-3,7`; the empty text is the empty set. Raises ValueError."""
         cpus: set[int] = set()
         for part in text.split(",") if text else ():
             match = _RANGE.fullmatch(part)

@@ -15,15 +15,19 @@ _UNITS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_MAX_NANOS = 2**63 - 1  # what Go can hold, about 292 years
-LONGEST_SECONDS: Final = _MAX_NANOS // 10**9
-"""More whole seconds than this no program in Go can wait for, and no time of the calendar could say when they end."""
+_MAX_NANOS = 2**63 - 1  # Go's int64 of nanoseconds, about 292 years
+_MAX_LENGTH: Final = 256  # characters
+_MAX_QUOTED: Final = 40
+MAX_SECONDS: Final = _MAX_NANOS // 10**9
+"""The longest wait, in whole seconds, that a Go program can represent; a later end has no calendar time."""
 
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a Go duration such as `1h30m` or `-1.5s`. Raises ValueError worded as Go words it."""
+    """Return the seconds of a Go duration such as `1h30m` or `-1.5s`. Raises ValueError worded as Go words it."""
+    if len(text) > _MAX_LENGTH:  # parsing adds up one part after another: megabytes of parts would hold the loop
+        raise ValueError(f'time: invalid duration "{text[:_MAX_QUOTED]}…": longer than {_MAX_LENGTH} characters')
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
         return 0.0
@@ -52,7 +56,7 @@ def _part(match: re.Match[str], text: str) -> int:
 
 
 def format_duration(seconds: float) -> str:
-    """Go's own form: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
+    """Format as Go does: `1h30m0s`, `1.5s`, `250ms`, `0s`."""
     nanos = round(seconds * 10**9)
     if nanos == 0:
         return "0s"
@@ -74,7 +78,7 @@ def _decimal(number: int, unit: int) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """An age with two or three significant figures, exactly as kubectl prints it."""
+    """Format an age with two or three significant figures, exactly as kubectl prints it."""
     total = int(seconds)
     if total < 120:
         return "<invalid>" if total < -1 else f"{max(total, 0)}s"

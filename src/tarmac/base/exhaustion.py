@@ -1,8 +1,8 @@
-"""A process that runs out of memory says so and ends.
+"""Ends a process that runs out of memory, with one line on stderr.
 
-After the first allocation that failed nothing can be relied on: libraries written in C follow null pointers, and half
-of what a handler did may be undone. What was acknowledged is on the disk, so ending is safe, and whoever started the
-process starts it again. The line is made beforehand, as there is no memory to make it with.
+After the first failed allocation no state can be trusted: libraries written in C follow null pointers, and a handler
+may be half done. Acknowledged writes are on disk, so ending is safe, and the supervisor starts the process again. The
+line is allocated beforehand, as there is no memory left for it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LINE = b"tarmac: out of memory: the process ends here; give it more memory, or 
 
 
 def end_if_out_of_memory(error: BaseException | None) -> None:
-    """To be called by whoever catches everything. Does not return if that was it."""
-    # A thread needs memory for its stack, and is refused in these words.
+    """End the process if `error` is an out-of-memory error. Call it in every handler that catches all exceptions."""
+    # A thread needs memory for its stack; without it Python raises this message.
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and error.args == _NO_THREAD):
         os.write(2, _LINE)
         os._exit(1)
 
 
 def end_when_out_of_memory(loop: AbstractEventLoop) -> None:
-    """Also where nobody catches: in callbacks of the loop, in threads, in destructors."""
+    """Also handle uncaught exceptions: in callbacks of the loop, in threads, in destructors."""
     in_thread, unraisable = threading.excepthook, sys.unraisablehook
 
     def in_loop(loop: AbstractEventLoop, context: dict[str, Any]) -> None:

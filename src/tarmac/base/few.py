@@ -1,8 +1,8 @@
-"""Sets of texts of which most have one member, at the price of that member.
+"""Compact sets of strings, for sets that mostly have one member.
 
-Indexes hold tens of thousands of such sets, and a set object takes more memory than what it is about. A lone member is
-therefore kept as it is, an empty set is None, and a real set is made only for two and more. Sets are values: take what
-`added` and `removed` return.
+Indexes hold tens of thousands of such sets, and a set object takes more memory than its one member. A single member is
+therefore stored as itself, an empty set is None, and a real set is made only for two and more. Sets are values: use the
+return values of `added` and `removed`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ Few = str | set[str] | None
 
 
 def added(few: Few, member: str) -> str | set[str]:
-    """The set with one more member."""
+    """Return the set with one more member."""
     if few is None or few == member:
         return member
     if isinstance(few, str):
@@ -21,7 +21,7 @@ def added(few: Few, member: str) -> str | set[str]:
 
 
 def removed(few: Few, member: str) -> Few:
-    """The set without a member, which it need not have."""
+    """Return the set without a member, which it need not have."""
     if isinstance(few, set):
         few.discard(member)
         return few or None
@@ -29,7 +29,7 @@ def removed(few: Few, member: str) -> Few:
 
 
 def members(few: Few) -> list[str]:
-    """The members in order."""
+    """Return the members in order."""
     if few is None:
         return []
     return [few] if isinstance(few, str) else sorted(few)

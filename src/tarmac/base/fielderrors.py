@@ -1,8 +1,8 @@
 """Field errors, worded as Kubernetes words them.
 
-Validators collect into one `FieldErrors`; nothing stops at the first mistake, so a user sees every cause at once, up to
-a number that nobody reads through. There validation ends: a hostile object is not looked at to its end, and does not
-make an answer many times its own size.
+Validators collect into one `FieldErrors` and do not stop at the first mistake, so a user sees every cause at once, up
+to `MAX_CAUSES`. There validation ends: a hostile object is not validated to its end, and does not cause a response many
+times its own size.
 
     with FieldErrors() as errors:
         validate(obj, errors)
@@ -29,8 +29,8 @@ KINDS = {
     "TypeInvalid": ("FieldValueTypeInvalid", "Invalid value"),
     "InternalError": ("InternalError", "Internal error"),
 }
-MOST_CAUSES = 200
-_LONGEST_SHOWN = 16 * 1024  # characters of a text
+MAX_CAUSES = 200
+_MAX_SHOWN = 16 * 1024  # characters of a text
 _VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
 
 
@@ -60,17 +60,17 @@ class FieldError(NamedTuple):
 
 
 class Enough(Exception):
-    """There are `MOST_CAUSES` already. Ends the validation; the block of the collection takes it."""
+    """`MAX_CAUSES` is reached. Ends the validation; the `with` block of the collection catches it."""
 
 
 class FieldErrors:
-    """An ordered collection of causes, and a block that ends when it is full."""
+    """An ordered collection of causes, and a context manager that ends when it is full."""
 
     __slots__ = ("causes", "cut_short")
 
     def __init__(self) -> None:
         self.causes: list[FieldError] = []
-        self.cut_short = False  # whether there was one more cause than is kept
+        self.cut_short = False  # True if there were more causes than are kept
 
     def __enter__(self) -> FieldErrors:
         return self
@@ -88,57 +88,57 @@ class FieldErrors:
         return len(self.causes)
 
     def add(self, kind: str, path: str, value: Any = None, detail: str = "") -> None:
-        """Append one cause of any kind."""
-        if len(self.causes) >= MOST_CAUSES:
+        """Append one cause of any kind. Raises Enough at the limit."""
+        if len(self.causes) >= MAX_CAUSES:
             self.cut_short = True
             raise Enough
         self.causes.append(FieldError(kind, path, value, detail))
 
     def required(self, path: str, detail: str = "") -> None:
-        """A value that must be there is not."""
+        """Record a missing required value."""
         self.add("Required", path, None, detail)
 
     def invalid(self, path: str, value: Any, detail: str) -> None:
-        """A value breaks a rule."""
+        """Record a value that breaks a rule."""
         self.add("Invalid", path, value, detail)
 
     def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
-        """A value is not one of a closed set."""
+        """Record a value outside a closed set."""
         self.add("NotSupported", path, value, "supported values: " + ", ".join(json.dumps(item) for item in supported))
 
     def forbidden(self, path: str, detail: str) -> None:
-        """A field may not be set, or not be changed, here."""
+        """Record a field that may not be set, or not be changed, here."""
         self.add("Forbidden", path, None, detail)
 
     def duplicate(self, path: str, value: Any) -> None:
-        """A value that must be unique is there twice."""
+        """Record a duplicate of a value that must be unique."""
         self.add("Duplicate", path, value)
 
     def not_found(self, path: str, value: Any, detail: str = "") -> None:
-        """A value refers to something that does not exist."""
+        """Record a reference to a missing object."""
         self.add("NotFound", path, value, detail)
 
     def too_long(self, path: str, value: Any, limit: int) -> None:
-        """A string has more bytes than allowed."""
+        """Record a string with more bytes than allowed."""
         self.add("TooLong", path, value, f"may not be more than {limit} bytes")
 
     def too_many(self, path: str, count: int, limit: int) -> None:
-        """A list or map has more items than allowed."""
+        """Record a list or map with more items than allowed."""
         noun = "item" if limit == 1 else "items"
         self.add("TooMany", path, count, f"must have at most {limit} {noun}")
 
     def type_invalid(self, path: str, value: Any, detail: str) -> None:
-        """A value has the wrong JSON type."""
+        """Record a value of the wrong JSON type."""
         self.add("TypeInvalid", path, value, detail)
 
     def internal(self, path: str, detail: str) -> None:
-        """The check itself could not be made."""
+        """Record that the check itself failed."""
         self.add("InternalError", path, None, detail)
 
 
 def _show(value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…", ensure_ascii=False)
+        return json.dumps(value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…", ensure_ascii=False)
     if value is None:
         return "null"
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)

@@ -1,6 +1,6 @@
-"""How often programs look for garbage: seldom, and never among what they have made by the time they are ready.
+"""Settings of the cyclic garbage collector: it runs rarely, and never over objects made during start-up.
 
-Whoever looks keeps every thread waiting, for a tenth of a second where there are ten thousand instances.
+A collection stops every thread, for a tenth of a second with ten thousand instances.
 """
 
 from __future__ import annotations
@@ -9,52 +9,54 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_STARTING = 100_000  # containers: about as many as a program has when it is ready
-# To look through one takes about a microsecond where memory is large: 20 ms at a time, every other time 40 for those
-# that were still there the time before, and all of them only after twenty million.
-_NEW, _OFTEN, _SELDOM = 20_000, 0, 500
-_IN_A_ROW = 50  # pieces of work, one begun before the last has ended, for which there is quiet
+_START_THRESHOLD = 100_000  # containers: about as many as a process has after start-up
+# Traversing one takes about a microsecond in a large process: 20 ms per collection, every other time 40 ms including
+# the survivors of the last one, and a full collection only after twenty million.
+_NEW, _MIDDLE, _OLD = 20_000, 0, 500
+_MAX_OVERLAPPING = 50  # overlapping uses after which the collector is enabled again
 
 
 def collect_later() -> None:
-    """Starting makes much that stays and next to no garbage: looking for it every 700 containers finds nothing."""
-    gc.set_threshold(_STARTING)
+    """Raise the threshold during start-up, which allocates much and frees almost nothing."""
+    gc.set_threshold(_START_THRESHOLD)
 
 
 def collect_rarely(new: int = _NEW) -> None:
-    """From now on, once for every so many new containers: fewer keep a program smaller.
+    """Collect once per `new` new containers from now on: a lower number keeps a process smaller.
 
-    What was made up to here stays, the little garbage of a start (kilobytes) with it; keeping it out of
-    collections saves their time and their dirtied pages.
+    Objects made so far are frozen, with the little garbage of start-up (kilobytes) among them; excluding them from
+    collections saves time and dirtied pages.
     """
     gc.freeze()
-    gc.set_threshold(new, _OFTEN, _SELDOM)
+    gc.set_threshold(new, _MIDDLE, _OLD)
 
 
-class _Rest:
-    """How many want quiet, how many have had it since the first of them, and whether anybody looked before that."""
+class _Disabled:
+    """Active uses of `uncollected`, uses since the first of them, and whether the collector was enabled before it."""
 
-    asked = 0
-    had = 0
-    looked = False
+    active = 0
+    uses = 0
+    was_enabled = False
 
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Let nobody look for garbage meanwhile. For work that makes much, none of it in circles, and drops it at its end.
+    """Disable the cyclic garbage collector while the block runs.
 
-    What such work holds while it goes on would be looked through again and again. For one thread only: the loop's.
+    For code that allocates many objects without reference cycles and drops them at its end: collections would traverse
+    them again and again and free nothing. Only for the thread of the loop.
     """
-    if not _Rest.asked:
-        _Rest.had, _Rest.looked = 0, gc.isenabled()
+    if not _Disabled.active:
+        _Disabled.uses, _Disabled.was_enabled = 0, gc.isenabled()
         gc.disable()
-    _Rest.asked += 1
-    _Rest.had += 1
-    if _Rest.had > _IN_A_ROW and _Rest.looked:  # or whoever asks without a pause keeps everybody's garbage for ever
+    _Disabled.active += 1
+    _Disabled.uses += 1
+    # Overlapping uses without a pause would otherwise keep it disabled for ever.
+    if _Disabled.uses > _MAX_OVERLAPPING and _Disabled.was_enabled:
         gc.enable()
     try:
         yield
     finally:
-        _Rest.asked -= 1
-        if not _Rest.asked and _Rest.looked:
+        _Disabled.active -= 1
+        if not _Disabled.active and _Disabled.was_enabled:
             gc.enable()

@@ -1,9 +1,8 @@
-"""Feature gates: what can be switched on and off, since when it can be relied on, and what it is without being asked.
+"""Feature gates: their stages, defaults and aliases.
 
-Every part of Tarmac that has a gate reads it from here, and here alone is decided what becomes of a gate that has no
-effect: one that Tarmac does not have is a warning, since a configuration for kubelets names many. One that looks like a
-typo of a gate that there is refuses the start, since whoever wrote it believes that something is switched on. A stable
-gate cannot be changed any more.
+Every part of Tarmac with a gate reads it from here, and only this module handles gates without effect: an unknown gate
+is a warning, since a configuration for kubelets names many. A gate that looks like a typo of a known one refuses the
+start, since its author expects an effect. A stable gate cannot be changed any more.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _log = log("gates")
 
 
 class BadGate(ValueError):
-    """A gate that cannot be set like this. The message names it and what would be accepted."""
+    """A gate that cannot be set like this. The message names it and the accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGate:
-    """One gate. `aliases` are other names that it is known by."""
+    """One gate. `aliases` are its alternative names."""
 
     name: str
     stage: Literal["alpha", "beta", "stable"]
@@ -43,11 +42,11 @@ REGISTRY: Final[tuple[FeatureGate, ...]] = (
     FeatureGate(EXTERNAL_SERVICES, "beta", True, frozenset({"agent"})),
     FeatureGate(SIZING_PROVIDERS, "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",)),
 )
-"""Every gate there is."""
+"""All gates."""
 
 
 class FeatureGates:
-    """What one part of Tarmac, or several in one process, was told about the gates that it has."""
+    """The gate settings of one part of Tarmac, or of several in one process."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class FeatureGates:
         *,
         usual: Mapping[str, bool] | None = None,
     ) -> None:
-        """`usual`: defaults that differ from the registry's. Raises BadGate."""
+        """Apply the settings; `usual` are defaults that differ from the registry's. Raises BadGate."""
         here = {parts} if isinstance(parts, str) else set(parts)
         self._gates = {gate.name: gate for gate in registry if here & gate.parts}
         self._usual = usual or {}
@@ -69,14 +68,14 @@ class FeatureGates:
             elif (near := meant(name, named)) is not None:
                 raise BadGate(f"there is no feature gate {name}; did you mean {near}?")
             else:
-                _log.warning("this feature gate has no effect here", gate=name)
+                _log.warning("feature gate has no effect here", gate=name)
 
     def enabled(self, name: str) -> bool:
-        """Whether a gate of this part is on. Raises KeyError for one that it does not have."""
+        """True if a gate of this part is on. Raises KeyError for a gate of other parts."""
         return self._set.get(name, self._usual.get(name, self._gates[name].default))
 
     def told(self, *parts: Part) -> dict[str, bool]:
-        """What to tell these parts: the value of each gate that they have, by its own name."""
+        """Return the settings for these parts: the value of each of their gates, by its canonical name."""
         return {name: self.enabled(name) for name, gate in self._gates.items() if gate.parts.intersection(parts)}
 
     def _say(self, gate: FeatureGate, name: str, value: bool) -> None:
@@ -91,7 +90,7 @@ class FeatureGates:
 def layered(
     under: Mapping[str, bool], over: Mapping[str, bool], registry: Iterable[FeatureGate] = REGISTRY
 ) -> dict[str, bool]:
-    """One statement over another, gate by gate, whichever of its names each of them calls a gate by."""
+    """Merge two settings gate by gate, resolving aliases; `over` wins."""
     own = {name: gate.name for gate in registry for name in (gate.name, *gate.aliases)}
     said = {own.get(name, name) for name in over}
     return {**{name: value for name, value in under.items() if own.get(name, name) not in said}, **over}

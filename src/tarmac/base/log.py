@@ -1,10 +1,10 @@
 """Structured logs: a constant message and keys, one line each, on stderr.
 
-Values may come from anybody: whatever is not printable is written as an escape, so that no value can begin a line of
-its own or talk to a terminal, and of a long one the beginning and the end are kept.
+Values are untrusted: unprintable characters are escaped, so that no value can start a new line or control a terminal,
+and of a long value the beginning and the end are kept.
 
-Two levels are meant for reading: `info` (what happened) and `debug` (why). `warning` and `error` are for what an
-operator should look at. Values are written as they are given; never pass a secret. `configure` is called once, by the
+Two levels are for reading: `info` (events) and `debug` (reasons). `warning` and `error` are for problems that an
+operator should investigate. Values are written as given; never pass a secret. `configure` is called once, by the
 program's composition root; before that, lines are plain text at level info.
 """
 
@@ -20,12 +20,12 @@ from typing import Any, Literal, TextIO
 from tarmac.base.clock import rfc3339_micro
 
 Level = Literal["debug", "info", "warning", "error"]
-_LONGEST = 8192  # characters of one value
+_MAX_VALUE = 8192  # characters of one value
 _RANK = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 
 class _Sink:
-    """Where lines go. One for the whole process."""
+    """The destination of lines. One for the whole process."""
 
     def __init__(self) -> None:
         self.stream: TextIO | None = None  # the current sys.stderr, looked up at each line
@@ -40,7 +40,7 @@ class _Sink:
         else:
             pairs = "".join(f" {key}={_plain(value)}" for key, value in fields.items())
             line = f"{now} {level.upper():7} {name}: {message}{pairs}"
-        with suppress(OSError):  # a log on a full disk must not fail what it tells about
+        with suppress(OSError):  # a full disk under the log must not fail the caller
             print(line, file=self.stream or sys.stderr, flush=True)
 
 
@@ -48,7 +48,7 @@ _sink = _Sink()
 
 
 def configure(*, level: Level = "info", as_json: bool = False, stream: TextIO | None = None) -> None:
-    """Choose what is written, how, and where to."""
+    """Set level, format and destination."""
     _sink.threshold, _sink.as_json, _sink.stream = _RANK[level], as_json, stream
 
 
@@ -61,40 +61,40 @@ class Logger:
         self._name = name
 
     def debug(self, message: str, /, **fields: Any) -> None:
-        """Why something happened."""
+        """Log the reason of an event."""
         if _sink.threshold <= 0:
             _sink.write("debug", self._name, message, fields)
 
     def info(self, message: str, /, **fields: Any) -> None:
-        """What happened."""
+        """Log an event."""
         if _sink.threshold <= 1:
             _sink.write("info", self._name, message, fields)
 
     def warning(self, message: str, /, **fields: Any) -> None:
-        """Something odd that the program handled."""
+        """Log an unexpected condition that the program handled."""
         if _sink.threshold <= 2:
             _sink.write("warning", self._name, message, fields)
 
     def error(self, message: str, /, **fields: Any) -> None:
-        """Something failed."""
+        """Log a failure."""
         _sink.write("error", self._name, message, fields)
 
 
 @cache
 def log(name: str) -> Logger:
-    """The logger of that name."""
+    """Return the logger of that name."""
     return Logger(name)
 
 
 def _bounded(value: Any) -> Any:
-    """The value itself, or where it would be long, the two ends of its text."""
+    """Return the value itself, or the two ends of its text if it is long."""
     if isinstance(value, int | float) or value is None:
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if len(text) <= _LONGEST:
+    if len(text) <= _MAX_VALUE:
         return value
-    end = _LONGEST // 2
-    return f"{text[:end]} … {len(text) - _LONGEST} characters … {text[-end:]}"
+    end = _MAX_VALUE // 2
+    return f"{text[:end]} … {len(text) - _MAX_VALUE} characters … {text[-end:]}"
 
 
 def _plain(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Remembering what a function made of a text, where the same few texts come over and over.
+"""A bounded cache for functions of short strings that repeat.
 
-Long texts are worked out anew each time: real ones are short, and a cache that is bounded in entries alone could be
-filled with megabytes of nonsense by whoever may send a request.
+Long strings are not cached: real ones are short, and a client could fill a cache that is bounded only in entries with
+megabytes of garbage.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TypeVar
 
-_LONGEST = 256
+_MAX_KEY = 256
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def remembered(count: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
-    """Keep the last `count` results of a function of one hashable value."""
+    """Cache the last `count` results of a function of one hashable value."""
 
     def decorate(function: Callable[[T], R]) -> Callable[[T], R]:
         cached = lru_cache(count)(function)
 
         @wraps(function)
         def look_up(value: T) -> R:
-            if isinstance(value, str) and len(value) > _LONGEST:
+            if isinstance(value, str) and len(value) > _MAX_KEY:
                 return function(value)
             return cached(value)
 

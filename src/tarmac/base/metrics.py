@@ -1,7 +1,7 @@
-"""Numbers for operators, in the shape that Prometheus takes: families of samples, and a histogram of durations.
+"""Metrics in the shape that Prometheus takes: families of samples, and a histogram of durations.
 
-Those who count do it in plain attributes, which costs next to nothing; names, labels and cumulative buckets are made
-when somebody scrapes.
+Producers count in plain attributes, which costs next to nothing; names, labels and cumulative buckets are made at
+scrape time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Family = tuple[str, str, str, Iterable[Sample]]
 
 
 def labels_text(labels: Labels) -> str:
-    """`{a="b"}` with values escaped; empty without any."""
+    """Format as `{a="b"}` with values escaped; empty without any."""
     shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
     return f"{{{shown}}}" if shown else ""
 
@@ -38,12 +38,12 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one observation."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.sum += seconds
 
     def samples(self, name: str, labels: list[tuple[str, str]]) -> Iterator[Sample]:
-        """As Prometheus wants it."""
+        """Yield the cumulative samples for Prometheus."""
         total = 0
         for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
             total += count

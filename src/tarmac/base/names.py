@@ -1,8 +1,8 @@
-"""What may be called what: names, labels, ports, addresses.
+"""Syntax rules of names, labels, ports and addresses.
 
-Each function returns the list of complaints about a value, empty when it is fine, worded as Kubernetes words them
-because clients and their tests match on the text. Limits count bytes, as there. The one oddity is deliberate: limits
-of labels say "bytes" and limits of names say "characters". A good value costs one match; complaints come after.
+Each function returns a list of complaints about a value, empty when it is valid, worded as Kubernetes words them
+because clients and their tests match on the text. Limits count bytes, as there. The one oddity is deliberate: limits of
+labels say "bytes" and limits of names say "characters". A valid value costs one match; complaints come after.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _PERCENT = "[0-9]+%"
 
 _SPECIAL_OCTETS = frozenset({0, 127, 169, 224})  # unspecified, loopback, link-local, link-local multicast
-_LONGEST_MATCHED = 4096  # characters; every limit is below, and what is longer is wrong anyway
+_MAX_MATCHED = 4096  # characters; every limit is below, and a longer value is invalid anyway
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
     match = re.compile(pattern).fullmatch
-    return lambda value: match(value) if len(value) <= _LONGEST_MATCHED else None
+    return lambda value: match(value) if len(value) <= _MAX_MATCHED else None
 
 
 _label = _matcher(_LABEL)
@@ -65,7 +65,7 @@ _PERCENT_TEXT = "a valid percent string must be a numeric string followed by an 
 
 
 def regex_message(text: str, pattern: str, *examples: str) -> str:
-    """A complaint about a pattern, with examples of what would be accepted."""
+    """Return a complaint about a pattern, with examples of accepted values."""
     hint = " or ".join(f"'{example}', " for example in examples)
     return f"{text} ({f'e.g. {hint}' if examples else ''}regex used for validation is '{pattern}')"
 
@@ -191,7 +191,7 @@ def config_map_key(value: str) -> list[str]:
 
 
 def path_segment_name(value: str) -> list[str]:
-    """Anything that can stand between two slashes of a URL."""
+    """Any single segment of a URL path."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in value]
@@ -221,7 +221,7 @@ def ip_address(value: str, *, strict: bool = False) -> list[str]:
 
 
 def address_family(value: str) -> int:
-    """4 or 6 for an address without any liberties, 0 for anything else. Cheap: pods have many addresses."""
+    """Return 4 or 6 for an address in canonical syntax, 0 for anything else. Cheap: pods have many addresses."""
     try:
         socket.inet_pton(socket.AF_INET6 if ":" in value else socket.AF_INET, value)
     except (OSError, ValueError):
@@ -230,7 +230,7 @@ def address_family(value: str) -> int:
 
 
 def is_ordinary_ipv4(value: str) -> bool:
-    """Whether it is an IPv4 address without any liberties, far from every special range. False may mean a closer look.
+    """True for an IPv4 address in canonical syntax outside every special range. False requires a full check.
 
     Cheap: lists of endpoints are long, and nearly all are such.
     """
@@ -270,7 +270,7 @@ def _has_leading_zeros(value: str) -> bool:
 
 
 def plain_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address that a text means, without the liberties that Kubernetes' older fields tolerate. Raises ValueError.
+    """Parse an address with the liberties that Kubernetes' older fields tolerate, normalised. Raises ValueError.
 
     `010.0.0.1` and `::ffff:10.0.0.1` are 10.0.0.1.
     """

@@ -1,8 +1,8 @@
-"""Work over thousands of objects, done in pieces between which others have a turn.
+"""Runs long CPU work cooperatively on the event loop.
 
-The work is a generator that yields wherever it may pause. It must look only at what cannot change meanwhile (a page of
-entries, all of one revision), or be the only one that changes it. What is over soon is done at once. Of all that takes
-longer, one piece runs in each round of the loop, however many there are: the others wait in line.
+The work is a generator that yields where it may be suspended. It must read only immutable data (a page of entries, all
+of one revision), or be the only writer. Short work completes at once. Of all longer work, one slice runs in each loop
+iteration, however many there are: the rest waits in a queue.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Work = Generator[None, None, T]
-"""Yields where it may pause, and returns what it was for."""
+"""Yields where it may be suspended, and returns its result."""
 
-_TURN = 0.01  # seconds that the pieces of one round take together, but for a step of each
+_SLICE_SECONDS = 0.01  # seconds per loop iteration of all slices together, except for one step of each
 
 
 class Pieces:
-    """Runs such work for everybody on one loop."""
+    """Runs such work for all callers on one loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._line = asyncio.Lock()
-        self._began: float | None = None  # when the first piece of this round of the loop began
+        self._queue = asyncio.Lock()
+        self._began: float | None = None  # start of the first slice in this loop iteration
 
     def run(self, work: Work[T], then: Callable[[T], R | Awaitable[R]]) -> R | Awaitable[R]:
-        """Do the work, then call `then` with what it returned and no pause between the two."""
+        """Run the work, then call `then` with its result, with no suspension between the two."""
         try:
             self._advance(work)
         except StopIteration as end:
@@ -40,7 +40,7 @@ class Pieces:
         return self._go_on(work, then)
 
     async def done(self, work: Work[T]) -> T:
-        """The same for whoever can wait."""
+        """Run the work and return its result, for callers that can await."""
         try:
             self._advance(work)
         except StopIteration as end:
@@ -50,23 +50,26 @@ class Pieces:
     async def _go_on(self, work: Work[T], then: Callable[[T], R | Awaitable[R]]) -> R:
         try:
             while True:
-                async with self._line:
-                    await asyncio.sleep(0)  # behind everything that is ready: two pieces never follow each other
+                async with self._queue:
+                    await asyncio.sleep(0)  # behind everything that is ready: two slices never follow each other
                     self._advance(work)
         except StopIteration as end:
             answer = then(end.value)
         return await cast("Awaitable[R]", answer) if isawaitable(answer) else cast("R", answer)
 
     def _advance(self, work: Work[T]) -> None:
-        """One piece: as much as this round has room for, and at least one step. Raises StopIteration at the end."""
+        """Run one slice: as much as fits into this iteration, and at least one step.
+
+        Raises StopIteration at the end.
+        """
         if self._began is None:
             self._began = self._clock.monotonic()
-            asyncio.get_running_loop().call_soon(self._end_round)
-        until = self._began + _TURN
+            asyncio.get_running_loop().call_soon(self._end_iteration)
+        until = self._began + _SLICE_SECONDS
         while True:
             next(work)
             if self._clock.monotonic() >= until:
                 return
 
-    def _end_round(self) -> None:
+    def _end_iteration(self) -> None:
         self._began = None

@@ -1,9 +1,9 @@
 """Kubernetes quantities: exact numbers with a unit suffix, such as `500m`, `1536Mi`, `2e3`.
 
-A value is a whole number of nanos; anything finer is rounded up (away from zero) while parsing, so asking for a
-little never becomes asking for nothing. A quantity remembers the suffix family it was written in (decimal `k M G`,
-binary `Ki Mi Gi`, exponent `e3`) and prints in its canonical form in that family: the largest suffix with no
-fraction. Text that was canonical already is kept as it was written. Equality and order look at the number only.
+A value is a whole number of nanos; anything finer is rounded up (away from zero) while parsing, so a small request
+never becomes zero. A quantity keeps the suffix family it was written in (decimal `k M G`, binary `Ki Mi Gi`, exponent
+`e3`) and prints in its canonical form in that family: the largest suffix with no fraction. Text that was canonical
+already is kept as it was written. Equality and order compare the number only.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tarmac.base.memory import remembered
 
 NANO: Final = 10**9
 _MAX_INT64 = 2**63 - 1
-# Exponents beyond this are refused, so that no twelve bytes of input can make us compute a number of gigabytes.
+# Larger exponents are refused, so that twelve bytes of input cannot cause a computation with gigabytes.
 _MAX_EXPONENT = 1000
 _FAST_DIGITS = 18
-_MOST_DIGITS = 1000
+_MAX_DIGITS = 1000
 
 _SPLIT = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _FORMAT_ERROR = f"quantities must match the regular expression '{_SPLIT}'"
 _NUMERIC_ERROR = "unable to parse numeric part of quantity"
 _SUFFIX_ERROR = "unable to parse quantity's suffix"
 
-# The scanner is laxer than the documented expression: the number may be empty ("m" is zero). No part gives back what it
-# took, so a text that does not match costs no more than its length.
+# The scanner is laxer than the documented expression: the number may be empty ("m" is zero). Possessive quantifiers do
+# not backtrack, so a mismatch costs no more than its length.
 _SCAN = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
@@ -60,14 +60,14 @@ class Quantity:
 
     @staticmethod
     def parse(value: str | int | float) -> Quantity:
-        """From JSON: a string with a suffix, or a number. Raises ValueError worded as Kubernetes words it."""
+        """Parse a JSON value: a string with a suffix, or a number. Raises ValueError worded as Kubernetes words it."""
         if isinstance(value, bool):
             raise ValueError(_FORMAT_ERROR)  # noqa: TRY004 - every unreadable quantity is the same error
         return _parse(value.strip() if isinstance(value, str) else str(value))
 
     @staticmethod
     def of(value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """A whole number of units."""
+        """Return a whole number of units."""
         return Quantity(value * NANO, format)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Quantity:
         return _divide_up(self.nanos, 10**6)
 
     def is_integer(self) -> bool:
-        """Whether it is a whole number of units."""
+        """True for a whole number of units."""
         return self.nanos % NANO == 0
 
 
@@ -132,7 +132,7 @@ def _parse(text: str) -> Quantity:
     sign, zeros, whole, fraction, suffix = match.groups()
     factor, exponent, family = _interpret(suffix)
     whole, fraction = whole or "0", fraction or ""
-    if len(whole) + len(fraction) > _MOST_DIGITS:
+    if len(whole) + len(fraction) > _MAX_DIGITS:
         raise ValueError(_NUMERIC_ERROR)
     kept = _reusable(text, whole, fraction, factor, exponent, family)
     if kept is None and not (zeros or match[3] or fraction):
@@ -146,7 +146,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """Binary factor, decimal exponent and family of a suffix."""
+    """Return binary factor, decimal exponent and family of a suffix."""
     if suffix in _DECIMAL:
         return 1, _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -158,13 +158,13 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
 
 
 def _magnitude(digits: int, exponent: int) -> int:
-    """digits * 10^exponent in nanos, rounded up."""
+    """Return digits * 10^exponent in nanos, rounded up."""
     scale = exponent + 9
     return digits * 10**scale if scale >= 0 else -(-digits // 10**-scale)
 
 
 def _reusable(text: str, whole: str, fraction: str, factor: int, exponent: int, format: Format) -> str | None:
-    """The text when it may be kept as written; "" when it must be printed anew; None when it is beyond the short form.
+    """Return the text if it may be kept as written; "" if it must be reprinted; None if it is beyond the short form.
 
     Kubernetes decides this by digit counts, not by comparing with the canonical form, and clients see the difference
     ("1.234" stays, "1.5" becomes "1500m"), so the same counts are used here.

@@ -28,10 +28,10 @@ class Randomness:
     def __init__(self, seed: int | None = None) -> None:
         self._seeded = seed is not None
         self._random = random.Random(seed)
-        self._pool = b""  # of the operating system's: one call for many identifiers
+        self._pool = b""  # from the operating system: one call for many identifiers
 
     def randbytes(self, count: int) -> bytes:
-        """As many bytes: keys, nonces, masks."""
+        """Return random bytes, for keys, nonces, masks."""
         if self._seeded:
             return self._random.randbytes(count)
         if len(self._pool) < count:
@@ -40,11 +40,11 @@ class Randomness:
         return taken
 
     def suffix(self, n: int = 5) -> str:
-        """Letters for the end of a generated name."""
+        """Return letters for the end of a generated name."""
         return "".join(self._random.choices(SUFFIX_ALPHABET, k=n))
 
     def uuid(self) -> str:
-        """A version 4 UUID."""
+        """Return a version 4 UUID."""
         raw = bytearray(self.randbytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40
         raw[8] = (raw[8] & 0x3F) | 0x80
@@ -52,21 +52,21 @@ class Randomness:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def uniform(self, a: float, b: float) -> float:
-        """A number between a and b."""
+        """Return a number between a and b."""
         return self._random.uniform(a, b)
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Return one of the items."""
         return self._random.choice(items)
 
     def token(self, nbytes: int = 32) -> str:
-        """A URL-safe secret of `nbytes` bytes of entropy."""
+        """Return a URL-safe secret of `nbytes` bytes of entropy."""
         if not self._seeded:
             return secrets.token_urlsafe(nbytes)
         return self.randbytes(nbytes).hex()
 
     def secret_letters(self, n: int) -> str:
-        """A secret of lower-case letters and digits, each as likely as any other."""
+        """Return a secret of lower-case letters and digits, uniformly distributed."""
         found = ""
         while len(found) < n:
             # 252 is the largest multiple of 36 in a byte: above it some letters would come more often.

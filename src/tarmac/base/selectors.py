@@ -24,8 +24,8 @@ _BINARY_OPERATORS = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _TOKEN = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s\0]+")
 _SYMBOLS = {"==", "!=", "=", "!", "(", ")", ",", "<", ">"}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_CACHED = 1024
-MOST_REQUIREMENTS = 100  # each is held against every object
+_CACHE_SIZE = 1024
+MAX_REQUIREMENTS = 100  # each is evaluated for every object
 
 
 class Requirement(NamedTuple):
@@ -46,7 +46,7 @@ class Requirement(NamedTuple):
         return f"{self.key}{symbol}{','.join(self.values)}"
 
     def complaints(self) -> list[str]:
-        """What is wrong with it, as field errors in text form."""
+        """Return its problems, as field errors in text form."""
         problems = _invalid("key", self.key, names.label_key(self.key))
         problems += self._value_count()
         for index, value in enumerate(self.values):
@@ -65,7 +65,7 @@ class Requirement(NamedTuple):
         return []
 
     def predicate(self) -> Predicate:
-        """The condition as a function of an object's labels."""
+        """Return the condition as a function of an object's labels."""
         return _PREDICATES[self.operator](self.key, self.values)
 
 
@@ -110,7 +110,7 @@ _PREDICATES: Final[dict[str, Callable[[str, Sequence[str]], Predicate]]] = {
 
 
 class LabelSelector:
-    """Which labels an object must have. `matches` is a plain function, cheap to call per event."""
+    """A label selector. `matches` is a plain function, cheap to call per event."""
 
     __slots__ = ("everything", "matches", "requirements")
 
@@ -121,12 +121,12 @@ class LabelSelector:
 
     @staticmethod
     def parse(text: str) -> LabelSelector:
-        """From `a=b,c in (d,e)`. Raises ValueError with Kubernetes' text."""
+        """Parse `a=b,c in (d,e)`. Raises ValueError with Kubernetes' text."""
         return _parse_labels(text)
 
     @staticmethod
     def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
-        """From `{matchLabels, matchExpressions}`. None selects nothing, {} everything. Raises ValueError."""
+        """Convert `{matchLabels, matchExpressions}`. None selects nothing, {} everything. Raises ValueError."""
         if selector is None:
             return NOTHING
         labels: Mapping[str, str] = selector.get("matchLabels") or {}
@@ -135,7 +135,7 @@ class LabelSelector:
         return LabelSelector(requirements) if requirements else EVERYTHING
 
     def exact(self, key: str) -> str | None:
-        """The one value this label must have, if the selector says so."""
+        """Return the one value that the selector requires of this label, if any."""
         for requirement in self.requirements:
             if requirement.key == key and requirement.operator in {"=", "==", "in"} and len(requirement.values) == 1:
                 return requirement.values[0]
@@ -178,15 +178,15 @@ def _checked(requirement: Requirement) -> Requirement:
     return requirement
 
 
-@remembered(_CACHED)
+@remembered(_CACHE_SIZE)
 def _parse_labels(text: str) -> LabelSelector:
     requirements = _Parser(text).requirements()
     return LabelSelector(requirements) if requirements else EVERYTHING
 
 
 def _check_count(requirements: Sequence[object]) -> None:
-    if len(requirements) >= MOST_REQUIREMENTS:
-        raise ValueError(f"a selector may have {MOST_REQUIREMENTS} requirements")
+    if len(requirements) >= MAX_REQUIREMENTS:
+        raise ValueError(f"a selector may have {MAX_REQUIREMENTS} requirements")
 
 
 class _Parser:
@@ -209,7 +209,7 @@ class _Parser:
         return token != "" and token not in _SYMBOLS
 
     def requirements(self) -> list[Requirement]:
-        """The whole selector."""
+        """Parse the whole selector."""
         found: list[Requirement] = []
         while self._peek():
             if not (self._peek() == "!" or self._is_identifier(self._peek())):
@@ -274,7 +274,7 @@ class _Parser:
         return tuple(sorted(self._members()))
 
     def _members(self) -> set[str]:
-        """The members and the closing parenthesis. Commas with nothing between them stand for the empty value."""
+        """Parse the members and the closing parenthesis. Commas with nothing between them stand for the empty value."""
         found: set[str] = set()
         while True:
             token = self._take()
@@ -292,7 +292,7 @@ class _Parser:
 
 
 class FieldSelector:
-    """Which values an object's selectable fields must have. `requirements` are (field, "=" or "!=", value)."""
+    """A field selector. `requirements` are (field, "=" or "!=", value)."""
 
     __slots__ = ("everything", "requirements")
 
@@ -302,18 +302,18 @@ class FieldSelector:
 
     @staticmethod
     def parse(text: str) -> FieldSelector:
-        """From `metadata.name=a,status.phase!=b`; `\\`, `,` and `=` in values are escaped by `\\`.
+        """Parse `metadata.name=a,status.phase!=b`; `\\`, `,` and `=` in values are escaped by `\\`.
 
         Raises ValueError.
         """
         return _parse_fields(text)
 
     def matches(self, values: Mapping[str, str]) -> bool:
-        """Whether an object with these field values is selected. A field it lacks is the empty string."""
+        """True if an object with these field values is selected. A missing field is the empty string."""
         return all((values.get(field, "") == value) == (op == "=") for field, op, value in self.requirements)
 
     def exact(self, field: str) -> str | None:
-        """The one value this field must have, if the selector says so."""
+        """Return the one value that the selector requires of this field, if any."""
         return next((value for name, op, value in self.requirements if name == field and op == "="), None)
 
     def __str__(self) -> str:
@@ -328,7 +328,7 @@ def _escape(match: re.Match[str]) -> str:
     return "\\" + match[0]
 
 
-@remembered(_CACHED)
+@remembered(_CACHE_SIZE)
 def _parse_fields(text: str) -> FieldSelector:
     requirements: list[tuple[str, str, str]] = []
     for term in sorted(filter(None, re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL))):

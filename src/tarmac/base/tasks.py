@@ -1,17 +1,16 @@
 """Tasks, each with an owner.
 
-asyncio holds tasks weakly: one that nobody keeps may vanish in the middle of its work. A failure that nobody asks for
-is told when the garbage collector comes by, if ever, and a task that nobody ends outlives what it works on. So tasks
-are begun here only, or in an `asyncio.TaskGroup`, and every one of them has a name for the log:
+asyncio holds tasks weakly: an unreferenced task may vanish in the middle of its work. A failure that is never retrieved
+is logged by the garbage collector late or never, and a task that is never cancelled outlives the objects it works on.
+So tasks are created here only, or in an `asyncio.TaskGroup`, and every one of them has a name for the log:
+- `Tasks` belongs to an object that starts work now and then; its `close` cancels all of them and waits
+- `background` runs work for the duration of a block
+- `first` waits for the first of several coroutines
+- `supervise` restarts work that must not end
 
-- `Tasks` belongs to an object that begins work now and then; its `close` ends all of them and waits for that
-- `background` is for one piece of work that lasts as long as a block
-- `first` waits for whichever of several things happens first
-- `supervise` begins work again that must not end
-
-Waiting for the end of a task survives a cancellation of whoever waits: the cancellation is heard when the task has
+Waiting for the end of a task survives a cancellation of the waiter: the cancellation is delivered when the task has
 ended, never lost. `asyncio.wait` alone would leave the task behind, and `suppress(CancelledError)` around `await task`
-would take the waiter's own cancellation for the task's.
+would confuse the waiter's own cancellation with the task's.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from tarmac.base.log import log
 
 T = TypeVar("T")
 
-_SHORTEST_PAUSE = 1.0
-_LONGEST_PAUSE = 30.0
+_MIN_DELAY = 1.0
+_MAX_DELAY = 30.0
 _log = log("tasks")
 
 
 class Tasks:
-    """The tasks of one owner, kept until they are over."""
+    """The tasks of one owner, referenced until they end."""
 
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._kept: dict[Future[Any], bool] = {}  # in order of their beginning; whether a failure is told by itself
+        self._kept: dict[Future[Any], bool] = {}  # in order of their start; True if a failure is logged by itself
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -50,16 +49,17 @@ class Tasks:
         return iter(list(self._kept))
 
     def begin(self, work: Coroutine[Any, Any, T], name: str) -> Task[T]:
-        """Have it done. Nobody needs to await it: a failure is logged when it happens."""
+        """Start a task that needs no awaiting: a failure is logged when it happens."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._kept[task] = True
         task.add_done_callback(self._report)
         return task
 
     def promise(self, work: Awaitable[T], name: str, then: Callable[[Future[T]], None] | None = None) -> Future[T]:
-        """Have it done for somebody who awaits it, and whose the failure is. A future is kept as it is.
+        """Start a task for a caller that awaits it and handles its failure. A future is kept as it is.
 
-        `then` is called at its end and has to call `over` itself: on the way of every request one callback is enough.
+        `then` is called at its end and has to call `over` itself: every request passes here, and one callback is
+        enough.
         """
         if type(work) is CoroutineType:
             task: Future[T] = asyncio.get_running_loop().create_task(work, name=name)
@@ -70,29 +70,29 @@ class Tasks:
         return task
 
     def over(self, task: Future[Any]) -> None:
-        """It has ended."""
+        """Remove an ended task."""
         del self._kept[task]
 
     def cancel(self) -> None:
-        """Tell all of them to end, without waiting for it."""
+        """Cancel all tasks, without waiting."""
         for task in self:
             task.cancel()
 
     async def settled(self) -> None:
-        """Wait until nothing is under way, what is begun meanwhile included."""
+        """Wait until no task is running, tasks started meanwhile included."""
         while self._kept:
             await asyncio.wait(list(self._kept))
 
-    async def close(self, patience: float | None = None) -> None:
-        """End all, what is begun meanwhile included, and wait for it; after `patience` seconds leave the others."""
+    async def close(self, timeout: float | None = None) -> None:
+        """Cancel all tasks, also those started meanwhile, and wait; after `timeout` seconds leave the rest."""
         while kept := {task: told for task, told in self._kept.items() if not task.done()}:
-            late = await end(*kept, patience=patience)
+            late = await end(*kept, timeout=timeout)
             for task, told in kept.items():
-                # The failure of a promise is told to whoever awaits it, but at the end there may be nobody.
+                # The failure of a promise belongs to its awaiter, but at shutdown there may be none.
                 if not told and task.done() and (error := _failure(task)) is not None:
                     _log.debug("task ended with an error", task=_name(task), error=repr(error))
             if late:
-                _log.warning("tasks do not end; they are left behind", tasks=sorted(map(_name, late)))
+                _log.warning("tasks did not end in time and are abandoned", tasks=sorted(map(_name, late)))
                 return
 
     def _report(self, task: Task[Any]) -> None:
@@ -105,7 +105,7 @@ class Tasks:
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncGenerator[Task[T]]:
-    """Work for as long as the block lasts; it has ended when the block has. If it failed, its error comes out then."""
+    """Run work for the duration of the block; at its end the work is cancelled and awaited. Raises the work's error."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     try:
         yield task
@@ -116,7 +116,7 @@ async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncGenerator[
 
 
 async def first(*works: Coroutine[Any, Any, object]) -> None:
-    """Wait until one of them is over, and end the others. What failed comes out."""
+    """Wait until one of them ends, and cancel the rest. Raises the first failure."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(work, name=getattr(work, "__qualname__", None)) for work in works]
     try:
@@ -128,47 +128,47 @@ async def first(*works: Coroutine[Any, Any, object]) -> None:
             task.result()
 
 
-async def end(*tasks: Future[Any], patience: float | None = None) -> set[Future[Any]]:
-    """Cancel, and wait for the end; which of them have not ended after `patience` seconds. Their failures stay theirs.
+async def end(*tasks: Future[Any], timeout: float | None = None) -> set[Future[Any]]:
+    """Cancel and wait; returns the tasks still running after `timeout` seconds. Does not raise their failures.
 
-    Whoever is cancelled while waiting here passes it on and goes on waiting: a task that was shielded from the first
-    cancellation hears the second.
+    A cancellation of the waiter is passed on to the tasks, and the wait continues: a task that was shielded from the
+    first cancellation gets the second.
     """
     for task in tasks:
         task.cancel()
-    return await _outlast(tasks, patience, pass_on=True)
+    return await _outlast(tasks, timeout, pass_on=True)
 
 
 async def finished(future: Future[T]) -> T:
-    """Its result. It runs to its end even if the waiter is cancelled meanwhile; the waiter hears of that then."""
+    """Return the result. The future runs to its end even if the waiter is cancelled; that is delivered afterwards."""
     try:
         await _outlast((future,), None, pass_on=False)
     except CancelledError:
-        _failure(future)  # has been looked at: whoever is cancelled wants no result
+        _failure(future)  # retrieved, or asyncio logs it: a cancelled waiter wants no result
         raise
     return future.result()
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Run until cancelled. A failure is logged and the work begun anew, after pauses that grow while it fails."""
-    pause = _SHORTEST_PAUSE
+    """Run until cancelled. A failure is logged and the work restarted, with back-off."""
+    delay = _MIN_DELAY
     while True:
         began = clock.monotonic()
         try:
             await run()
         except Exception as error:
             end_if_out_of_memory(error)
-            _log.error("begins again after a failure", what=name, traceback=traceback.format_exc())
-        if clock.monotonic() - began > _LONGEST_PAUSE:
-            pause = _SHORTEST_PAUSE
-        await clock.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+            _log.error("work failed, restarting", work=name, traceback=traceback.format_exc())
+        if clock.monotonic() - began > _MAX_DELAY:
+            delay = _MIN_DELAY
+        await clock.sleep(delay)
+        delay = min(delay * 2, _MAX_DELAY)
 
 
-async def _outlast(tasks: Collection[Future[Any]], patience: float | None, *, pass_on: bool) -> set[Future[Any]]:
-    """Wait until all are done, whatever happens to the waiter meanwhile; those that are late."""
+async def _outlast(tasks: Collection[Future[Any]], timeout: float | None, *, pass_on: bool) -> set[Future[Any]]:
+    """Wait until all are done, also across cancellations of the waiter; returns those that are late."""
     loop = asyncio.get_running_loop()
-    until = None if patience is None else loop.time() + patience
+    until = None if timeout is None else loop.time() + timeout
     cancelled: CancelledError | None = None
     left = {task for task in tasks if not task.done()}
     while left and (until is None or loop.time() < until):
@@ -183,7 +183,7 @@ async def _outlast(tasks: Collection[Future[Any]], patience: float | None, *, pa
         try:
             raise cancelled
         finally:
-            del cancelled  # it knows this frame: the two would keep each other alive, and the tasks with them
+            del cancelled  # it references this frame: the cycle would keep the tasks alive
     return left
 
 

@@ -1,21 +1,21 @@
-"""Names that were mistyped: which known one is meant."""
+"""Suggestions for mistyped names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-FEW = 2  # letters by which a typo differs
+MAX_DISTANCE = 2  # maximum edit distance of a typo
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known name that this is a typo of, if it looks like one."""
-    return next((each for each in known if distance(name.lower(), each.lower()) <= FEW), None)
+    """Return the known name that this is a typo of, if any."""
+    return next((each for each in known if distance(name.lower(), each.lower()) <= MAX_DISTANCE), None)
 
 
 def distance(one: str, other: str) -> int:
-    """How many letters have to be added, left out or changed to make the one the other; more than few is any number."""
-    if abs(len(one) - len(other)) > FEW:
-        return FEW + 1
+    """Return the edit distance of two words; above the maximum, any larger number."""
+    if abs(len(one) - len(other)) > MAX_DISTANCE:
+        return MAX_DISTANCE + 1
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         before, row = row, [i]

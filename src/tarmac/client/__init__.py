@@ -1,1 +1,1 @@
-"""How everything but the server sees the world: transports, typed access, informers, work queues, leader election."""
+"""The client side of the API: transports, typed access, informers, work queues, leader election."""

@@ -1,7 +1,7 @@
-"""Requests on behalf of somebody else: one connection and one credential, several identities.
+"""Impersonation: one connection and one credential, several identities.
 
-The server checks that the sender may `impersonate` the user, then looks at the user's rights alone; its audit log names
-both. Wrap the outermost transport: whoever wraps again acts as the user named last.
+The server checks that the sender may `impersonate` the user, then evaluates the user's rights alone; its audit log
+names both. Wrap the outermost transport: with nested wrappers, the outermost user applies.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class ActingAs:
         self._user = user
 
     async def request(self, request: Request) -> Reply:
-        """As the inner transport, as the user."""
+        """Send through the inner transport, as the user."""
         return await self._inner.request(self._as_user(request))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        """As the inner transport, as the user."""
+        """Stream through the inner transport, as the user."""
         return self._inner.stream(self._as_user(request))
 
     async def close(self) -> None:
-        """The inner transport belongs to whoever made it."""
+        """Do nothing: the inner transport belongs to its creator."""
 
     def _as_user(self, request: Request) -> Request:
         return request._replace(headers={_HEADER: self._user, **request.headers})

@@ -1,7 +1,7 @@
-"""Which authorities vouch for the servers of a cluster: others when they are rotated, while clients run.
+"""Follows the CA certificates of a cluster, which change when they are rotated while clients run.
 
-Whoever lives long asks every minute, over a connection that is verified by what it knows so far, and keeps what it
-found where its next start finds it. A server that is not Tarmac's has no answer, and what is known stays.
+A long-running client polls every minute, over a connection verified by the CAs it knows so far, and stores them for its
+next start. A server other than Tarmac's has no such endpoint, and the known CAs stay.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.http.bundles import certificates_in
 
-EVERY = 60.0
+POLL_INTERVAL = 60.0
 
 
 async def shown_authorities(client: Client) -> AsyncIterator[str]:
-    """What the server shows (PEM, first the one that signs), each time that it is asked, until cancelled."""
+    """Yield the server's CA bundle (PEM, the signing CA first) at each poll, until cancelled."""
     while True:
         try:
             shown = (await client.call("GET", AUTHORITIES_PATH, headers={"accept": "*/*"})).body.decode()
-        except (ApiError, ClientError, ValueError):  # away, or not one of ours
+        except (ApiError, ClientError, ValueError):  # unreachable, or not a Tarmac server
             shown = ""
         if certificates_in(shown):
             yield shown
-        await client.clock.sleep(EVERY)
+        await client.clock.sleep(POLL_INTERVAL)

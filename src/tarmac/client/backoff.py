@@ -1,4 +1,4 @@
-"""Waiting longer after each failure, never in step with others."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Backoff:
         return self._failures
 
     def next(self) -> float:
-        """The delay after one more failure."""
+        """Return the delay after one more failure."""
         delay = min(self._longest, self._first * 2.0 ** min(self._failures, 60))
         self._failures += 1
         return delay * self._randomness.uniform(0.5, 1.5)
 
     def reset(self) -> None:
-        """Something worked."""
+        """Restart from `first` after a success."""
         self._failures = 0

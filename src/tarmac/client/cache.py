@@ -1,12 +1,11 @@
 """The local copy of one resource: encoded objects, indexes over them, and the differences between two states.
 
-What is kept per object is its bytes, shared with the server's store when both are in one process, and one dictionary
-slot. Objects are decoded when somebody looks, and the last few decoded ones are remembered; callers share them and
-must not change them. Metadata alone is cheaper to read than the whole object, and enough for most handlers and
-indexes.
+Per object it keeps the bytes, shared with the server's store when both are in one process, and one dictionary slot.
+Objects are decoded on access, and the last few decoded ones are cached; callers share them and must not change them.
+Metadata alone is cheaper to read than the whole object, and enough for most handlers and indexes.
 
 Every accepted change calls the handlers once with (old, new): (None, new) appeared, (old, None) is gone with its last
-known state, both otherwise. A name taken over by another object (another uid) is a disappearance followed by an
+known state, both otherwise. A name reused by a new object (a different uid) is a disappearance followed by an
 appearance.
 """
 
@@ -25,13 +24,13 @@ from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change
 
 T = TypeVar("T")
-RECENT = 128
+MAX_DECODED = 128
 
 _log = log("cache")
 
 
 class Item(Generic[T]):
-    """One version of one object, decoded as far as somebody has looked."""
+    """One version of one object, decoded lazily."""
 
     __slots__ = ("_cache", "_metadata", "raw")
 
@@ -122,29 +121,29 @@ class Cache(Generic[T]):
         return key in self._raw
 
     def get(self, key: str) -> T | None:
-        """The object, or None. Shared: do not change it."""
+        """Return the object, or None. Shared: do not change it."""
         raw = self._raw.get(key)
         return None if raw is None else self.decoded(raw)
 
     def item(self, key: str) -> Item[T] | None:
-        """The object, undecoded as yet."""
+        """Return the object undecoded, or None."""
         raw = self._raw.get(key)
         return None if raw is None else Item(self, raw)
 
     def keys(self) -> list[str]:
-        """Every key there is now."""
+        """Return all keys."""
         return list(self._raw)
 
     def items(self) -> Iterator[Item[T]]:
-        """Every object there is now."""
+        """Yield all objects."""
         return (Item(self, raw) for raw in list(self._raw.values()))
 
     def indexed(self, index: str, value: str) -> list[Item[T]]:
-        """The objects an index has under a value, in key order."""
+        """Return the objects that an index has under a value, in key order."""
         return [Item(self, self._raw[key]) for key in self._indexes[index].keys(value)]
 
     def add_index(self, name: str, values_of: Indexer[T]) -> None:
-        """Index what is there and what will come. Adding a name again keeps the first."""
+        """Index present and future objects. Adding a name again keeps the first index."""
         if name in self._indexes:
             return
         index = self._indexes[name] = _Index(values_of)
@@ -152,24 +151,24 @@ class Cache(Generic[T]):
             index.add(key, Item(self, raw))
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Tell a handler what is there, then every change."""
+        """Call a handler for every present object, then for every change."""
         self._handlers.append(handler)
         for item in self.items():
             _call(handler, None, item)
 
     def decoded(self, raw: bytes) -> T:
-        """Decode, remembering the last few. Keyed by identity, which holding the bytes keeps valid."""
+        """Decode, caching the last few. Keyed by identity, which holding the bytes keeps valid."""
         found = self._recent.get(id(raw))
         if found is not None:
             return found[1]
         obj = self.target.decode(raw)
-        if len(self._recent) >= RECENT:
+        if len(self._recent) >= MAX_DECODED:
             del self._recent[next(iter(self._recent))]
         self._recent[id(raw)] = (raw, obj)
         return obj
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """Take a whole new state, telling handlers only of what differs."""
+        """Take a whole new state, calling handlers only for differences."""
         present = {change.metadata.key for change in state}
         for key in [key for key in self._raw if key not in present]:
             self._drop(key, Item(self, self._raw[key]))
@@ -224,7 +223,7 @@ class Cache(Generic[T]):
 
 
 def _call(handler: Handler[T], old: Item[T] | None, new: Item[T] | None) -> None:
-    """A handler that fails must not stop the copy or the other handlers."""
+    """Call a handler. A failing handler must not stop the cache or the other handlers."""
     try:
         handler(old, new)
     except Exception as error:

@@ -1,9 +1,9 @@
-"""The client: one transport, plus what every call needs (errors as exceptions, polite retries, deadlines).
+"""The client: one transport, plus errors as exceptions, retries and deadlines.
 
-`Client.resource(target)` gives typed access to one resource; `Client.call` sends anything else. A server that answers
-429 or 503 *and says when to come back* has not acted on the request, so it is sent again, a bounded number of times
-and never earlier than asked. Nothing else is retried here: a broken connection leaves open whether a write happened,
-and only the caller's next reconcile can tell.
+`Client.resource(target)` gives typed access to one resource; `Client.call` sends anything else. A server that responds
+429 or 503 *with a Retry-After* has not acted on the request, so it is sent again, a bounded number of times and never
+earlier than asked. Nothing else is retried here: after a broken connection the outcome of a write is unknown, and only
+the caller's next reconcile can tell.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 Query = Mapping[str, str | int | bool | None]
 
 REQUEST_TIMEOUT = 30.0
-ATTEMPTS = 8
-LONGEST_WAIT = 30.0
+MAX_ATTEMPTS = 8
+MAX_RETRY_DELAY = 30.0
 JSON_BODY = {"accept": "application/json", "content-type": "application/json"}
 JSON_ONLY = {"accept": "application/json"}
 
@@ -47,10 +47,10 @@ class Client:
         self.transport = transport
         self.clock = clock or SystemClock()
         self.randomness = randomness or Randomness()
-        self.pieces = Pieces(self.clock)  # for what its readers have to take in all at once
+        self.pieces = Pieces(self.clock)  # runs large state replacements of informers cooperatively
 
     def resource(self, target: Target[T]) -> ResourceClient[T]:
-        """Typed access to one resource."""
+        """Return typed access to one resource."""
         from tarmac.client.resources import ResourceClient
 
         return ResourceClient(self, target)
@@ -64,7 +64,7 @@ class Client:
         headers: Mapping[str, str] = JSON_BODY,
         timeout: float = REQUEST_TIMEOUT,
     ) -> Reply:
-        """One request that must succeed. Raises ApiError for refusals, TransportError when nothing is known."""
+        """Send one request that must succeed. Raises ApiError for refusals, TransportError for an unknown outcome."""
         request = Request(method, path, query_string(query), headers, body, timeout)
         attempt = 0
         while True:
@@ -74,18 +74,18 @@ class Client:
             error = api_error(reply.status, reply.body, reply.headers)
             wait = retry_after(error) if reply.status in (429, 503) else None
             attempt += 1
-            if wait is None or attempt >= ATTEMPTS:
+            if wait is None or attempt >= MAX_ATTEMPTS:
                 raise error
-            await self.clock.sleep(min(wait, LONGEST_WAIT) + self.randomness.uniform(0, 0.1 * attempt))
+            await self.clock.sleep(min(wait, MAX_RETRY_DELAY) + self.randomness.uniform(0, 0.1 * attempt))
 
     async def get_json(self, path: str, query: Query | None = None) -> JsonObject:
-        """GET of any document: discovery, version."""
+        """GET any document: discovery, version."""
         return decode_json((await self.call("GET", path, query, headers=JSON_ONLY)).body)
 
     def open(
         self, path: str, query: Query | None = None, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[StreamReply]:
-        """GET of an answer without an end; the status is not checked yet."""
+        """GET a response without an end; the status is not checked yet."""
         return self.transport.stream(Request("GET", path, query_string(query), headers))
 
     async def close(self) -> None:
@@ -94,11 +94,11 @@ class Client:
 
 
 def query_string(query: Query | None) -> str:
-    """Parameters that are set, encoded; booleans as Kubernetes writes them."""
+    """Encode the parameters that are set; booleans as Kubernetes writes them."""
     return _encoded(tuple(query.items())) if query else ""
 
 
-@lru_cache(256)  # writers send the same few over and over
+@lru_cache(256)  # writers repeat the same few queries
 def _encoded(parameters: tuple[tuple[str, str | int | bool | None], ...]) -> str:
     return urlencode(
         {
@@ -110,7 +110,7 @@ def _encoded(parameters: tuple[tuple[str, str | int | bool | None], ...]) -> str
 
 
 def decode_json(body: bytes) -> Json:
-    """A JSON document. Raises GarbledReply."""
+    """Decode a JSON document. Raises GarbledReply."""
     try:
         return _decode(body)
     except msgspec.DecodeError as error:
@@ -118,6 +118,6 @@ def decode_json(body: bytes) -> Json:
 
 
 async def refuse(reply: StreamReply) -> ApiError:
-    """The error behind a stream that did not start."""
+    """Return the error of a stream that did not start."""
     body = b"".join([chunk async for chunk in reply.chunks if isinstance(chunk, bytes)])
     return api_error(reply.status, body, reply.headers)

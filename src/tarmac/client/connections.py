@@ -1,9 +1,8 @@
 """HTTP/1.1 connections to one server, kept for the next request.
 
-A connection carries one exchange at a time. An answer that was read to its end leaves the connection for the next
-request; one that was left, broke off or took too long takes its connection with it. A server may close an idle
-connection just as a request goes out on it: such a request is sent again on a new one, but only if it does no harm to
-send it twice.
+A connection carries one exchange at a time. A response that was read to its end leaves the connection for the next
+request; an abandoned, broken or timed-out response closes its connection. A server may close an idle connection just as
+a request is sent on it: such a request is sent again on a new one, but only if sending it twice is harmless.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ import httptools
 
 from tarmac.client.errors import Disconnected, Unreachable
 
-CONNECT_SECONDS = 10.0
-IDLE_SECONDS = 30.0
+CONNECT_TIMEOUT = 10.0
+IDLE_TIMEOUT = 30.0
 READ_AHEAD = 1 << 18
-FAREWELL = 2.0
-_HARMLESS_TWICE = frozenset(("GET", "HEAD", "PUT", "DELETE", "OPTIONS"))
-_GZIP = 31  # zlib's word for it
+CLOSE_TIMEOUT = 2.0
+_IDEMPOTENT = frozenset(("GET", "HEAD", "PUT", "DELETE", "OPTIONS"))
+_GZIP = 31  # zlib's wbits for gzip
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection. `send`, `head`, then `chunks` or `read`; `reusable` says whether it may go back to the pool."""
+    """One connection. `send`, `head`, then `chunks` or `read`; a `reusable` connection may return to the pool."""
 
     def __init__(self) -> None:
         self.closed = asyncio.get_running_loop().create_future()
         self.idle_since = 0.0
         self.used = False
-        self.untouched = True  # nothing of the current answer has come
+        self.untouched = True  # no byte of the current response has arrived
         self.status = 0
         self.headers: dict[str, str] = {}
         self._transport = cast("asyncio.Transport", None)
@@ -50,7 +49,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether the answer is read, and the server would take another request."""
+        """True if the response is read and the server accepts a further request."""
         return self._complete and not self._chunks and self._broken is None and not self._transport.is_closing()
 
     def send(self, request: bytes) -> None:
@@ -67,10 +66,10 @@ class ClientConnection(asyncio.Protocol):
             self._unzip = zlib.decompressobj(_GZIP)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises Disconnected when it breaks off."""
+        """Yield the body as it arrives. Raises Disconnected when it breaks off."""
         while True:
             while self._chunks:
-                chunk = b"".join(self._chunks)  # as one: servers that send line by line would be read line by line
+                chunk = b"".join(self._chunks)  # joined: a server that sends line by line would be read line by line
                 self._chunks.clear()
                 self._size = 0
                 if self._unzip is not None:
@@ -82,15 +81,15 @@ class ClientConnection(asyncio.Protocol):
             await self._more()
 
     async def read(self) -> bytes:
-        """The whole body. Raises Disconnected."""
+        """Return the whole body. Raises Disconnected."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     def close(self) -> None:
-        """Give it up: with a farewell when nothing is under way."""
+        """Close the connection: orderly when no exchange is in progress."""
         self._transport.close() if self._complete else self._transport.abort()
 
     async def _more(self) -> None:
-        """Wait until something has happened."""
+        """Wait for data or the end of the connection."""
         if self._broken is not None:
             raise Disconnected(self._broken)
         if self._paused:
@@ -134,7 +133,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-        self._has_head = self.status >= 200  # what comes before is only a promise of an answer
+        self._has_head = self.status >= 200  # 1xx responses precede the actual one
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
@@ -161,7 +160,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 class Connections:
-    """The connections to one server, those under way and those that wait for the next request."""
+    """The connections to one server, active and idle."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> None:
         self._host = host
@@ -172,19 +171,19 @@ class Connections:
         self._open: set[ClientConnection] = set()
         self._is_closed = False
 
-    async def exchange(self, method: str, request: bytes, patience: float = CONNECT_SECONDS) -> ClientConnection:
-        """Send a request and wait for the head of its answer. Raises Disconnected; Unreachable if nothing was sent.
+    async def exchange(self, method: str, request: bytes, connect_timeout: float = CONNECT_TIMEOUT) -> ClientConnection:
+        """Send a request and wait for the head of its response. Raises Disconnected; Unreachable if nothing was sent.
 
-        `patience` is for making a connection, its handshake included.
+        `connect_timeout` covers making a connection, its handshake included.
         """
         while True:
-            connection = self._kept() or await self._connect(patience)
+            connection = self._kept() or await self._connect(connect_timeout)
             connection.send(request)
             try:
                 await connection.head()
             except Disconnected:
                 self.drop(connection)
-                if connection.used and connection.untouched and method in _HARMLESS_TWICE:
+                if connection.used and connection.untouched and method in _IDEMPOTENT:
                     continue  # the server closed it before it saw the request
                 raise
             except BaseException:
@@ -193,7 +192,7 @@ class Connections:
             return connection
 
     def give_back(self, connection: ClientConnection) -> None:
-        """The answer is read: keep the connection if it can be used again."""
+        """Return a connection whose response is read; it is kept if it can be reused."""
         if self._is_closed or not connection.reusable:
             self.drop(connection)
             return
@@ -202,21 +201,21 @@ class Connections:
         self._idle.append(connection)
 
     def drop(self, connection: ClientConnection) -> None:
-        """Close a connection, whatever is under way on it."""
+        """Close a connection, even during an exchange."""
         connection.close()
 
     @property
     def in_use(self) -> bool:
-        """Whether any connection is open."""
+        """True if any connection is open."""
         return bool(self._open)
 
     def close_idle(self) -> None:
-        """Forget those that wait for the next request."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
     async def close(self) -> None:
-        """Close all, and wait until their sockets are: a loop that ended before would leave them open."""
+        """Close all and wait for their sockets: a loop that ended before would leave them open."""
         self._is_closed = True
         self._idle.clear()
         leaving = list(self._open)
@@ -224,24 +223,24 @@ class Connections:
             connection.close()
         if leaving:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FAREWELL):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
                     await asyncio.wait([connection.closed for connection in leaving])
 
     def _kept(self) -> ClientConnection | None:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
-            if connection.reusable and now - connection.idle_since < IDLE_SECONDS:
+            if connection.reusable and now - connection.idle_since < IDLE_TIMEOUT:
                 return connection
             connection.close()
         return None
 
-    async def _connect(self, patience: float) -> ClientConnection:
+    async def _connect(self, connect_timeout: float) -> ClientConnection:
         if self._is_closed:
             raise Disconnected("the transport is closed")
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(connect_timeout):
                 _, connection = await loop.create_connection(
                     ClientConnection,
                     self._host,
@@ -249,9 +248,9 @@ class Connections:
                     ssl=self._tls,
                     server_hostname=self._server_name if self._tls else None,
                 )
-        except TimeoutError as error:  # of ours, or of the kernel
-            raise Unreachable(str(error) or f"no connection in {patience:.0f} s") from error
-        except OSError as error:  # a handshake that the other side ends says nothing
+        except TimeoutError as error:  # from asyncio.timeout, or from the kernel
+            raise Unreachable(str(error) or f"no connection in {connect_timeout:.0f} s") from error
+        except OSError as error:  # an aborted handshake has an empty message
             raise Unreachable(str(error) or "the other side ended the connection during its handshake") from error
         self._open.add(connection)
         connection.closed.add_done_callback(lambda _: self._open.discard(connection))

@@ -1,16 +1,16 @@
-"""The loop every controller runs in: keys in, reconciles out.
+"""The work loop of every controller: keys in, reconciles out.
 
-A reconciler takes a key, reads caches, acts, and returns; it may be called again at any time and keeps nothing
-between calls. What it returns or raises says what happens next, by type:
+A reconciler takes a key, reads caches, acts, and returns; it may be called again at any time and keeps no state between
+calls. Its result decides the next step, by type:
 
-    None                done; come back when something changes
-    RetryAfter(seconds) done for now; come back then
-    raises Terminal     cannot succeed until somebody changes something: logged, not retried
-    raises Conflict     lost a race: retried with back-off, not worth a log line; so is a refusal by a namespace that is
-                        on its way out, until our copy shows it
-    raises anything     logged and retried with back-off, so a bug in one object never stops the others
+    None                done; called again on the next change
+    RetryAfter(seconds) done for now; called again after the delay
+    raises Terminal     cannot succeed without a change of the object: logged, not retried
+    raises Conflict     lost a race: retried with back-off, without a log line; so is a refusal by a namespace that is
+                        terminating, until the cache shows it
+    raises anything     logged and retried with back-off, so a bug in one object never stops the other objects
 
-Workers, the queue's timer and nothing else live in one task group: cancelling `run` cancels the reconciles under way.
+Only the workers and the queue's timer live in its task group: cancelling `run` cancels the reconciles in progress.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _log = log("controller")
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Reconcile again after some seconds, though nothing failed."""
+    """Reconcile again after a delay, though nothing failed."""
 
     seconds: float
 
 
 class Terminal(Exception):
-    """Retrying cannot help; only a change of the object or its surroundings can."""
+    """Retrying cannot help; only a change of the object or of its dependencies can."""
 
 
 Reconcile = Callable[[str], Awaitable[RetryAfter | None]]
@@ -52,12 +52,12 @@ KeysOf = Callable[[Item[Any]], "list[str] | tuple[str, ...]"]
 
 
 def own_key(item: Item[Any]) -> tuple[str, ...]:
-    """The changed object's own key."""
+    """Return the changed object's own key."""
     return (item.key,)
 
 
 def controller_key(kind: str) -> KeysOf:
-    """The key of the object of this kind that manages the changed one."""
+    """Return a function for the key of the object of this kind that controls the changed one."""
 
     def keys(item: Item[Any]) -> tuple[str, ...]:
         owner = item.metadata.controller
@@ -70,7 +70,7 @@ def controller_key(kind: str) -> KeysOf:
 
 
 def _lost_a_race(error: Exception) -> bool:
-    """Whether somebody was faster than our copy of the world, which will show it."""
+    """True if the object changed before the cache showed it; the cache will catch up."""
     if isinstance(error, Forbidden):
         return error.has_cause(NAMESPACE_TERMINATING)
     return isinstance(error, (Conflict, NotFound))
@@ -97,9 +97,9 @@ class Controller:
         self._awaited: list[Informer[Any]] = []
 
     def watches(self, informer: Informer[Any], keys_of: KeysOf = own_key, *, after: float = 0.0) -> None:
-        """Queue the keys that `keys_of` names, for the old and the new state of whatever changes.
+        """Queue the keys that `keys_of` returns, for the old and the new state of each changed object.
 
-        With `after`, changes are gathered for so many seconds: those that come together are looked at together.
+        With `after`, changes are debounced by that many seconds, so that a burst is reconciled once.
         """
 
         def changed(old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -126,7 +126,7 @@ class Controller:
             timer.cancel()
 
     def stop(self) -> None:
-        """Finish what is ready, then let `run` return."""
+        """Finish the ready keys, then let `run` return."""
         self.queue.shut_down()
 
     async def _work(self) -> None:
@@ -147,7 +147,7 @@ class Controller:
             result = await self._reconcile(key)
         except Terminal as error:
             self._finish(key, "terminal")
-            _log.warning("gave up", controller=self.name, key=key, error=str(error))
+            _log.warning("reconcile failed terminally", controller=self.name, key=key, error=str(error))
         except NotLeader:
             raise
         except Exception as error:

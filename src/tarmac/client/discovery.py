@@ -1,8 +1,8 @@
-"""What a server serves, found out by asking it.
+"""Discovery of the resources that a server serves.
 
-Aggregated discovery answers everything in two requests; a server without it is asked group by group. Of each group
-the preferred version counts, and of a resource served in several versions the first. A group whose backend is away is
-reported as a failure, never silently left out: whoever deletes "everything" must know that it did not see everything.
+Aggregated discovery takes two requests; a server without it is queried group by group. Of each group the preferred
+version counts, and of a resource served in several versions the first. A group with an unavailable backend is reported
+as a failure, never silently left out: a caller that deletes "everything" must know that it did not see everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredResource:
-    """One resource and what may be done with it."""
+    """One resource and its verbs."""
 
     target: Target[JsonObject]
     verbs: frozenset[str]
@@ -28,18 +28,18 @@ class DiscoveredResource:
 
 @dataclass(slots=True)
 class Discovery:
-    """All resources, and the group versions that could not be asked."""
+    """All resources, and the group versions that could not be read."""
 
     resources: list[DiscoveredResource] = field(default_factory=list[DiscoveredResource])
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
     def with_verbs(self, *verbs: str) -> list[DiscoveredResource]:
-        """The resources that have all these verbs."""
+        """Return the resources that have all these verbs."""
         return [each for each in self.resources if each.verbs.issuperset(verbs)]
 
 
 async def serves(client: Client, target: Target[Any]) -> bool:
-    """Whether the server has a resource. Raises ApiError or ClientError when it does not answer."""
+    """True if the server has a resource. Raises ApiError or ClientError when it does not respond."""
     try:
         found: JsonObject = await client.get_json(f"/apis/{target.api_version}" if target.group else "/api/v1")
     except NotFound:
@@ -48,7 +48,7 @@ async def serves(client: Client, target: Target[Any]) -> bool:
 
 
 async def discover(client: Client) -> Discovery:
-    """Ask the server. Raises ApiError or ClientError when it does not answer at all."""
+    """Query the server. Raises ApiError or ClientError when it does not respond at all."""
     found = Discovery()
     for root in ("/api", "/apis"):
         document = decode_json((await client.call("GET", root, headers=AGGREGATED)).body)

@@ -1,4 +1,4 @@
-"""What every object carries, decoded without looking at the rest of it.
+"""Metadata of an object, decoded without the rest of it.
 
 The client moves whole objects as the bytes the server sent. To route them it needs a few fields of the metadata, which
 these structs pick out in a microsecond or two; everything else is skipped by the decoder.
@@ -42,12 +42,15 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or the name alone for cluster-scoped objects. One text for all who keep it."""
+        """`namespace/name`, or the name alone for cluster-scoped objects.
+
+        Interned, so that all holders share one string.
+        """
         return intern(f"{self.namespace}/{self.name}" if self.namespace else self.name)
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object, if one does."""
+        """The owner that controls the object, if any."""
         return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
@@ -62,7 +65,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel"):
 class ListMetadata(
     msgspec.Struct, frozen=True, rename={"continue_": "continue", "resource_version": "resourceVersion"}
 ):
-    """Of which version a list is, and where it goes on."""
+    """Version and continue token of a list."""
 
     resource_version: str = ""
     continue_: str = ""
@@ -88,7 +91,7 @@ decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def envelope_of(raw: bytes | msgspec.Raw) -> Envelope:
-    """Kind and metadata of an encoded object. Raises GarbledReply when it has none."""
+    """Return kind and metadata of an encoded object. Raises GarbledReply when it has none."""
     try:
         return decode_envelope(raw)
     except msgspec.MsgspecError as error:
@@ -96,25 +99,25 @@ def envelope_of(raw: bytes | msgspec.Raw) -> Envelope:
 
 
 def metadata_of(raw: bytes | msgspec.Raw) -> Metadata:
-    """The metadata of an encoded object. Raises GarbledReply when it has none."""
+    """Return the metadata of an encoded object. Raises GarbledReply when it has none."""
     return envelope_of(raw).metadata
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Whether a resource version comes after another. They are decimal numbers; anything else counts as new."""
+    """True if a resource version comes after `than`. They are decimal numbers; anything else counts as new."""
     if not (version.isdigit() and than.isdigit()):
         return True
     return int(version) > int(than)
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """(namespace, name) of a key; the namespace of a cluster-scoped object is empty."""
+    """Return (namespace, name) of a key; the namespace of a cluster-scoped object is empty."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
 
 def reference_to(api_version: str, kind: str, metadata: Metadata) -> dict[str, Any]:
-    """The ownerReferences entry by which a controller marks what it made."""
+    """Return the ownerReferences entry by which a controller marks the objects it creates."""
     return {
         "apiVersion": api_version,
         "kind": kind,

@@ -1,13 +1,13 @@
-"""What can go wrong below the API's own refusals.
+"""Errors of the client, below the API's own refusals.
 
-ClientError
-├── TransportError        the request may or may not have reached the server
-│   ├── Disconnected      no connection, or it broke
-│   │   └── Unreachable   no connection, so nothing was sent
-│   └── RequestTimeout    no answer in time
-├── GarbledReply          an answer that is not what the API promises
-├── NotLeader             a write refused here, because leadership has ended
-└── BadKubeconfig         a configuration file that cannot be used
+    ClientError
+    ├── TransportError        the request may or may not have reached the server
+    │   ├── Disconnected      no connection, or it broke
+    │   │   └── Unreachable   no connection, so nothing was sent
+    │   └── RequestTimeout    no response in time
+    ├── GarbledReply          a response that violates the API
+    ├── NotLeader             a write refused here, because leadership has ended
+    └── BadKubeconfig         a configuration file that cannot be used
 
 Everything the server itself refuses is a `tarmac.api.status.ApiError`; `api_error` makes one from a reply.
 """
@@ -48,11 +48,11 @@ class ClientError(Exception):
 
 
 class TransportError(ClientError):
-    """Whether the request took effect is unknown."""
+    """The outcome of the request is unknown."""
 
 
 class Disconnected(TransportError):
-    """No connection, or it broke before the answer was complete."""
+    """No connection, or it broke before the response was complete."""
 
 
 class Unreachable(Disconnected):
@@ -60,15 +60,15 @@ class Unreachable(Disconnected):
 
 
 class RequestTimeout(TransportError):
-    """No complete answer in time."""
+    """No complete response in time."""
 
 
 class GarbledReply(ClientError):
-    """An answer that is not what the API promises: not JSON, no metadata, an unknown event."""
+    """A response that violates the API: not JSON, no metadata, an unknown event."""
 
 
 class NotLeader(ClientError):
-    """A write was refused before it left, because this process no longer leads."""
+    """A write was refused before it was sent, because this process no longer leads."""
 
 
 class BadKubeconfig(ClientError):
@@ -76,7 +76,10 @@ class BadKubeconfig(ClientError):
 
 
 def api_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> status.ApiError:
-    """The exception for a reply that is not a success. Proxies answer without a Status, so any body is accepted."""
+    """Return the exception for a reply that is not a success.
+
+    Proxies reply without a Status, so any body is accepted.
+    """
     try:
         document = _decode(body)
     except msgspec.DecodeError:
@@ -88,7 +91,7 @@ def api_error(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
 
 
 def from_status(document: dict[str, Any], code: int = 500, headers: Mapping[str, str] | None = None) -> status.ApiError:
-    """The exception for a Status object, as found in a body or in an ERROR event of a watch."""
+    """Return the exception for a Status object, as found in a body or in an ERROR event of a watch."""
     code = document.get("code") or code
     return _build(code, document.get("reason"), document.get("message") or "", document.get("details"), headers)
 
@@ -105,14 +108,14 @@ def _build(
 
 
 def exceeds_quota(error: status.ApiError) -> bool:
-    """Whether a quota has no room. A Kubernetes API server names no cause: there the text is all that tells."""
+    """True if a quota is exceeded. A Kubernetes API server names no cause: there only the text tells."""
     if not isinstance(error, status.Forbidden):
         return False
     return error.has_cause(status.QUOTA_EXCEEDED) or "exceeded quota: " in error.message
 
 
 def retry_after(error: status.ApiError) -> float | None:
-    """Seconds the server asks us to wait before trying again; None when it does not invite a retry."""
+    """Return the seconds to wait before a retry; None when the server does not invite one."""
     for name, value in error.headers or ():
         if name.lower() == "retry-after" and value.isdigit():
             return float(value)

@@ -1,9 +1,8 @@
-"""Telling people what happened, as core/v1 Events, without ever holding up the one who tells.
+"""Records core/v1 Events without ever blocking the caller.
 
-`Recorder.event` only appends to a bounded buffer (when it is full, new events are dropped and counted); `run` sends.
-On the way three things keep a misbehaving object from flooding the server:
-
-- the same event again raises the count of the one that is there;
+`Recorder.event` only appends to a bounded buffer (when it is full, new events are dropped and counted); `run` sends. On
+the way three limits keep a misbehaving object from flooding the server:
+- a repeated event increments the count of the existing one;
 - more than ten different messages for one object and reason within ten minutes become one combined event;
 - an object gets 25 events at once and then one every five minutes.
 """
@@ -23,13 +22,13 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import EVENTS
 
-BUFFER = 1000
-REMEMBERED = 4096
+MAX_BUFFERED = 1000
+MAX_REMEMBERED = 4096
 SIMILAR_LIMIT = 10
 SIMILAR_SECONDS = 600.0
 BURST = 25.0
 REFILL_PER_SECOND = 1 / 300
-LONGEST_MESSAGE = 1024
+MAX_MESSAGE = 1024
 COMBINED = "(combined from similar events): "
 
 _log = log("events")
@@ -49,7 +48,7 @@ class InvolvedObject(NamedTuple):
 
 
 def reference(obj: JsonObject) -> InvolvedObject:
-    """The reference to a decoded object."""
+    """Return the reference to a decoded object."""
     metadata = obj["metadata"]
     return InvolvedObject(
         obj["apiVersion"], obj["kind"], metadata["name"], metadata.get("namespace", ""), metadata.get("uid", "")
@@ -66,11 +65,12 @@ class _Occurrence(NamedTuple):
     reason: str
     message: str
     when: float
+    instance: str
 
 
 @dataclass(slots=True)
 class _Written:
-    """An event on the server: its name, and what it counts."""
+    """An event on the server: its name and count."""
 
     name: str
     count: int
@@ -85,7 +85,7 @@ class _Similar:
 
 
 class Recorder:
-    """Records events under one component's name. `run` must be running for them to leave."""
+    """Records events under one component's name. They are sent while `run` is running."""
 
     def __init__(self, client: Client, component: str, instance: str = "") -> None:
         self.dropped = 0
@@ -100,23 +100,32 @@ class Recorder:
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._allowance: OrderedDict[InvolvedObject, tuple[float, float]] = OrderedDict()
 
-    def event(self, about: InvolvedObject | JsonObject, type: EventType, reason: str, message: str) -> None:
-        """Record what happened. Never waits, never fails."""
-        if len(self._buffer) >= BUFFER:
+    def event(
+        self,
+        about: InvolvedObject | JsonObject,
+        type: EventType,
+        reason: str,
+        message: str,
+        *,
+        instance: str | None = None,
+    ) -> None:
+        """Record an event. Never blocks, never fails. `instance`: the one of several that this recorder serves."""
+        if len(self._buffer) >= MAX_BUFFERED:
             self.dropped += 1
             return
         about = about if isinstance(about, InvolvedObject) else reference(about)
-        self._buffer.append(_Occurrence(about, type, reason, message[:LONGEST_MESSAGE], self._clock.now()))
+        instance = self._instance if instance is None else instance
+        self._buffer.append(_Occurrence(about, type, reason, message[:MAX_MESSAGE], self._clock.now(), instance))
         self._filled.set()
 
     async def run(self) -> NoReturn:
-        """Send what is recorded, until cancelled."""
+        """Send recorded events until cancelled."""
         while True:
             await self._filled.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        """Send everything recorded so far. What cannot be sent is dropped: events are a courtesy, not a record."""
+        """Send everything recorded so far. Events that cannot be sent are dropped: they are best effort."""
         while self._buffer:
             occurrence = self._buffer.popleft()
             if not self._allowed(occurrence.about):
@@ -138,7 +147,7 @@ class Recorder:
                 await self._count(occurrence, written)
                 return
             except NotFound:
-                pass  # it expired on the server: start a new one
+                pass  # it expired on the server: create a new one
         written = await self._create(occurrence)
         _remember(self._written, key, written)
 
@@ -158,7 +167,7 @@ class Recorder:
         return _Written(name, 1)
 
     def _document(self, occurrence: _Occurrence, name: str) -> JsonObject:
-        about = occurrence.about
+        about, instance = occurrence.about, occurrence.instance
         involved = {
             "apiVersion": about.api_version,
             "kind": about.kind,
@@ -176,16 +185,16 @@ class Recorder:
             "type": occurrence.type,
             "reason": occurrence.reason,
             "message": occurrence.message,
-            "source": {"component": self._component, **({"host": self._instance} if self._instance else {})},
+            "source": {"component": self._component, **({"host": instance} if instance else {})},
             "reportingComponent": self._component,
-            "reportingInstance": self._instance,
+            "reportingInstance": instance,
             "firstTimestamp": when,
             "lastTimestamp": when,
             "count": 1,
         }
 
     def _combined(self, occurrence: _Occurrence) -> _Occurrence:
-        """The occurrence itself, or its combined form once too many differ only in their message."""
+        """Return the occurrence, or its combined form once too many differ only in their message."""
         key = (*occurrence.about, occurrence.type, occurrence.reason)
         similar = self._similar.get(key)
         if similar is None or occurrence.when - similar.since > SIMILAR_SECONDS:
@@ -209,5 +218,5 @@ class Recorder:
 def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
     memory[key] = value
     memory.move_to_end(key)
-    if len(memory) > REMEMBERED:
+    if len(memory) > MAX_REMEMBERED:
         memory.popitem(last=False)

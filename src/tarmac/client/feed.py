@@ -1,8 +1,8 @@
-"""One watch for several readers, each of which keeps only what it needs.
+"""One watch for several readers, each of which keeps only the fields it needs.
 
-An informer keeps every object as it was sent. Where thousands of objects matter for a few fields each, a feed hands
-them to its sinks and keeps nothing; `Kept` is such a sink: what a function makes of each object, and a word whenever
-that is different from before.
+An informer keeps every object as it was sent. Where thousands of objects matter for a few fields each, a feed passes
+them to its sinks and keeps nothing; `Kept` is such a sink: it keeps the result of a function of each object, and calls
+back when that result changes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _log = log("feed")
 
 
 class Feed:
-    """Every object of a resource, to all who were added before it ran."""
+    """Passes every object of a resource to all sinks added before it ran."""
 
     def __init__(self, client: Client, target: Target[Any]) -> None:
         self._reflector = Reflector(client, target, self)
         self._sinks: list[Sink] = []
 
     def add(self, sink: Sink) -> None:
-        """Tell one more reader, from the beginning."""
-        assert not self._reflector.synced.is_set(), "whoever comes later would miss what was said before"
+        """Add a reader, from the beginning."""
+        assert not self._reflector.synced.is_set(), "a sink added later would miss earlier events"
         self._sinks.append(sink)
 
     async def synced(self) -> None:
@@ -44,20 +44,20 @@ class Feed:
         await self._reflector.run()
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """The whole state."""
+        """Pass on a whole state."""
         for sink in self._sinks:
             yield from sink.replaced(state)
 
     def changed(self, change: Change) -> None:
-        """One change."""
+        """Pass on one change."""
         for sink in self._sinks:
             sink.changed(change)
 
 
 class Kept(Generic[T]):
-    """A sink that keeps by key what `read` makes of each object, and calls `told` when it differs. None is not kept.
+    """A sink that keeps `read(object)` by key, and calls `told` when it differs. None is not kept.
 
-    An object that cannot be read is logged and counts as none.
+    An object that cannot be read is logged and counts as None.
     """
 
     def __init__(self, read: Callable[[Change], T | None], told: Callable[[str, T | None, T | None], None]) -> None:
@@ -67,7 +67,7 @@ class Kept(Generic[T]):
         self._told = told
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """Take a whole new state. What is gone goes first: what is new may have its address."""
+        """Take a whole new state. Removals come first: a new object may have the address of a removed one."""
         present = {change.metadata.key for change in state}
         for key in [key for key in self.by_key if key not in present]:
             self._keep(key, "", None)
@@ -77,7 +77,7 @@ class Kept(Generic[T]):
             yield
 
     def changed(self, change: Change) -> None:
-        """Take one change. A late word about an object whose name another has taken is none."""
+        """Take one change. A late deletion of an object whose name was reused is ignored."""
         key = change.metadata.key
         if change.type != "DELETED":
             self._put(change)
@@ -87,9 +87,9 @@ class Kept(Generic[T]):
     def _put(self, change: Change) -> None:
         try:
             found = self._read(change)
-        except Exception as error:  # one object that nobody expected must not stop the others
+        except Exception as error:  # one malformed object must not stop the other objects
             end_if_out_of_memory(error)
-            _log.warning("unreadable object", key=change.metadata.key, error=repr(error))
+            _log.warning("object cannot be read", key=change.metadata.key, error=repr(error))
             found = None
         self._keep(change.metadata.key, change.metadata.uid, found)
 

@@ -1,8 +1,8 @@
 """The transport over sockets: HTTP/1.1 with TLS, client certificates and bearer tokens.
 
-One connection pool per server, and where several are known, the next one when one does not answer (`servers`). Watches
-hold a connection each, so a pool has no bound of its own. A token given as a file is read again after a minute, because
-service-account tokens rotate under the running process.
+One connection pool per server; where several servers are known, the next one is used when one does not respond
+(`servers`). Watches hold a connection each, so a pool is unbounded. A token given as a file is read again after a
+minute, because service-account tokens rotate under the running process.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tarmac.client.servers import ServerAt, Servers
 from tarmac.client.transport import Reply, Request, StreamReply
 from tarmac.http.tls import present
 
-TOKEN_LIFE = 60.0
-_BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they say nothing about its length
+TOKEN_REFRESH_INTERVAL = 60.0
+_BODILESS = frozenset(("GET", "HEAD", "DELETE"))  # without a body they need no content-length
 
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Where the server is and who we are. Certificates and keys are PEM text."""
+    """The server and the client's credentials. Certificates and keys are PEM text."""
 
-    url: str  # of the server to use first
-    ca: str | None = None  # None trusts the system's authorities
+    url: str  # of the preferred server
+    ca: str | None = None  # None trusts the system's CAs
     certificate: str | None = None
     key: str | None = None
     token: str | None = None
@@ -42,13 +42,13 @@ class HttpConfig:
     password: str | None = None
     server_name: str | None = None
     insecure: bool = False  # no verification of the server at all
-    compress: bool = True  # let the server compress large answers: good over long lines, a waste of time on short ones
+    compress: bool = True  # let the server compress large responses: good over slow links, a waste of time on fast ones
     user_agent: str = f"tarmac/{__version__}"
     servers: tuple[str, ...] = ()  # URLs of all servers of the cluster, where they are known
 
 
 def tls_context(config: HttpConfig) -> ssl.SSLContext:
-    """The TLS side of a configuration."""
+    """Return the TLS context of a configuration."""
     context = ssl.create_default_context(cadata=config.ca)
     if config.certificate and config.key:
         present(context, config.certificate.encode(), config.key.encode())
@@ -71,10 +71,10 @@ class HttpTransport:
             f"\r\nuser-agent: {config.user_agent}\r\naccept-encoding: {'gzip' if config.compress else 'identity'}\r\n"
         )
         self._token = config.token
-        self._token_read = -TOKEN_LIFE
+        self._token_read = -TOKEN_REFRESH_INTERVAL
 
     async def request(self, request: Request) -> Reply:
-        """One exchange."""
+        """Send one request and return its whole response."""
         try:
             async with asyncio.timeout(request.timeout):
                 server, connection = await self._open(request)
@@ -83,35 +83,35 @@ class HttpTransport:
                 finally:
                     server.connections.give_back(connection)
         except TimeoutError as error:
-            # It may be one that takes connections and answers nothing: those that wait would be as silent.
+            # The server may accept connections and never respond: its idle connections would be as silent.
             self._servers.leave(self._servers.current)
             raise RequestTimeout(f"{request.method} {request.path}: no answer in {request.timeout} s") from error
         except Disconnected as error:
-            raise self._told(request, error) from error
+            raise self._with_request(request, error) from error
         return Reply(connection.status, connection.headers, whole)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
-        """One exchange whose answer is read piece by piece."""
+        """Send one request whose response is read chunk by chunk."""
         try:
             server, connection = await self._open(request)
         except Disconnected as error:
-            raise self._told(request, error) from error
+            raise self._with_request(request, error) from error
         try:
             yield StreamReply(connection.status, connection.headers, connection.chunks())
         finally:
-            # Not kept, even if it is read: whoever watches comes back rarely.
+            # Not kept, even if it is read: watches are reopened rarely.
             server.connections.drop(connection)
 
     def use(self, urls: Sequence[str]) -> None:
-        """These are the servers from now on, the first one first."""
+        """Use these servers from now on, the first one preferred."""
         self._servers.use(urls)
 
     async def close(self) -> None:
         """Close every connection."""
         await self._servers.close()
 
-    def _told(self, request: Request, error: Disconnected) -> Disconnected:
+    def _with_request(self, request: Request, error: Disconnected) -> Disconnected:
         return type(error)(f"{request.method} {self._servers.current.url}{request.path}: {error}")
 
     async def _open(self, request: Request) -> tuple[ServerAt, ClientConnection]:
@@ -128,7 +128,7 @@ class HttpTransport:
         return await self._servers.exchange(method, message)
 
     def _credentials(self) -> tuple[tuple[str, str], ...]:
-        if self._config.token_file and self._clock.monotonic() - self._token_read >= TOKEN_LIFE:
+        if self._config.token_file and self._clock.monotonic() - self._token_read >= TOKEN_REFRESH_INTERVAL:
             self._token = _read(self._config.token_file)
             self._token_read = self._clock.monotonic()
         if self._token:

@@ -1,8 +1,8 @@
-"""Informers: one shared local copy per resource, however many controllers look at it.
+"""Informers: one shared local copy per resource, however many controllers read it.
 
 `Informers` hands out one `Informer` per (resource, namespace, selectors) and runs them all. There is no periodic
-resync: the copy is exact, so replaying it would tell handlers nothing. Wait for `synced` before acting on what is
-*not* in a copy.
+resync: the copy is exact, so replaying it would give handlers nothing new. Wait for `synced` before acting on the
+*absence* of an object.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Informer(Generic[T]):
 
     @property
     def stats(self) -> Stats:
-        """Listings, resumes, events."""
+        """Counts of listings, resumes, events."""
         return self._reflector.stats
 
     @property
     def has_synced(self) -> bool:
-        """Whether the cache holds a complete state."""
+        """True if the cache holds a complete state."""
         return self._reflector.synced.is_set()
 
     async def synced(self) -> None:
@@ -52,11 +52,11 @@ class Informer(Generic[T]):
         await self._reflector.synced.wait()
 
     def get(self, key: str) -> T | None:
-        """The object, or None. Shared: do not change it."""
+        """Return the object, or None. Shared: do not change it."""
         return self.cache.get(key)
 
     def indexed(self, index: str, value: str) -> list[Item[T]]:
-        """Objects by an index."""
+        """Return objects by an index."""
         return self.cache.indexed(index, value)
 
     def add_index(self, name: str, values_of: Indexer[T]) -> None:
@@ -64,20 +64,20 @@ class Informer(Generic[T]):
         self.cache.add_index(name, values_of)
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call with (old, new) for what is there and for every change."""
+        """Call with (old, new) for every present object and for every change."""
         self.cache.add_handler(handler)
 
     def guard_lists(self, guard: ListGuard) -> None:
-        """Have every full listing believed inside `guard` only; what it raises has the listing asked for again."""
+        """Apply every full listing inside `guard`; if that raises, the listing is requested again."""
         self._reflector.guard = guard
 
     async def run(self) -> NoReturn:
-        """Keep the cache in step until cancelled."""
+        """Keep the cache up to date until cancelled."""
         await self._reflector.run()
 
 
 class Informers:
-    """The informers of one process, made on demand and shared."""
+    """The informers of one process, created on demand and shared."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -86,7 +86,7 @@ class Informers:
         self._group: asyncio.TaskGroup | None = None
 
     def informer(self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "") -> Informer[T]:
-        """The informer for this selection. One asked for while `run` is on starts at once."""
+        """Return the informer for this selection. One created while `run` is running starts at once."""
         identity = (
             target.group,
             target.version,
@@ -106,7 +106,10 @@ class Informers:
         return cast("Informer[T]", informer)
 
     def feed(self, target: Target[Any]) -> Feed:
-        """The feed of a resource, for those who keep only some of it; like an informer, it starts while `run` is on."""
+        """Return the feed of a resource, for readers of a few fields.
+
+        Like an informer, it starts while `run` is running.
+        """
         path = target.path()
         if path not in self._feeds:
             self._feeds[path] = Feed(self.client, target)
@@ -118,12 +121,12 @@ class Informers:
         return iter(self._informers.values())
 
     async def synced(self) -> None:
-        """Wait until every informer asked for so far is complete."""
+        """Wait until every informer created so far is complete."""
         for informer in list(self._informers.values()):
             await informer.synced()
 
     async def run(self) -> None:
-        """Run all of them until cancelled."""
+        """Run all informers and feeds until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:

@@ -1,11 +1,11 @@
-"""Finding the server and our credentials: kubeconfig files, or the service account a pod is given.
+"""Finds the server and the credentials: kubeconfig files, or a pod's service account.
 
-Several files in KUBECONFIG merge as kubectl merges them: the first file to name a cluster, user or context wins, and
-so does the first `current-context`. Relative paths in a file are relative to that file. Certificates and keys are
-read here, whether they are embedded or named; only a token file is kept as a path, since tokens rotate.
+Several files in KUBECONFIG merge as kubectl merges them: the first file to name a cluster, user or context wins, and so
+does the first `current-context`. Relative paths in a file are relative to that file. Certificates and keys are read
+here, embedded or by path; only a token file is kept as a path, since tokens rotate.
 
-A cluster of ours has the URLs of all its servers in an extension, which kubectl ignores. Such a file is brought up to
-date by whoever uses it for long; others are nobody's but their writer's.
+A Tarmac cluster has the URLs of all its servers in an extension, which kubectl ignores. Long-running clients update
+such a file; files without the extension are never written.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """A server to talk to and the namespace to use when none is said."""
+    """A server and the default namespace."""
 
     http: HttpConfig
     namespace: str = "default"
-    file: Path | None = None  # that names all servers of the cluster, where one does
+    file: Path | None = None  # that names all servers of the cluster, if one does
 
 
 def load(
     path: str | None = None, context: str | None = None, environment: Mapping[str, str] | None = None
 ) -> ServerContext:
-    """The connection to use:
+    """Return the connection to use.
 
-    an explicit file, KUBECONFIG, ~/.kube/config, or the pod's service account; in this order.
+    Sources, in this order: an explicit file, KUBECONFIG, ~/.kube/config, the pod's service account.
     """
     environment = os.environ if environment is None else environment
     if path is not None:
@@ -54,7 +54,7 @@ def load(
 
 
 def in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> ServerContext:
-    """What a pod with a service account sees."""
+    """Return the connection of a pod with a service account."""
     host = environment["KUBERNETES_SERVICE_HOST"]
     if ":" in host:
         host = f"[{host}]"
@@ -83,7 +83,7 @@ def from_files(files: list[Path], context: str | None = None) -> ServerContext:
 
 
 def servers_of(cluster: dict[str, Any]) -> list[str] | None:
-    """The URLs in a cluster's extension; None when it has none. What is no URL is left out."""
+    """Return the URLs in a cluster's extension; None without one. Invalid URLs are left out."""
     for each in cluster.get("extensions") or ():
         if isinstance(each, dict) and each.get("name") == SERVERS_EXTENSION:
             content = each.get("extension")
@@ -93,12 +93,12 @@ def servers_of(cluster: dict[str, Any]) -> list[str] | None:
 
 
 def servers_extension(urls: Sequence[str]) -> list[dict[str, Any]]:
-    """The extensions of a cluster with these servers."""
+    """Return the extensions of a cluster with these servers."""
     return [{"name": SERVERS_EXTENSION, "extension": {"servers": list(urls)}}]
 
 
 def with_servers(text: str, urls: Sequence[str]) -> str:
-    """A kubeconfig in which every cluster that names its servers and begins with the first of these has them all.
+    """Return a kubeconfig with these servers in every cluster that has the extension and the first of them as server.
 
     Raises BadKubeconfig.
     """
@@ -111,21 +111,21 @@ def with_servers(text: str, urls: Sequence[str]) -> str:
 
 
 def with_authorities(text: str, url: str, pem: str) -> str:
-    """A kubeconfig in which every cluster that names its servers and begins with this one trusts these authorities.
+    """Return a kubeconfig with these CAs in every cluster that has the extension and this URL as server.
 
     Raises BadKubeconfig.
     """
     document = _document(text)
     for cluster in (item["cluster"] for item in document["clusters"]):
         if servers_of(cluster) is not None and cluster.get("server") == url:
-            cluster.pop("certificate-authority", None)  # a file that is somebody else's
+            cluster.pop("certificate-authority", None)  # a file that belongs to a different program
             cluster["certificate-authority-data"] = base64.b64encode(pem.encode()).decode()
     return _text_of(document)
 
 
 def _document(text: str) -> dict[str, Any]:
-    """A kubeconfig that has clusters. Raises BadKubeconfig: somebody may be writing it."""
-    import yaml  # only what changes a kubeconfig comes here, and a server loads no reader of YAML otherwise
+    """Decode a kubeconfig that has clusters. Raises BadKubeconfig: it may be read while it is written."""
+    import yaml  # only for changing a kubeconfig: a server never needs the YAML parser
 
     try:
         document = yaml.safe_load(text)

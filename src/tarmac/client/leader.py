@@ -1,16 +1,15 @@
 """Leader election through a Lease, with fencing.
 
 Contenders judge a lease by when *they* last saw it change, on their own monotonic clock, never by comparing wall
-clocks: whoever holds it is safe for `lease_duration` after each renewal that the others could see. The leader allows
-itself less: it counts `renew_deadline` (shorter) from the moment it *sent* the last renewal that succeeded. So,
-whatever the network or the wall clocks do, its own deadline passes before anyone else may take the lease. At the
+clocks: the holder is safe for `lease_duration` after each renewal that the other contenders could see. The leader
+allows itself less: it counts `renew_deadline` (shorter) from the moment it *sent* the last renewal that succeeded. So,
+regardless of the network and the wall clocks, its own deadline passes before a contender may take the lease. At the
 deadline
-
-1. the work is cancelled, reconciles under way included, and
+1. the work is cancelled, reconciles in progress included, and
 2. `FencedTransport` refuses every further write, and gives no write more time than is left,
 
 so a deposed leader's writes fail even if its work is slow to notice. This needs nothing of the server but
-compare-and-swap, and therefore holds on a stock kube-apiserver. What remains is a write that was handed to the
+compare-and-swap, and therefore holds on a stock kube-apiserver. One case remains: a write that was handed to the
 network before the deadline and takes effect after `lease_duration - renew_deadline` more seconds; updates carry a
 resourceVersion and lose that race. Each time the lease is taken `leaseTransitions` goes up by one: that is the epoch,
 unique to one leadership.
@@ -50,7 +49,7 @@ class Leadership:
 
     @property
     def remaining(self) -> float:
-        """Seconds left without another renewal."""
+        """Seconds left without a further renewal."""
         return 0.0 if self._lost else max(0.0, self._deadline - self._clock.monotonic())
 
     def check(self) -> None:
@@ -59,24 +58,24 @@ class Leadership:
             raise NotLeader(f"leadership of epoch {self.epoch} has ended")
 
     def extend(self, deadline: float) -> None:
-        """Another renewal succeeded. One that comes after the deadline is too late."""
+        """Move the deadline after a renewal. A renewal after the deadline is too late."""
         self.check()
         self._deadline = deadline
 
     def lose(self) -> None:
-        """End it now, for good."""
+        """End the leadership permanently."""
         self._lost = True
 
 
 class FencedTransport:
-    """Lets writes pass only while a leadership holds, and no longer than it holds."""
+    """Lets writes pass only during a leadership, with a timeout that ends with it."""
 
     def __init__(self, inner: Transport, leadership: Leadership) -> None:
         self._inner = inner
         self._leadership = leadership
 
     async def request(self, request: Request) -> Reply:
-        """Raises NotLeader in place of a write that comes too late."""
+        """Send a request. Raises NotLeader for a write after the deadline."""
         if request.method not in _READS:
             self._leadership.check()
             left = self._leadership.remaining
@@ -88,12 +87,12 @@ class FencedTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """The inner transport belongs to whoever made it."""
+        """Do nothing: the inner transport belongs to its creator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lease holds, how long its leader trusts it, how soon everybody tries again. Seconds."""
+    """Duration of a lease, deadline of its leader, and retry period of all contenders, in seconds."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -101,7 +100,7 @@ class Timing:
 
     @property
     def renew_period(self) -> float:
-        """From one renewal to the next: with more than half of the time left to try again."""
+        """Interval between renewals: more than half of the deadline is left for retries."""
         return (self.renew_deadline - self.retry_period) / 2
 
     def __post_init__(self) -> None:
@@ -113,9 +112,9 @@ Lead = Callable[[Leadership], Coroutine[Any, Any, None]]
 
 
 class Elector:
-    """One contender. `identity` must be unique to this process's run, so that nobody inherits a lease by name.
+    """One contender. `identity` must be unique to this process's run, so that no later run inherits a lease by name.
 
-    `about` is what the Lease says of whoever leads, as annotations: theirs alone, and taken away when they let go.
+    `about` are annotations of the leader on the Lease, removed when it releases the lease.
     """
 
     def __init__(
@@ -138,10 +137,10 @@ class Elector:
         self._timing = timing or Timing()
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
-        self._written: JsonObject | None = None  # the Lease as we wrote it last; None when there was no answer to that
+        self._written: JsonObject | None = None  # the Lease as written last; None when that write got no response
 
     async def run(self, lead: Lead) -> None:
-        """Lead whenever possible, until cancelled or until `lead` returns of its own accord.
+        """Lead whenever possible, until cancelled or until `lead` returns by itself.
 
         `lead` is cancelled when leadership is lost and called again, from the start, when it is regained.
         """
@@ -164,7 +163,7 @@ class Elector:
             try:
                 epoch = await self._try_to_take()
             except (ApiError, ClientError) as error:
-                _log.debug("could not take the lease", lease=self.name, why=str(error))
+                _log.debug("lease acquisition failed", lease=self.name, why=str(error))
                 epoch = None
             if epoch is not None:
                 leadership = Leadership(self._clock, epoch, started + self._timing.renew_deadline)
@@ -173,7 +172,7 @@ class Elector:
             await self._clock.sleep(self._timing.retry_period * self._client.randomness.uniform(1.0, 1.5))
 
     async def _try_to_take(self) -> int | None:
-        """The new epoch, or None while another holds the lease."""
+        """Return the new epoch, or None while a different contender holds the lease."""
         try:
             lease = await self._leases.get(self.name, self._namespace)
         except NotFound:
@@ -208,7 +207,7 @@ class Elector:
         return 0
 
     def _is_free(self, spec: JsonObject) -> bool:
-        """Nobody's, or unchanged for its whole duration while we were looking."""
+        """True if the lease has no holder, or was unchanged for its whole duration while this process observed it."""
         if not spec.get("holderIdentity"):
             return True
         record = tuple(spec.get(field) for field in ("holderIdentity", "renewTime", "leaseTransitions", "acquireTime"))
@@ -243,7 +242,7 @@ class Elector:
         work.cancel()
 
     async def _renew_while_leading(self, leadership: Leadership, work: asyncio.Task[None]) -> None:
-        # Counted from when the last was sent: what takes seconds to be written must not cost that time twice.
+        # Counted from when the last was sent: a renewal that takes seconds must not cost that time twice.
         started = self._clock.monotonic() + leadership.remaining - self._timing.renew_deadline
         pause = self._timing.renew_period
         while leadership.remaining > 0:
@@ -254,7 +253,7 @@ class Elector:
                 leadership.extend(started + self._timing.renew_deadline)
                 pause = self._timing.renew_period
             except NotLeader as error:
-                _log.info("the lease is not ours any more", lease=self.name, why=str(error))
+                _log.info("lease lost", lease=self.name, why=str(error))
                 leadership.lose()
                 work.cancel()
             except (ApiError, ClientError, TimeoutError) as error:
@@ -262,7 +261,8 @@ class Elector:
 
     async def _renew(self, epoch: int, timeout: float) -> None:
         async with asyncio.timeout(max(timeout, 0.001)):
-            # What we wrote last is nearly always what is there still, and whoever changed it makes this a conflict.
+            # The Lease is nearly always as this process wrote it last; a change by a different writer makes this a
+            # conflict.
             written, self._written = self._written, None
             if written is not None:
                 with suppress(Conflict):
@@ -279,10 +279,10 @@ class Elector:
         return {**lease, "spec": self._record(epoch, acquired=acquired, renewed=now)}
 
     async def _release(self, leadership: Leadership) -> None:
-        """Let the next one start at once; if that fails, the lease runs out by itself."""
+        """Let the next leader start at once; if that fails, the lease expires by itself."""
         if leadership.remaining <= 0:
             return
-        leadership.lose()
+        leadership.lose()  # before the release: fenced writes must fail before the next leader can start
         try:
             lease = await self._leases.get(self.name, self._namespace)
             if lease["spec"].get("holderIdentity") == self.identity:
@@ -291,7 +291,7 @@ class Elector:
                 lease["metadata"]["annotations"] = {k: v for k, v in notes.items() if k not in self._about}
                 await self._leases.update(lease)
         except (ApiError, ClientError) as error:
-            _log.debug("could not release the lease", lease=self.name, why=str(error))
+            _log.debug("lease release failed", lease=self.name, why=str(error))
 
     def _introduce(self, metadata: JsonObject) -> None:
         if self._about:
@@ -300,7 +300,8 @@ class Elector:
     def _record(self, epoch: int, *, acquired: str | None, renewed: str) -> JsonObject:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": math.ceil(self._timing.lease_duration),  # never less than we count on
+            # rounded up: never less than this process relies on
+            "leaseDurationSeconds": math.ceil(self._timing.lease_duration),
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": epoch,

@@ -1,13 +1,13 @@
 """The transport to a server in the same process: no sockets, no copies, the same rules.
 
 The composition root injects `handle`, which calls the API server with an identity already set, so an in-process call
-passes authorization, admission and audit like any other. Handlers answer at once or with an awaitable; an answer has
+passes authorization, admission and audit like any other. Handlers respond at once or with an awaitable; a response has
 either a `body` or a `start` that takes the sending side of a stream.
 
-A stream's sending side is a bounded buffer in this process: the server writes synchronously, the reader takes what is
-there. What a watch tells is handed over as notices, with the very bytes the store holds, neither encoded nor decoded.
-A reader that falls further behind than the bound is cut off, exactly as over a socket, and resumes from the last
-resource version it saw.
+A stream's sending side is a bounded buffer in this process: the server writes synchronously, the reader takes the
+buffered chunks. Watch events are handed over as notices, with the very bytes the store holds, neither encoded nor
+decoded. A reader that falls further behind than the bound is cut off, exactly as over a socket, and resumes from the
+last resource version it saw.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.transport import NO_HEADERS, Notice, Reply, Request, StreamReply
 from tarmac.client.turns import turns
 
-STREAM_BOUND = 64 << 20
+MAX_BUFFERED = 64 << 20
 
 
 class LocalChunk(Protocol):
-    """A piece that many streams send."""
+    """A chunk that many streams send."""
 
     @property
     def data(self) -> bytes:
@@ -39,20 +39,20 @@ class LocalChunk(Protocol):
 
     @property
     def notices(self) -> Sequence[Notice]:
-        """The events that it tells of, if that is what it does."""
+        """The watch events in it, if any."""
         ...
 
     @property
     def size(self) -> int:
-        """How much it holds, roughly."""
+        """The approximate size in bytes."""
         ...
 
 
 class LocalSink(Protocol):
-    """What a streaming answer writes to."""
+    """The sending side of a streamed response."""
 
     def write(self, data: bytes) -> bool:
-        """Queue some bytes; False once the reader has left or been cut off."""
+        """Queue bytes; False once the reader has left or been cut off."""
         ...
 
     def write_chunk(self, chunk: LocalChunk) -> bool:
@@ -64,11 +64,11 @@ class LocalSink(Protocol):
         ...
 
     def abort(self) -> None:
-        """End so that the reader knows that something is missing."""
+        """End so that the reader knows that data is missing."""
         ...
 
     async def drained(self) -> None:
-        """Wait until the reader has taken what there is."""
+        """Wait until the reader has taken everything."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class LocalSink(Protocol):
 
 
 class LocalAnswer(Protocol):
-    """A complete answer, as the server makes it. A streamed one has `start` in place of `body`."""
+    """A complete response, as the server makes it. A streamed one has `start` in place of `body`."""
 
     @property
     def status(self) -> int:
@@ -97,7 +97,7 @@ Handle = Callable[[str, str, str, Mapping[str, str], bytes], "LocalAnswer | Awai
 class LocalTransport:
     """Calls `handle(method, path, query, headers, body)` on the running loop.
 
-    With `bounded`, requests wait for room in a turn of the loop: for those that make thousands in a row.
+    With `bounded`, requests wait for room in a loop iteration: for callers that send thousands in a row.
     """
 
     def __init__(self, handle: Handle, bounded: Clock | None = None) -> None:
@@ -106,7 +106,7 @@ class LocalTransport:
         self._deadlines = Deadlines()
 
     async def request(self, request: Request) -> Reply:
-        """Answers that need no waiting cost no task and no trip through the loop."""
+        """Send one request. A response that is ready costs no task and no loop iteration."""
         method, path, query, headers, body, timeout = request
         if self._bounded is not None:
             await turns(self._bounded).wait()
@@ -120,7 +120,7 @@ class LocalTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
-        """Open a stream; an answer that is complete already is handed over as one chunk."""
+        """Open a stream; a complete response is returned as one chunk."""
         answer = self._handle(request.method, _plain(request.path), request.query, request.headers, b"")
         if inspect.isawaitable(answer):
             answer = await answer
@@ -138,7 +138,7 @@ class LocalTransport:
             stop()
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
 
 class _Sink:
@@ -168,7 +168,7 @@ class _Sink:
         if self._ended:
             return False
         self._size += size
-        if self._size > STREAM_BOUND:
+        if self._size > MAX_BUFFERED:
             self.abort()
             return False
         self._chunks.append((size, chunk))

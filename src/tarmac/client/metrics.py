@@ -1,7 +1,7 @@
-"""Numbers about queues, informers, controllers and leadership, under the names operators know.
+"""Metrics of queues, informers, controllers and leadership, under the names operators know.
 
-The parts count in plain attributes, which costs next to nothing; `ClientMetrics.families` puts names and labels to them
-when somebody scrapes, in the shape that the server's metrics page takes.
+The parts count in plain attributes, which costs next to nothing; `ClientMetrics.families` adds names and labels at
+scrape time, in the shape that the server's metrics page takes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class ClientMetrics:
-    """Everything that was added to it, as families."""
+    """The metrics of all registered parts, as families."""
 
     def __init__(self) -> None:
         self.controllers: list[Controller] = []
         self.informers: list[Informers] = []
         self.electors: list[Elector] = []
-        self.others: list[Callable[[], Iterable[Family]]] = []  # of controllers that count something of their own
+        self.others: list[Callable[[], Iterable[Family]]] = []  # additional metrics of single controllers
 
     def families(self) -> Iterator[Family]:
-        """Called at each scrape."""
+        """Yield the families, at each scrape."""
         yield from _queues([controller.queue for controller in self.controllers])
         yield from _informers(self.informers)
         name = "controller_reconcile_total"

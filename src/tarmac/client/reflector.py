@@ -1,15 +1,14 @@
-"""Keeping a local copy in step with the server: list once, then follow every change, for ever.
+"""Keeps a local copy up to date with the server: lists once, then follows every change.
 
-State is the last resource version seen, and it decides everything: with one, the next connection *resumes* from it;
-without one, the state is *listed* afresh and handed over as a whole, so that the receiver can work out what changed
-meanwhile. The version is dropped only when the server says that its history no longer reaches back (410), or that it
-has never come that far (a restored backup). Broken connections, garbage and server restarts resume; they do not
-relist.
+The only state is the last resource version seen: with one, the next connection *resumes* from it; without one, the
+state is *listed* afresh and handed over as a whole, so that the receiver can work out the differences. The version is
+dropped only when the server says that its history no longer reaches back (410), or that it has never come that far (a
+restored backup). Broken connections, garbage and server restarts resume; they do not relist.
 
-Events at or below the version already seen are repeats and are skipped, so nothing is ever applied twice or
-backwards. Deletions are always passed on, since a server may show a deleted object's last version; the sink can tell a
-late one by its uid. A listing is streamed through the watch itself where the server offers it (`sendInitialEvents`),
-else fetched page by page.
+Events at or below the version already seen are repeats and are skipped, so no event is applied twice or out of order.
+Deletions are always passed on, since a server may show a deleted object's last version; the sink can tell a late one by
+its uid. A listing is streamed through the watch itself where the server offers it (`sendInitialEvents`), else fetched
+page by page.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change, Watch, watch
 
 FIRST_DELAY = 0.2
-LONGEST_DELAY = 30.0
-WATCH_SECONDS = 300
+MAX_DELAY = 30.0
+MIN_WATCH_TIMEOUT = 300
 SHORT_WATCH = 1.0
 METADATA_FORM = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST_FORM = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -43,18 +42,18 @@ _log = log("reflector")
 
 
 class Sink(Protocol):
-    """Where the copy lives. Told everything in order, one thing at a time."""
+    """The receiver of the copy. Calls come in order, one at a time."""
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """The whole state, as ADDED changes; whatever is not in it is gone, and goes first.
+        """Take the whole state, as ADDED changes. Objects missing in it are removed first.
 
-        Others run where it yields. They see some objects as they were and some as they are, as they would if the
-        changes had come one by one; who needs all of them waits for `synced`.
+        Other tasks run where it yields. They see a mix of old and new objects, as if the changes had come one by one; a
+        reader that needs a complete state waits for `synced`.
         """
         ...
 
     def changed(self, change: Change) -> None:
-        """One ADDED, MODIFIED or DELETED."""
+        """Take one ADDED, MODIFIED or DELETED."""
         ...
 
 
@@ -62,7 +61,7 @@ ListGuard = Callable[[], AbstractAsyncContextManager[None]]
 
 
 class Stats:
-    """How the copy was kept in step."""
+    """Counters of one reflector."""
 
     __slots__ = ("bookmarks", "errors", "events", "lists", "repeats", "resumes")
 
@@ -71,12 +70,12 @@ class Stats:
         self.resumes = 0  # watches continued from a version
         self.events = 0
         self.bookmarks = 0
-        self.repeats = 0  # events skipped because they had been seen
+        self.repeats = 0  # events skipped as already seen
         self.errors = 0
 
 
 class _Rewound(Exception):
-    """The server's versions have gone back: what we know is from another history."""
+    """The server's versions have gone back: the copy belongs to a different history."""
 
 
 class Reflector:
@@ -96,7 +95,7 @@ class Reflector:
         self.target = target
         self.stats = Stats()
         self.synced = asyncio.Event()  # the sink holds a complete state
-        self.guard: ListGuard = nullcontext  # around the moment when a listing takes the place of what was known
+        self.guard: ListGuard = nullcontext  # held while a listing replaces the known state
         self._client = client
         self._resource = ResourceClient(client, target)
         self._sink = sink
@@ -107,17 +106,17 @@ class Reflector:
         self._accept_list = {"accept": METADATA_LIST_FORM if metadata_only else "application/json"}
         self._version: str | None = None
         self._streams_lists = True
-        self._backoff = Backoff(client.randomness, FIRST_DELAY, LONGEST_DELAY)
+        self._backoff = Backoff(client.randomness, FIRST_DELAY, MAX_DELAY)
 
     async def run(self) -> NoReturn:
-        """Keep the sink in step until cancelled."""
+        """Keep the sink up to date until cancelled."""
         while True:
             delay = await self._attempt()
             if delay:
                 await self._client.clock.sleep(delay)
 
     async def _attempt(self) -> float:
-        """One connection's worth of work; how long to wait before the next."""
+        """Run one connection; returns the delay before the next."""
         started = self._client.clock.monotonic()
         try:
             if self._version is not None:
@@ -128,16 +127,16 @@ class Reflector:
         except (Gone, _Rewound) as error:
             self._version = None
             _log.info("history lost, listing again", resource=self.target.plural, why=str(error))
-            # The first time at once; a server whose history is always gone is not asked all the time.
+            # The first relist is immediate; a server without any history gets back-off.
             first, delay = self._backoff.failures == 0, self._backoff.next()
             return 0.0 if first else delay
         except (ApiError, ClientError) as error:
             if _too_new(error):
                 self._version = None
             self.stats.errors += 1
-            _log.debug("watch broke", resource=self.target.plural, why=str(error))
+            _log.debug("watch failed", resource=self.target.plural, why=str(error))
             return self._backoff.next()
-        # Ended in an orderly way. A server that does so at once, every time, must not be hammered either.
+        # Orderly end. A server that ends every watch at once gets back-off, too.
         if self._client.clock.monotonic() - started >= SHORT_WATCH:
             self._backoff.reset()
             return 0.0
@@ -193,8 +192,8 @@ class Reflector:
         if not version:
             raise GarbledReply("a list without a resource version")
         self.stats.lists += 1
-        # What changes meanwhile waits in the stream: nobody else tells the sink anything. If this is cut short, there
-        # is no version yet, and the next attempt lists again.
+        # Changes meanwhile wait in the stream: the sink has no other caller. If this is cancelled, there is no version
+        # yet, and the next attempt lists again.
         async with self.guard():
             await self._client.pieces.done(self._sink.replaced(state))
         self._version = version
@@ -212,8 +211,8 @@ class Reflector:
                 self.stats.bookmarks += 1
             elif newer or change.type == "DELETED":
                 self.stats.events += 1
-                # The version moves on only when the sink has the change, and nothing is awaited in between: whenever
-                # this is cut short, the next connection resumes after what was taken, neither before nor beyond it.
+                # The version advances only when the sink has the change, with no await in between: after a cancellation
+                # at any point, the next connection resumes exactly after the last applied change.
                 self._sink.changed(change)
             else:
                 self.stats.repeats += 1
@@ -222,11 +221,11 @@ class Reflector:
             self._backoff.reset()
 
     def _watch_query(self) -> dict[str, str | int | bool | None]:
-        seconds = int(WATCH_SECONDS * self._client.randomness.uniform(1, 2))
+        seconds = int(MIN_WATCH_TIMEOUT * self._client.randomness.uniform(1, 2))
         return {**self._selection, "timeoutSeconds": seconds, "allowWatchBookmarks": True}
 
     def _item(self, raw: msgspec.Raw) -> Change:
-        """Items of a list may lack the type that events carry; every copy has it."""
+        """Convert an item of a list. Items may lack the type that events carry; it is added."""
         envelope = envelope_of(raw)
         body = bytes(raw)
         if not envelope.kind:
@@ -248,6 +247,6 @@ async def _initial_state(changes: Watch) -> tuple[list[Change], str]:
 
 
 def _too_new(error: Exception) -> bool:
-    """The server has not reached our version: it was restored from an older state."""
+    """True if the server has not reached our version: it was restored from an older state."""
     causes = (error.details or {}).get("causes") if isinstance(error, ApiError) else None
     return any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ())

@@ -47,7 +47,7 @@ class ObjectList(NamedTuple, Generic[T]):
 class ResourceClient(Generic[T]):
     """The verbs of one resource.
 
-    Every method raises ApiError for refusals and TransportError when the answer is lost.
+    Every method raises ApiError for refusals and TransportError when the response is lost.
     """
 
     def __init__(self, client: Client, target: Target[T]) -> None:
@@ -55,7 +55,7 @@ class ResourceClient(Generic[T]):
         self.target = target
 
     async def get(self, name: str, namespace: str = "", *, subresource: str = "") -> T:
-        """One object, current as of the answer. Raises NotFound."""
+        """Return one object, current as of the response. Raises NotFound."""
         reply = await self.client.call("GET", self.target.path(namespace, name, subresource), headers=JSON_ONLY)
         return self._decode(reply.body)
 
@@ -70,7 +70,7 @@ class ResourceClient(Generic[T]):
         resource_version: str = "",
         match: str = "",
     ) -> ObjectList[T]:
-        """One page of a namespace, or of all of them."""
+        """Return one page of a namespace, or of all namespaces."""
         query: Query = {
             "labelSelector": labels,
             "fieldSelector": fields,
@@ -85,7 +85,7 @@ class ResourceClient(Generic[T]):
     async def list_raw(
         self, namespace: str = "", query: Query | None = None, headers: Mapping[str, str] = JSON_ONLY
     ) -> ObjectList[msgspec.Raw]:
-        """One page with its items undecoded; they are views into the answer's buffer."""
+        """Return one page with its items undecoded; they are views into the response's buffer."""
         reply = await self.client.call("GET", self.target.path(namespace), query, headers=headers)
         try:
             page = decode_list(reply.body)
@@ -96,7 +96,7 @@ class ResourceClient(Generic[T]):
     async def pages(
         self, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = PAGE
     ) -> AsyncIterator[ObjectList[T]]:
-        """Every page of one snapshot. Raises Gone when the snapshot is lost on the way."""
+        """Yield every page of one snapshot. Raises Gone when the snapshot expires on the way."""
         continues = ""
         while True:
             page = await self.list(namespace, labels=labels, fields=fields, limit=limit, continues=continues)
@@ -118,8 +118,8 @@ class ResourceClient(Generic[T]):
     ) -> T:
         """Create an object, or a subresource of the one called `name` (eviction, binding, token).
 
-        Who set which field of an object that is not `tracked` is not recorded until somebody applies to it: right for
-        objects that one program makes and people read. A Kubernetes API server records it all the same.
+        The field managers of an object that is not `tracked` are not recorded until a client applies to it: right for
+        objects that one program makes and people read. A Kubernetes API server records them all the same.
         """
         body = self.target.encode(obj)
         if not tracked:
@@ -149,7 +149,8 @@ class ResourceClient(Generic[T]):
     ) -> T:
         """Change an object without reading it first. A merge patch with a resourceVersion is conditional on it.
 
-        With a `uid`, a patch that merges is only for the object that has it; another one of that name is a Conflict.
+        With a `uid`, a merge patch applies only to the object with that uid; a different object of that name is a
+        Conflict.
         """
         query: Query = {**_write(manager, dry_run), "force": force}
         headers = {**JSON_BODY, "content-type": PATCH_TYPES[type]}
@@ -196,7 +197,7 @@ class ResourceClient(Generic[T]):
         propagation: Propagation | None = None,
         grace: int | None = None,
     ) -> None:
-        """Delete everything the selectors match."""
+        """Delete all objects that the selectors match."""
         query: Query = {"labelSelector": labels, "fieldSelector": fields}
         body = encode(delete_options(propagation, grace))
         await self.client.call("DELETE", self.target.path(namespace), query, body)
@@ -204,7 +205,7 @@ class ResourceClient(Generic[T]):
     def watch(
         self, namespace: str = "", *, resource_version: str = "", labels: str = "", fields: str = "", timeout: int = 300
     ) -> AbstractAsyncContextManager[Watch]:
-        """Changes after `resource_version`, undecoded.
+        """Watch changes after `resource_version`, undecoded.
 
         Raises Gone (on entry or later) when history does not reach back.
         """
@@ -230,7 +231,7 @@ class ResourceClient(Generic[T]):
 def delete_options(
     propagation: Propagation | None = None, grace: int | None = None, uid: str = "", resource_version: str = ""
 ) -> JsonObject:
-    """A DeleteOptions with what is set."""
+    """Return a DeleteOptions with the fields that are set."""
     options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1"}
     if propagation is not None:
         options["propagationPolicy"] = propagation
@@ -243,7 +244,7 @@ def delete_options(
 
 
 def _is_about_uid(error: Invalid) -> bool:
-    """Kubernetes refuses to change a uid as it refuses any change of what is fixed."""
+    """True if the error is about the uid: Kubernetes refuses to change it like any immutable field."""
     causes = (error.details or {}).get("causes") or ()
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 

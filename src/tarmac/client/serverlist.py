@@ -1,7 +1,7 @@
-"""Where the API servers are: every address behind the Service `default/kubernetes`, else the one we were told.
+"""The addresses of the API servers: the endpoints of the Service `default/kubernetes`, else the configured one.
 
-Whoever lives long asks every minute and tells its transport, and keeps what it found where its next start finds it, so
-that a start does not hang on the one server that it was told of.
+A long-running client polls every minute and updates its transport, and stores the list for its next start, so that a
+start does not depend on the one configured server.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import ENDPOINT_SLICES
 
-EVERY = 60.0
+POLL_INTERVAL = 60.0
 
 
 class KnownServers:
-    """Remembers what it found, for when nobody can be asked."""
+    """Caches the last list, for when no server responds."""
 
     def __init__(self, client: Client, told: Callable[[], str]) -> None:
         self._slices = client.resource(ENDPOINT_SLICES)
@@ -27,10 +27,10 @@ class KnownServers:
         self._found: list[str] = []
 
     async def __call__(self) -> Sequence[str]:
-        """URLs, in no particular order."""
+        """Return the URLs, in no particular order."""
         try:
             page = await self._slices.list("default", labels="kubernetes.io/service-name=kubernetes")
-        except (ApiError, ClientError):  # away, or not for our eyes
+        except (ApiError, ClientError):  # unreachable, or forbidden
             return self._found or [self._told()]
         self._found = [url for part in page.items for url in _urls(part)]
         return self._found or [self._told()]
@@ -39,18 +39,18 @@ class KnownServers:
 async def follow_servers(
     client: Client, first: str, known: Sequence[str], use: Callable[[list[str]], None]
 ) -> NoReturn:
-    """Have `use` called with all URLs whenever they are others than those `known`; until cancelled.
+    """Call `use` with all URLs whenever they differ from `known`; until cancelled.
 
-    The one that was told stays the first, also where it is no server's own: a name, or what stands in front of them.
+    The configured URL stays the first, even if no server has it: it may be a DNS name or a load balancer.
     """
     servers, present = KnownServers(client, lambda: first), list(known)
     while True:
         found = list(dict.fromkeys([first, *sorted(await servers())]))
-        # Nothing but the first means that nobody could be asked, or nobody is announced: what is known may be right.
+        # Only the first URL means that no server responded, or none is announced: the known list may still be right.
         if found != present and len(found) > 1:
             present = found
             use(found)
-        await client.clock.sleep(EVERY)
+        await client.clock.sleep(POLL_INTERVAL)
 
 
 def _urls(part: JsonObject) -> list[str]:

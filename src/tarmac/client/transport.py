@@ -1,11 +1,11 @@
-"""How requests travel, without saying what they mean.
+"""Transport of requests, independent of their meaning.
 
-A `Transport` sends one request and returns the complete reply, or opens one whose answer has no end. It knows nothing
+A `Transport` sends one request and returns the complete reply, or opens one whose response has no end. It knows nothing
 of kinds, retries or JSON. There are two that matter, sockets (`http`) and the server in the same process (`local`);
-wrappers (fencing, faults in tests) compose by taking another transport.
+wrappers (fencing, faults in tests) compose by taking an inner transport.
 
-Header names are in lower case, going and coming. Errors: `Disconnected` and `RequestTimeout`. Any status the server
-answers with is a reply, never an exception.
+Header names are in lower case, in requests and replies. Errors: `Disconnected` and `RequestTimeout`. Any status the
+server responds with is a reply, never an exception.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Request(NamedTuple):
-    """What is asked. `timeout` in seconds is for the whole answer; one without an end has none."""
+    """A request. `timeout` in seconds covers the whole response; one without an end has none."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A complete answer."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class Reply(NamedTuple):
 
 
 class Notice(Protocol):
-    """An event of a watch, from a server in the same process: not text, but the object as it is stored."""
+    """A watch event from a server in the same process: not text, but the object as it is stored."""
 
     @property
     def type(self) -> str:
@@ -46,17 +46,20 @@ class Notice(Protocol):
 
     @property
     def raw(self) -> bytes:
-        """The whole object, even if only its metadata was asked for."""
+        """The whole object, even if only its metadata was requested."""
         ...
 
-    memo: Any  # what the first reader of the notice has made of it, for the others
+    memo: Any  # set by the first reader of the notice, shared by all readers
 
 
 Chunks = AsyncIterator[bytes | Sequence[Notice]]
 
 
 class StreamReply(NamedTuple):
-    """An answer under way. `chunks` are bytes, cut anywhere, or notices; they end when the server ends the answer."""
+    """A response in progress.
+
+    `chunks` are bytes, cut anywhere, or notices; they end when the server ends the response.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -64,14 +67,14 @@ class StreamReply(NamedTuple):
 
 
 class Transport(Protocol):
-    """The way to one API server."""
+    """The connection to one API server."""
 
     async def request(self, request: Request) -> Reply:
-        """Send and wait for the whole answer, no longer than its `timeout`."""
+        """Send and wait for the whole response, at most `timeout`."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        """Send and hand over the answer as it comes. Leaving the context ends the request."""
+        """Send and return the response as it arrives. Leaving the context ends the request."""
         ...
 
     async def close(self) -> None:
@@ -80,13 +83,13 @@ class Transport(Protocol):
 
 
 class Lines:
-    """Cuts bytes into lines. A last line that never ends is never given out: it was cut off."""
+    """Splits bytes into lines. An incomplete last line is dropped: it was cut off."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def of(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that end in this chunk, without their ends."""
+        """Yield the lines that end in this chunk, without their line ends."""
         start = 0
         while (end := chunk.find(b"\n", start)) >= 0:
             line, self._rest = self._rest + chunk[start:end], b""

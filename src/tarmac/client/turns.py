@@ -1,10 +1,10 @@
-"""Bounds how much of one turn of the event loop controllers take, so that requests of clients are served in between.
+"""Bounds the share of one event-loop iteration that controllers take, so that client requests are served in between.
 
-A reconcile whose requests are answered inside the process never suspends, and neither does a worker that finds the next
-key ready: without a bound, ten thousand keys are one turn. Workers therefore ask before each key, and in-process
-transports before each request. Within `ALLOWED` seconds of a turn's first piece they go on at once. Later ones wait in
-line, and so do all while there is a line; each following turn takes as many as fit by the mean duration of the last
-ones, the longest waiting first. Fewer would cost more: writes of one turn are committed together.
+A reconcile whose requests are served inside the process never suspends, and neither does a worker that finds the next
+key ready: without a bound, ten thousand keys are one iteration. Workers therefore wait before each key, and in-process
+transports before each request. Within `ALLOWED` seconds of an iteration's first unit of work they continue at once.
+Later ones queue, and so do all while there is a queue; each following iteration takes as many as fit by the mean
+duration of the last ones, in FIFO order. Fewer would cost more: writes of one iteration are committed together.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from weakref import WeakKeyDictionary
 from tarmac.base.clock import Clock
 
 ALLOWED: Final = 0.01
-FEWEST, MOST = 8, 256  # pieces of a turn while there is a line
+MIN_UNITS, MAX_UNITS = 8, 256  # units of work per iteration while there is a queue
 
 
 class Turns:
-    """The turns of one loop. `clock` measures them: virtual time does not pass within a turn, so none is ever over."""
+    """The iterations of one loop.
+
+    `clock` measures them: virtual time does not pass within one, so none is ever over.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began: float | None = None
-        self._pieces = 0  # of this turn
-        self._lasts = 0.0005  # seconds that a piece takes, on average
+        self._pieces = 0  # of this iteration
+        self._lasts = 0.0005  # mean duration of a unit, in seconds
         self._line: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
-        """Return when there is room for one more piece of work."""
+        """Return when there is room for one more unit of work."""
         self._pieces += 1
         if self._began is None:
             self._begin()
@@ -40,15 +43,15 @@ class Turns:
 
     def _begin(self) -> None:
         self._began = self._clock.monotonic()
-        asyncio.get_running_loop().call_soon(self._next)  # in the next turn
+        asyncio.get_running_loop().call_soon(self._next)  # in the next iteration
 
     def _next(self) -> None:
-        """End the turn and wake waiters. The first of them begins the next turn, which keeps the line moving."""
+        """End the iteration and wake waiters. The first of them begins the next one, which keeps the queue moving."""
         if self._began is not None and self._pieces:
             lasted = (self._clock.monotonic() - self._began) / self._pieces
             self._lasts += (lasted - self._lasts) / 8
         self._began, self._pieces = None, 0
-        self._wake(min(MOST, max(FEWEST, round(ALLOWED / max(self._lasts, 1e-6)))))
+        self._wake(min(MAX_UNITS, max(MIN_UNITS, round(ALLOWED / max(self._lasts, 1e-6)))))
 
     def _wake(self, number: int) -> None:
         while self._line and number:
@@ -65,7 +68,7 @@ class Turns:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
-                self._wake(1)  # its place is another's
+                self._wake(1)  # pass the wake-up on
             raise
         self._pieces += 1
         if self._began is None:
@@ -76,7 +79,7 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictiona
 
 
 def turns(clock: Clock) -> Turns:
-    """The Turns of the running loop, shared by all its tasks. The first caller's clock is used."""
+    """Return the Turns of the running loop, shared by all its tasks. The first caller's clock is used."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:

@@ -1,9 +1,8 @@
 """One watch connection: lines of JSON, or notices from the same process, turned into changes, bookmarks and errors.
 
-A watch ends in one of four ways, and the caller must tell them apart: the server closes it after its time (iteration
-ends), the history is gone (`Gone`, as the first answer or as an ERROR event), the connection breaks (`Disconnected`),
-or something arrives that is no event (`GarbledReply`). After the last two it is safe to resume from the last version
-seen.
+A watch ends in one of four ways, and the caller must tell them apart: the server closes it at its timeout (iteration
+ends), the history is gone (`Gone`, as the first response or as an ERROR event), the connection breaks (`Disconnected`),
+or an invalid event arrives (`GarbledReply`). After the last two it is safe to resume from the last version seen.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from tarmac.client.errors import Disconnected, GarbledReply, from_status
 from tarmac.client.transport import Chunks, Lines, Notice
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-GRACE = 30.0
-TURN = 64
+TIMEOUT_MARGIN = 30.0
+EVENTS_PER_ITERATION = 64
 
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
 class Change(NamedTuple):
-    """One event. `raw` is the object, for a bookmark of no use."""
+    """One event. `raw` is the object; unused for a bookmark."""
 
     type: EventType
     metadata: Metadata
@@ -37,7 +36,7 @@ class Change(NamedTuple):
 
     @property
     def ends_initial_events(self) -> bool:
-        """Whether this bookmark closes the initial state of a streaming list."""
+        """True if this bookmark closes the initial state of a streaming list."""
         return (self.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true"
 
 
@@ -50,10 +49,10 @@ async def watch(
 ) -> AsyncGenerator[Watch]:
     """Open a watch. Raises ApiError when the server refuses it.
 
-    A connection that dies without a word is given up a little after the server itself should have ended it.
+    A dead connection is closed a little after the server itself should have ended the watch.
     """
     limit = query.get("timeoutSeconds")
-    deadline = asyncio.timeout(float(limit) + GRACE if limit else None)
+    deadline = asyncio.timeout(float(limit) + TIMEOUT_MARGIN if limit else None)
     try:
         async with (
             deadline,
@@ -73,8 +72,8 @@ async def _changes(chunks: Chunks) -> Watch:
     async for chunk in chunks:
         for change in _read(lines.of(chunk)) if isinstance(chunk, bytes) else map(_noticed, chunk):
             count += 1
-            if count % TURN == 0:
-                # A large initial state may all be in memory already: let others have their turn.
+            if count % EVENTS_PER_ITERATION == 0:
+                # A large initial state may all be in memory already: let other tasks run.
                 await asyncio.sleep(0)
             yield change
 
@@ -94,7 +93,7 @@ def _read(lines: Iterator[bytes]) -> Iterator[Change]:
 
 
 def _noticed(notice: Notice) -> Change:
-    """Made by the first reader of the notice, and shared by all."""
+    """Return the change of a notice, built by its first reader and shared by all."""
     change: Change | None = notice.memo
     if change is None:
         change = notice.memo = Change(cast("EventType", notice.type), metadata_of(notice.raw), notice.raw)

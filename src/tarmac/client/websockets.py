@@ -1,6 +1,6 @@
-"""WebSockets to the server: consoles, screens, and whatever else is a stream both ways.
+"""WebSockets to the server: consoles, displays and other bidirectional streams.
 
-A connection of its own, outside the pool. Messages are handed out whole; while nobody takes them, nothing is read.
+Each uses its own connection, outside the pool. Messages are delivered whole; while the reader is slow, reading pauses.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, requ
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, new_key
 
-_OPEN_SECONDS = 30.0
-_LARGEST_ERROR = 64 * 1024
-_LARGEST_MESSAGE = 4 * 1024 * 1024
-_READ_AHEAD = 64  # messages
+_OPEN_TIMEOUT = 30.0
+_MAX_ERROR_BODY = 64 * 1024
+_MAX_MESSAGE = 4 * 1024 * 1024
+_MAX_READ_AHEAD = 64  # messages
 
 
 async def open_websocket(
     config: HttpConfig, target: str, protocols: Sequence[str], randomness: Randomness
 ) -> WebSocket:
-    """Connect to a path with its query. Raises ApiError when the server refuses, Disconnected when it is not there."""
+    """Connect to a path with its query.
+
+    Raises ApiError when the server refuses, Disconnected when it is unreachable.
+    """
     place, key = urlsplit(config.url), new_key(randomness)
     context = tls_context(config) if place.scheme == "https" else None
     dial = tcp(place.hostname or "", place.port or (443 if context else 80), context, config.server_name or None)
@@ -44,9 +47,9 @@ async def open_websocket(
         headers.append(("Sec-WebSocket-Protocol", ", ".join(protocols)))
     head = request_head("GET", place.path.rstrip("/") + target, place.netloc.rpartition("@")[2], headers)
     try:
-        reply = await ask(dial, head, _OPEN_SECONDS)
+        reply = await ask(dial, head, _OPEN_TIMEOUT)
         if reply.status != 101:
-            raise api_error(reply.status, await reply.read(_LARGEST_ERROR))
+            raise api_error(reply.status, await reply.read(_MAX_ERROR_BODY))
     except (OSError, ConnectionBroken) as error:
         raise Disconnected(f"{config.url}: {error}") from error
     return _accepted(reply, key, randomness)
@@ -62,7 +65,7 @@ def _accepted(reply: StreamedReply, key: str, randomness: Randomness) -> WebSock
 
 
 def credentials(config: HttpConfig) -> list[tuple[str, str]]:
-    """The headers that say who asks, for those who have no certificate."""
+    """Return the authentication headers, for clients without a certificate."""
     token = Path(config.token_file).read_text().strip() if config.token_file else config.token
     if token:
         return [("Authorization", f"Bearer {token}")]
@@ -73,7 +76,10 @@ def credentials(config: HttpConfig) -> list[tuple[str, str]]:
 
 
 class WebSocket(asyncio.Protocol):
-    """An open one. `code` and `reason` are the server's when it has closed; 1006 when the connection just broke."""
+    """An open WebSocket.
+
+    `code` and `reason` are the server's when it has closed; 1006 when the connection just broke.
+    """
 
     def __init__(self, transport: asyncio.Transport, rest: bytes, randomness: Randomness) -> None:
         self.protocol = ""
@@ -92,29 +98,29 @@ class WebSocket(asyncio.Protocol):
             self.data_received(rest)
 
     async def receive(self) -> bytes | None:
-        """The next message; None when there will be none."""
+        """Return the next message; None after the last one."""
         while not self._messages:
             if self._over:
                 return None
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
         message = self._messages.popleft()
-        if len(self._messages) < _READ_AHEAD and not self._transport.is_closing():
+        if len(self._messages) < _MAX_READ_AHEAD and not self._transport.is_closing():
             self._transport.resume_reading()
         return message
 
     async def send(self, *parts: bytes) -> None:
-        """One message, as fast as the other side takes it. What is sent to nobody is lost."""
+        """Send one message, waiting for flow control. A message after the end is lost."""
         self.send_soon(*parts)
         await self._writable.wait()
 
     def send_soon(self, *parts: bytes) -> None:
-        """One message, a small one that comes seldom."""
+        """Send one small, rare message without waiting."""
         self._socket.send(*parts)
         self._flush()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
         self._flush()
         self._transport.close()
@@ -132,7 +138,7 @@ class WebSocket(asyncio.Protocol):
             self.reason = str(error)
             self._transport.abort()
         self._flush()
-        if len(self._messages) >= _READ_AHEAD and not self._transport.is_closing():
+        if len(self._messages) >= _MAX_READ_AHEAD and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
@@ -147,7 +153,7 @@ class WebSocket(asyncio.Protocol):
 
     def _on_piece(self, piece: Piece) -> None:
         self._begun.append(piece.data)
-        if sum(map(len, self._begun)) > _LARGEST_MESSAGE:
+        if sum(map(len, self._begun)) > _MAX_MESSAGE:
             raise ProtocolViolation("a message that is too long")
         if piece.last:
             self._messages.append(b"".join(self._begun))

@@ -1,12 +1,12 @@
-"""Keys waiting to be reconciled.
+"""The queue of keys to reconcile.
 
 A key is in the queue at most once, and is never handed to two workers at the same time: a key added while it is being
-worked on is set aside and queued again when its worker is done. So work on one key is in order, and many changes to
-one object cost one reconcile. Failures come back later and later, each key by its own count; delays are spread so
+worked on is set aside and queued again when its worker is done. So work on one key is in order, and many changes to one
+object cost one reconcile. Failed keys return with exponential back-off, each by its own count; delays are spread so
 that keys which failed together do not return together.
 
-`run` moves delayed keys to the queue when their time comes, and must be running for delays to end. After `shut_down`
-the queue takes no new keys, gives out what is ready, and then raises `ShutDown`.
+`run` moves delayed keys to the queue when they are due, and must be running for delays to end. After `shut_down` the
+queue takes no new keys, gives out the ready ones, and then raises `ShutDown`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.base.tasks import first
 from tarmac.client.backoff import Backoff
 
 FIRST_DELAY = 0.005
-LONGEST_DELAY = 300.0
+MAX_DELAY = 300.0
 _SECONDS = (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)  # by decade
 
 
@@ -39,7 +39,7 @@ class WorkQueue:
         clock: Clock,
         randomness: Randomness,
         first_delay: float = FIRST_DELAY,
-        longest_delay: float = LONGEST_DELAY,
+        longest_delay: float = MAX_DELAY,
     ) -> None:
         self.name = name
         self.adds = 0
@@ -65,7 +65,7 @@ class WorkQueue:
 
     @property
     def delayed(self) -> int:
-        """Keys waiting for their time."""
+        """Keys waiting for their delay."""
         return len(self._due)
 
     @property
@@ -74,7 +74,7 @@ class WorkQueue:
         return len(self._working)
 
     def add(self, key: str) -> None:
-        """Work on this key soon. An earlier plan to do so later is dropped."""
+        """Queue this key now. A pending delay is dropped."""
         if self._closed:
             return
         self._due.pop(key, None)
@@ -87,7 +87,7 @@ class WorkQueue:
             self._wake_one()
 
     def add_after(self, key: str, delay: float) -> None:
-        """Work on this key after `delay` seconds, or earlier if it is already planned earlier."""
+        """Queue this key after `delay` seconds, or earlier if it is already due earlier."""
         if delay <= 0:
             self.add(key)
             return
@@ -100,7 +100,7 @@ class WorkQueue:
             self._sooner.set()
 
     def add_rate_limited(self, key: str) -> None:
-        """Work on this key again after a delay that grows with each failure."""
+        """Queue this key again after a delay that grows with each failure."""
         backoff = self._failures.get(key)
         if backoff is None:
             backoff = self._failures[key] = Backoff(self._randomness, *self._delays)
@@ -113,11 +113,11 @@ class WorkQueue:
         return 0 if backoff is None else backoff.failures
 
     def forget(self, key: str) -> None:
-        """It worked: the next failure is the first again."""
+        """Reset the failure count after a success."""
         self._failures.pop(key, None)
 
     async def get(self) -> str:
-        """The next key; call `done` with it. Raises ShutDown."""
+        """Return the next key; call `done` with it. Raises ShutDown."""
         while not self._ready:
             if self._closed:
                 raise ShutDown
@@ -129,21 +129,21 @@ class WorkQueue:
         return key
 
     def done(self, key: str) -> None:
-        """The worker has finished with the key, whatever came of it."""
+        """Release the key after its worker has finished, successful or not."""
         self.worked.observe(self._clock.monotonic() - self._working.pop(key))
         if key in self._queued:
             self._ready.append(key)
             self._wake_one()
 
     def shut_down(self) -> None:
-        """Take no more; workers get what is ready and then ShutDown."""
+        """Take no more keys; workers get the ready ones and then ShutDown."""
         self._closed = True
         self._due.clear()
         while self._getters:
             self._wake_one()
 
     async def run(self) -> None:
-        """Move delayed keys when their time comes, until cancelled."""
+        """Move delayed keys when they are due, until cancelled."""
         while True:
             self._promote()
             self._sooner.clear()
@@ -162,7 +162,7 @@ class WorkQueue:
     async def _wait(self) -> None:
         """Sleep until a key is ready.
 
-        A getter cancelled after it was woken passes the wake-up on; others are skipped.
+        A getter cancelled after it was woken passes the wake-up on; cancelled waiters are skipped.
         """
         getter = asyncio.get_running_loop().create_future()
         self._getters.append(getter)

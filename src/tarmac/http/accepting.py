@@ -1,8 +1,8 @@
-"""Accepting connections, and what happens when there is no room for more.
+"""Accepts connections, and sheds load when file descriptors run out.
 
-Descriptors used up are no reason to spin: the kernel would report the waiting connection again and again. Accepting
-rests for a moment, idle connections are closed to make room, and one line says so, however long it lasts.
-A part of the descriptors is never given to clients, so that the store and the logs can open their files meanwhile.
+With no descriptor left, the kernel would report the waiting connection again and again, and the loop would spin. So
+accepting pauses for a moment, idle connections are closed to make room, and one line is logged, however long it lasts.
+A part of the descriptors is reserved, so that the store and the logs can open their files meanwhile.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 
-_USED_UP = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_AT_ONCE = 64  # accepted in one turn of the loop: whoever is connected already has a turn, too
-_REST = 0.5  # seconds
-_QUIET = 60.0  # seconds without trouble after which the next trouble gets a line of its own
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_MAX_ACCEPTS = 64  # accepted in one loop iteration, so that established connections are served, too
+_PAUSE_SECONDS = 0.5  # seconds without accepting
+_LOG_INTERVAL = 60.0  # seconds without exhaustion after which the next one is logged again
 _BACKLOG = 1024
 _log = log("http")
 
@@ -31,23 +31,23 @@ Connect = Callable[..., Any]
 
 
 class Welcome(Protocol):
-    """What a listener does with those who come."""
+    """The listener's side of accepting."""
 
     def welcome(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
-        """The protocol for a connection whose handshake begins now."""
+        """Return the protocol for a connection whose handshake begins now."""
         ...
 
     def forget(self, protocol: asyncio.Protocol) -> None:
-        """Its handshake failed."""
+        """Drop a connection whose handshake failed."""
         ...
 
     def make_room(self) -> int:
-        """Close what can be spared; how many that are."""
+        """Close expendable connections; returns their number."""
         ...
 
     @property
     def held(self) -> int:
-        """Descriptors that clients have."""
+        """Descriptors held by clients."""
         ...
 
 
@@ -61,48 +61,48 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
         self._handshakes = Tasks()
-        self._resting: asyncio.TimerHandle | None = None
-        self._quiet_until = 0.0
+        self._pausing: asyncio.TimerHandle | None = None
+        self._silent_until = 0.0
 
     def use(self, context: ssl.SSLContext | None) -> None:
-        """For those who come from now on."""
+        """Use this TLS context for new connections."""
         self._connect = partial(self._plain, ssl=context, **self._options) if context is not None else self._plain
 
     def add(self, bound: socket.socket) -> None:
-        """Listen on a socket that is bound."""
+        """Listen on a bound socket."""
         bound.setblocking(False)
         bound.listen(_BACKLOG)
         self._sockets.append(bound)
         self._loop.add_reader(bound, self._accept, bound)
 
     def close(self) -> None:
-        """Accept nothing more. Handshakes that are under way end by themselves."""
-        if self._resting is not None:
-            self._resting.cancel()
+        """Stop accepting. Handshakes in progress end by themselves."""
+        if self._pausing is not None:
+            self._pausing.cancel()
         for each in self._sockets:
             self._loop.remove_reader(each)
             each.close()
         self._sockets = []
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
-            # Who is in the handshake holds a descriptor, too, and is no connection yet: a crowd that says nothing
-            # would take those that are kept back.
+        for _ in range(_MAX_ACCEPTS):
+            # A handshake holds a descriptor, too, and is no connection yet: many silent clients would take the reserved
+            # ones.
             if self._host.held + len(self._handshakes) >= spare():
-                self._rest("as many connections as there are file descriptors for")
+                self._pause("as many connections as there are file descriptors for")
                 return
             try:
                 accepted, address = listening.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno in _USED_UP:
-                    self._rest(str(error.strerror))
+                if error.errno in _EXHAUSTED:
+                    self._pause(str(error.strerror))
                     return
-                continue  # that one connection has gone already
-            self._greet(accepted, address)
+                continue  # that one connection is gone already
+            self._start_handshake(accepted, address)
 
-    def _greet(self, accepted: socket.socket, address: Any) -> None:
+    def _start_handshake(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
         protocol = self._host.welcome(accepted, str(address[0]) if address else "")
         self._handshakes.begin(self._handshake(accepted, protocol), "handshake")
@@ -110,34 +110,34 @@ class Acceptor:
     async def _handshake(self, accepted: socket.socket, protocol: asyncio.Protocol) -> None:
         try:
             await self._connect(lambda: protocol, accepted)
-        except (OSError, EOFError) as error:  # that somebody does not speak TLS is no error of ours
+        except (OSError, EOFError) as error:  # a client that does not speak TLS is no server error
             accepted.close()
             self._host.forget(protocol)
             _log.debug("TLS handshake failed", error=repr(error))
 
-    def _rest(self, why: str) -> None:
+    def _pause(self, why: str) -> None:
         for each in self._sockets:
             self._loop.remove_reader(each)
         closed, now = self._host.make_room(), self._loop.time()
-        if now > self._quiet_until:
+        if now > self._silent_until:
             _log.warning("no room for more connections", why=why, held=self._host.held, closed=closed)
-        self._quiet_until = now + _QUIET
-        self._resting = self._loop.call_later(_REST, self._resume)
+        self._silent_until = now + _LOG_INTERVAL
+        self._pausing = self._loop.call_later(_PAUSE_SECONDS, self._resume)
 
     def _resume(self) -> None:
-        self._resting = None
+        self._pausing = None
         for each in self._sockets:
             self._loop.add_reader(each, self._accept, each)
 
 
 def spare() -> int:
-    """How many descriptors clients may have: an eighth is kept back, and at least 64."""
+    """Return the descriptors that clients may hold: an eighth is reserved, and at least 64."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return soft - max(64, soft // 8) if soft != resource.RLIM_INFINITY else 1 << 30
 
 
 def bind(host: str, port: int, prepare: Callable[[socket.socket], None]) -> Sequence[socket.socket]:
-    """A socket for each address of the host, all with one port. Raises OSError that names the address."""
+    """Bind a socket for each address of the host, all with one port. Raises OSError that names the address."""
     bound: list[socket.socket] = []
     try:
         infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -1,6 +1,6 @@
-"""Texts with several certificates, and short names for authorities, without the library that understands them.
+"""PEM bundles and short CA ids, without the X.509 library.
 
-Agents have to tell which authorities they trust, and do without that library.
+Agents report the CAs they trust, and do not load that library.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?
 
 
 def certificates_in(pem: str) -> list[str]:
-    """Each certificate of a text, in order."""
+    """Return each certificate of a PEM text, in order."""
     return [each.strip() + "\n" for each in _BLOCK.findall(pem)]
 
 
 def authority_id(certificate: str) -> str:
-    """What an authority is called where somebody says that it is trusted. Raises ValueError."""
+    """Return the id under which a trusted CA is reported. Raises ValueError."""
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()[:16]

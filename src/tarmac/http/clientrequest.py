@@ -1,8 +1,8 @@
-"""The asking side: one request on a connection of its own, whose answer may become another protocol.
+"""The HTTP client: one request on its own connection, which may be upgraded to a different protocol.
 
     reply = await ask(dial, head, timeout=30)
-    async for chunk in reply.chunks(): ...        # an ordinary answer, read at our pace
-    transport, rest = reply.detach()              # after 101: the connection is the caller's
+    async for chunk in reply.chunks(): ...        # an ordinary response, read with flow control
+    transport, rest = reply.detach()              # after 101: the caller owns the connection
 
 A `Dial` makes the connection: TCP, TLS, or a tunnel. No connection is kept for a second request, so nothing can be left
 over from a first one.
@@ -24,16 +24,16 @@ from tarmac.http.sockets import notice_dead_peer
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Connects a protocol, as the loop's `create_connection` does. Raises OSError."""
 
-_LARGEST_HEAD = 64 * 1024
-_READ_AHEAD = 256 * 1024
+_MAX_HEAD = 64 * 1024
+_MAX_READ_AHEAD = 256 * 1024
 
 
 class ConnectionBroken(Exception):
-    """The connection broke, or what came is no HTTP."""
+    """The connection broke, or the peer does not speak HTTP."""
 
 
 class StreamedReply(asyncio.Protocol):
-    """An answer under way. `status` and `headers` are there once `ask` has returned it."""
+    """A response in progress. `status` and `headers` are set once `ask` has returned it."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -48,18 +48,18 @@ class StreamedReply(asyncio.Protocol):
         self._complete = False
         self._broken: ConnectionBroken | None = None
         self._waiting: asyncio.Future[None] | None = None
-        self._rest: bytes | None = None  # what came behind a 101
+        self._rest: bytes | None = None  # bytes received behind a 101
 
     async def head(self) -> None:
-        """Wait for the status and the headers. Raises Unanswered."""
+        """Wait for the status and the headers. Raises ConnectionBroken."""
         await self._head
 
     def header(self, name: str) -> str:
-        """The first header of a name in lower case, or nothing."""
+        """Return the first header of a name in lower case, or ""."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body; the connection is closed behind it. Raises Unanswered when it breaks off."""
+        """Yield the body, then close the connection. Raises ConnectionBroken when it breaks off."""
         try:
             while True:
                 while self._chunks:
@@ -77,7 +77,7 @@ class StreamedReply(asyncio.Protocol):
             self.close()
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises Unanswered, also when it is larger than `limit`."""
+        """Return the whole body. Raises ConnectionBroken, also when it is larger than `limit`."""
         parts: list[bytes] = []
         size = 0
         async for chunk in self.chunks():
@@ -88,12 +88,12 @@ class StreamedReply(asyncio.Protocol):
         return b"".join(parts)
 
     def detach(self) -> tuple[asyncio.Transport, bytes]:
-        """The connection after 101, and what came behind it so far. Set another protocol at once."""
+        """Return the connection after 101, and the bytes received behind it so far. Set a new protocol at once."""
         assert self._rest is not None
         return self._transport, self._rest
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         self._transport.abort() if not self._complete else self._transport.close()
 
     # Called by the transport.
@@ -114,8 +114,8 @@ class StreamedReply(asyncio.Protocol):
             self._break(ConnectionBroken(f"a malformed answer: {error}"))
         if not self._head.done():
             self._head_size += len(data)
-            if self._head_size > _LARGEST_HEAD:
-                self._break(ConnectionBroken(f"a head of more than {_LARGEST_HEAD} bytes"))
+            if self._head_size > _MAX_HEAD:
+                self._break(ConnectionBroken(f"a head of more than {_MAX_HEAD} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._head.done() and not self._complete and self._ends_with_connection():
@@ -140,7 +140,7 @@ class StreamedReply(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
         self._size += len(data)
-        if self._size > _READ_AHEAD and not self._paused:
+        if self._size > _MAX_READ_AHEAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -184,7 +184,7 @@ def tcp(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | Non
 
 
 def hand_over(transport: asyncio.Transport, rest: bytes, factory: Callable[[], asyncio.Protocol]) -> None:
-    """Let a new protocol have a connection that exists, with what came on it already; for a `Dial`."""
+    """Attach a new protocol to an existing connection, with the bytes received on it already; for a `Dial`."""
     protocol = factory()
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
@@ -193,12 +193,15 @@ def hand_over(transport: asyncio.Transport, rest: bytes, factory: Callable[[], a
 
 
 def request_head(method: str, target: str, host: str, headers: Sequence[tuple[str, str]] = ()) -> bytes:
-    """A request without a body, or what goes before one."""
+    """Return a request without a body, or the head of one with a body."""
     return f"{method} {target} HTTP/1.1\r\n".encode() + encode_headers([("Host", host), *headers]) + b"\r\n"
 
 
 async def ask(dial: Dial, request: bytes, timeout: float) -> StreamedReply:
-    """Connect, send, and wait for the head of the answer. Raises OSError (TimeoutError included) and Unanswered."""
+    """Connect, send, and wait for the head of the response.
+
+    Raises OSError (TimeoutError included), ConnectionBroken.
+    """
     reply = StreamedReply()
     try:
         async with asyncio.timeout(timeout):
@@ -210,6 +213,6 @@ async def ask(dial: Dial, request: bytes, timeout: float) -> StreamedReply:
             reply._transport.abort()
         reply._head.cancel()
         if not reply._head.cancelled():
-            reply._head.exception()  # has been looked at: a handshake that fails breaks the head, too
+            reply._head.exception()  # retrieved, or asyncio logs it: a failed handshake breaks the head, too
         raise
     return reply

@@ -1,4 +1,4 @@
-"""gzip for large answers, by Intel's library: a list of some megabytes takes a few milliseconds."""
+"""gzip for large responses, by Intel's library: a list of some megabytes takes a few milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GZIP = 31  # window bits: largest window, gzip container
 
 
 def accepts_gzip(headers: Mapping[str, str]) -> bool:
-    """Whether the client asked for gzip."""
+    """True if the client accepts gzip."""
     accepted = headers.get("accept-encoding")
     if not accepted or "gzip" not in accepted:
         return False
@@ -23,6 +23,6 @@ def _names_gzip(part: str) -> bool:
 
 
 def gzip(body: bytes | list[bytes]) -> bytes:
-    """The compressed body. Safe to call in a thread; the interpreter lock is released meanwhile."""
+    """Return the compressed body. Safe to call in a thread; the interpreter lock is released meanwhile."""
     data = body if isinstance(body, bytes) else b"".join(body)
     return isal_zlib.compress(data, 0, _GZIP)

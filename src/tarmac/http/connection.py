@@ -1,10 +1,11 @@
-"""One client connection: takes requests from the reader in order, calls the handler, sends the answer.
+"""One server-side connection: takes requests from the reader in order, calls the handler, sends the response.
 
-At most one request is being answered at a time (`_current`); pipelined ones wait in the reader. A handler that answers
-at once costs no task. One that must wait gets one; when its client goes away, or its time is up, the task is cancelled
-if it only reads, and runs to its end unheard if it writes, because a write that has been accepted must not be torn.
+At most one request is handled at a time (`_current`); pipelined ones wait in the reader. A handler that returns a
+response at once costs no task. One that must wait gets a task; when its client disconnects, or its timeout expires, the
+task is cancelled if it only reads, and runs to completion with its response discarded if it writes, because an accepted
+write must not be torn.
 
-Deadlines are not timers: the listener looks at every connection once per interval and calls `check`.
+Deadlines are not timers: the listener calls `check` on every connection once per interval.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from tarmac.http.streams import ConnectionStream
 from tarmac.http.unauthenticated import Strangers
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_JOINED = 64 * 1024  # up to here head and body are copied together: one record, one system call
-_SLICE = 256 * 1024  # larger bodies go out in slices, so that a slow client holds no second, encrypted copy of them
+_MAX_JOINED = 64 * 1024  # up to this size head and body are copied together: one record, one system call
+# Larger bodies are sent in slices, so that a slow client holds no second, encrypted copy of them.
+_SLICE_SIZE = 256 * 1024
 _log = log("http")
 
 
 class Shared(Protocol):
-    """What the connections of one listener have in common."""
+    """State that the connections of one listener share."""
 
     handler: Handler
     limits: ListenerLimits
@@ -50,7 +52,7 @@ class Shared(Protocol):
     upgraded: set[asyncio.Transport]
 
     def settle(self) -> None:
-        """Something ended while stopping."""
+        """Notify the listener that a connection or task ended during shutdown."""
         ...
 
 
@@ -80,9 +82,9 @@ class ServerConnection(asyncio.Protocol):
         self._current: Request | None = None
         self._task: asyncio.Future[Answer] | None = None
         self._stream: ConnectionStream | None = None
-        self._slices: Iterator[bytes | memoryview] | None = None  # what is left of a large body
-        self._paused = False  # the client does not take what we send
-        self._pausing = False  # we do not take what the client sends
+        self._slices: Iterator[bytes | memoryview] | None = None  # the unsent rest of a large body
+        self._paused = False  # the client reads too slowly
+        self._pausing = False  # reading from the client is paused
         self._write_since = 0.0
         self._refused = False
 
@@ -106,14 +108,14 @@ class ServerConnection(asyncio.Protocol):
         return self._reader.peer_certificate
 
     def recognise(self) -> None:
-        """The client has shown who it is."""
+        """Mark the client as authenticated."""
         self._reader.known = True
         self._shared.strangers.discard(self)
 
     def eof_received(self) -> None:
-        """The client sends no more, and over TLS it takes no more: whatever is written now only fills the log.
+        """The client half-closed. With TLS it cannot receive either, so drop queued requests and streams.
 
-        What it has asked for and what has not begun is forgotten; a write that has begun goes on.
+        A write already accepted by the store runs to completion.
         """
         self._reader.close()
         self._slices = None
@@ -146,7 +148,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.write(CONTINUE)
 
     def _stop_reading(self) -> None:
-        """Until what has come is taken: requests in their turn, what follows an upgrade by whoever upgrades."""
+        """Pause reading until queued requests are handled, or an upgrade takes over."""
         if not self._pausing:
             self._pausing = True
             self._transport.pause_reading()
@@ -204,7 +206,7 @@ class ServerConnection(asyncio.Protocol):
                 self._upgrade(answer)
             else:
                 self._wait_for(answer)
-        except UnsendableHeader as error:  # found before anything was written
+        except UnsendableHeader as error:  # detected before anything was written
             self._respond(_failure(error))
 
     def _wait_for(self, answer: Awaitable[Answer]) -> None:
@@ -217,7 +219,7 @@ class ServerConnection(asyncio.Protocol):
         else:
             error = task.exception()
             answer = task.result() if error is None else _failure(error)
-        if task is self._task:  # else the client has gone, or has been told that it took too long
+        if task is self._task:  # else the client disconnected, or got a timeout
             self._task = None
             self._reader.since = self._shared.loop.time()
             self._answer_with(answer)
@@ -228,20 +230,20 @@ class ServerConnection(asyncio.Protocol):
             self._shared.settle()
 
     def _abandon_task(self) -> None:
-        # Forgotten before it is cancelled: `_waited`, which is called in any case, then knows that nobody listens.
-        # A write is never cancelled, as the store may have accepted it already.
+        # Cleared before it is cancelled: `_waited`, which is called in any case, then knows that the client is gone. A
+        # write is never cancelled, as the store may have accepted it already.
         task, self._task = self._task, None
         if task is not None and self._current is not None and self._current.method in _READS:
             task.cancel()
 
     def _finished(self) -> None:
-        """The answer to the current request is with the transport, whole."""
+        """The response to the current request is with the transport, whole."""
         self._current = None
         reader = self._reader
         if (reader.last or self._shared.stopping) and not reader.ready:
             self._transport.close()
 
-    # Whole answers.
+    # Complete responses.
 
     def _respond(self, response: Response) -> None:
         request = cast("Request", self._current)
@@ -254,7 +256,7 @@ class ServerConnection(asyncio.Protocol):
         head += b"\r\n" if response.status == 204 else b"Content-Length: %d\r\n\r\n" % length
         if request.method == "HEAD" or not length:
             self._transport.write(head)
-        elif length <= _JOINED:
+        elif length <= _MAX_JOINED:
             self._transport.write(head + body if isinstance(body, bytes) else b"".join((head, *body)))
         else:
             self._transport.write(head)
@@ -281,7 +283,7 @@ class ServerConnection(asyncio.Protocol):
             if piece is None:
                 self._slices = slices = None
                 self._finished()
-                # Not at once: `_advance` may have called this, and pipelined answers would stack up its frames.
+                # Deferred: `_advance` may have called this, and pipelined responses would stack up its frames.
                 self._shared.loop.call_soon(self._advance)
             else:
                 self._transport.write(piece)  # may call `pause_writing`, which ends this loop
@@ -309,11 +311,11 @@ class ServerConnection(asyncio.Protocol):
         stream.pause(self._paused)
         self._stream = stream
         try:
-            # `start` may write so much, or to a client so gone, that the stream is over before what ends it is known.
+            # `start` may write so much, or to a disconnected client, that the stream ends before `started` is called.
             stream.started(answer.start(stream))
         except Exception as error:
             end_if_out_of_memory(error)
-            _log.error("stream could not start", error=repr(error))
+            _log.error("stream start failed", error=repr(error))
             stream.abort()
 
     def _stream_over(self, orderly: bool) -> None:
@@ -334,7 +336,7 @@ class ServerConnection(asyncio.Protocol):
             return
         head = self._shared.heads.block(101, "", answer.headers or ())
         transport.write(head + b"\r\n")
-        # From here on the transport is somebody else's, and no deadline of ours may close it.
+        # From here on the upgrade owns the transport, and no deadline of this class may close it.
         rest, reader.rest = reader.rest, None
         self._shared.connections.discard(self)
         self._shared.strangers.discard(self)
@@ -345,7 +347,7 @@ class ServerConnection(asyncio.Protocol):
     # Refusals, deadlines, the end.
 
     def _refuse(self, error: ApiError) -> None:
-        """Answer what could not be read as a request, then let the client finish sending, or it would never read it."""
+        """Send the refusal of an unreadable request, then let the client finish sending, or it would never read it."""
         response = _status(error)
         head = self._shared.heads.block(response.status, response.content_type, error.headers or ())
         body = cast("bytes", response.body)
@@ -355,7 +357,7 @@ class ServerConnection(asyncio.Protocol):
         self._reader.since = self._shared.loop.time()
 
     def check(self, now: float) -> None:
-        """Enforce the deadline of whatever is going on."""
+        """Enforce the deadline of the current phase."""
         limits, reader = self._shared.limits, self._reader
         waited = now - reader.since
         if self._paused and self._stream is None and now - self._write_since > limits.write_time:
@@ -365,10 +367,10 @@ class ServerConnection(asyncio.Protocol):
                 self._give_up()
         elif self._stream is not None or self._slices is not None:
             pass
-        elif waited > self._patience(limits):
+        elif waited > self._phase_timeout(limits):
             self._transport.abort() if reader.phase is not Phase.IDLE else self._transport.close()
 
-    def _patience(self, limits: ListenerLimits) -> float:
+    def _phase_timeout(self, limits: ListenerLimits) -> float:
         if self._refused:
             return limits.linger_time
         if self._reader.phase is Phase.HEAD:
@@ -381,7 +383,7 @@ class ServerConnection(asyncio.Protocol):
         self._respond(_status(Timeout("Timeout: request did not complete within the allotted timeout")))
 
     def stop(self) -> None:
-        """End as soon as what is under way allows; watchers see an orderly end of their stream."""
+        """End as soon as the current exchange allows; watchers see an orderly end of their stream."""
         if self._stream is not None:
             self._stream.close()
         elif self._current is None and not self._reader.ready:
@@ -389,26 +391,26 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when nothing has been asked; None while there is something to do."""
+        """Time since the last request; None while a request is in progress."""
         reader = self._reader
         busy = self._current is not None or reader.ready or reader.phase is not Phase.IDLE
         return None if busy else reader.since
 
     def abort(self) -> None:
-        """End now, in the middle of the handshake as well."""
+        """End at once, also during the handshake."""
         if self._accepted is not None:
-            with suppress(OSError):  # the other side was quicker
+            with suppress(OSError):  # the peer closed it first
                 self._accepted.shutdown(socket.SHUT_RDWR)
         else:
             self._transport.abort()
 
 
 def _slices(body: bytes | list[bytes], length: int) -> Iterator[bytes | memoryview]:
-    """A large body piece by piece. Many small buffers are joined: each write is a TLS record of its own."""
+    """Yield a large body slice by slice. Many small buffers are joined: each write is a separate TLS record."""
     if isinstance(body, bytes):
         view = memoryview(body)
-        return (view[start : start + _SLICE] for start in range(0, length, _SLICE))
-    step = max(1, len(body) * _SLICE // length)
+        return (view[start : start + _SLICE_SIZE] for start in range(0, length, _SLICE_SIZE))
+    step = max(1, len(body) * _SLICE_SIZE // length)
     return (b"".join(body[start : start + step]) for start in range(0, len(body), step))
 
 

@@ -1,9 +1,9 @@
-"""gRPC, the answering side, for calls of one small question and one small answer.
+"""A gRPC server for unary calls with small messages.
 
     await loop.create_unix_server(GrpcServer(answer, most=16).connection, path)
 
-`answer(method, message)` gives the answer or raises GrpcError. A connection may live `_LIFE` seconds and `most` of them
-at once, so that nobody keeps others out by sitting there: whoever has more to ask dials again.
+`answer(method, message)` returns the response or raises GrpcError. A connection may live `_MAX_AGE` seconds, and there
+may be `most` of them, so that idle peers cannot keep other peers out: a peer with more calls dials again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tarmac.http.pacing import Paced
 from tarmac.wire.http2 import AnsweringSession, Asked
 from tarmac.wire.violations import ProtocolViolation
 
-LONGEST_QUESTION = 16 * 1024
-_LIFE = 60.0
-_PREFIX = struct.Struct(">BI")  # whether it is compressed, and its length
+MAX_REQUEST = 16 * 1024
+_MAX_AGE = 60.0
+_PREFIX = struct.Struct(">BI")  # compressed flag and length
 _HEADERS = ((":status", "200"), ("content-type", "application/grpc"))
 
 Answer = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class GrpcServer:
-    """Answers whoever connects; `close` ends all calls under way."""
+    """Serves all peers; `close` ends all calls in progress."""
 
     def __init__(self, answer: Answer, most: int) -> None:
         self.tasks = Tasks()
@@ -38,38 +38,38 @@ class GrpcServer:
         self._connections: set[GrpcServerConnection] = set()
 
     def connection(self) -> GrpcServerConnection:
-        """For `create_unix_server`."""
+        """Return a protocol for `create_unix_server`."""
         return GrpcServerConnection(self)
 
     async def close(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         for connection in list(self._connections):
             connection.transport.abort()
         await self.tasks.close()
 
     def came(self, connection: GrpcServerConnection) -> bool:
-        """Whether one more is let in."""
+        """Register a connection; False if there are too many."""
         if len(self._connections) >= self._most:
             return False
         self._connections.add(connection)
         return True
 
     def left(self, connection: GrpcServerConnection) -> None:
-        """One is gone."""
+        """Remove a closed connection."""
         self._connections.discard(connection)
 
     async def answer(self, asked: Asked) -> bytes:
-        """Raises GrpcError."""
+        """Handle one call. Raises GrpcError."""
         return await self._answer(asked.headers.get(":path", "").removeprefix("/"), _message(asked.body))
 
 
 class GrpcServerConnection(Paced):
-    """One peer."""
+    """The connection of one peer."""
 
     def __init__(self, server: GrpcServer) -> None:
         super().__init__()
         self._server = server
-        self._session = AnsweringSession(LONGEST_QUESTION)
+        self._session = AnsweringSession(MAX_REQUEST)
         self._end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -77,7 +77,7 @@ class GrpcServerConnection(Paced):
         if not self._server.came(self):
             self.transport.abort()
             return
-        self._end = asyncio.get_running_loop().call_later(_LIFE, self.transport.abort)
+        self._end = asyncio.get_running_loop().call_later(_MAX_AGE, self.transport.abort)
         self._flush()
 
     def received(self, piece: bytes) -> None:
@@ -90,7 +90,7 @@ class GrpcServerConnection(Paced):
         self._flush()
 
     def pause_writing(self) -> None:
-        """The peer does not read: then we read no more of what makes us write."""
+        """Pause reading while the peer does not read: its requests would make this side write more."""
         self.hold(True)
 
     def resume_writing(self) -> None:
@@ -120,7 +120,7 @@ class GrpcServerConnection(Paced):
 
 
 def _message(body: bytes) -> bytes:
-    """The one message of a question. Raises GrpcError."""
+    """Return the one message of a request. Raises GrpcError."""
     if len(body) < _PREFIX.size:
         raise GrpcError(Code.INTERNAL, "no message in the call")
     compressed, length = _PREFIX.unpack_from(body)

@@ -1,10 +1,10 @@
-"""Listening, sweeping deadlines, stopping.
+"""The listener: binds, checks deadlines, shuts down.
 
     listener = await serve(handler, ssl_context, "127.0.0.1", 6443)
     ...
     await listener.stop(grace=10)
 
-`serve` with a handler that returns a constant `Response` is the yardstick benchmarks compare with.
+`serve` with a handler that returns a constant `Response` is the baseline of the benchmarks.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tarmac.http.unauthenticated import Strangers
 
 _log = log("http")
 Accelerate = Literal["auto", "on", "off"]
-_AT_A_TIME = 50  # certificates that are read in one turn of the loop: about 2 ms
+_CERTIFICATES_PER_ITERATION = 50  # certificates read in one loop iteration: about 2 ms
 
 
 class Listener:
-    """A served address. Also what its connections share (`connection.Shared`)."""
+    """A served address. Also the state its connections share (`connection.Shared`)."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Listener:
     ) -> None:
         """Bind and accept. Port 0 picks a free one for all hosts; without hosts only `adopt` brings clients.
 
-        `share_port`: other processes of this user listen there too, and the kernel deals connections out among them.
+        `share_port`: other processes of this user listen there too, and the kernel distributes connections among them.
         """
         connect = _connect_of(self.loop, context is not None and accelerate != "off", accelerate == "on")
         tls_options: dict[str, float] = {}
@@ -90,31 +90,31 @@ class Listener:
         self._sweep()
 
     def use(self, context: ssl.SSLContext) -> None:
-        """Greet those who come from now on with another certificate, or trust others. Who is here stays."""
+        """Use a new TLS context (certificate, trusted CAs) for new connections. Present ones stay."""
         if self._acceptor is not None:
             self._acceptor.use(context)
 
     # Called by the acceptor.
 
     def welcome(self, accepted: socket.socket, address: str) -> ServerConnection:
-        """A connection for a socket whose handshake begins now."""
+        """Return a connection for a socket whose handshake begins now."""
         connection = ServerConnection(self, accepted)
         self.admit(connection, address)
         return connection
 
     def admit(self, connection: ServerConnection, address: str) -> None:
-        """Count one that has not shown who it is, and end the one that has to go for it."""
+        """Count an unauthenticated connection, and close the one evicted for it."""
         gone = self.strangers.add(connection, address)
         if gone is not None:
             gone.abort()
 
     def forget(self, protocol: asyncio.Protocol) -> None:
-        """A handshake has failed."""
+        """Drop a connection whose handshake failed."""
         if isinstance(protocol, ServerConnection):
             self.strangers.discard(protocol)
 
     def make_room(self) -> int:
-        """End the older half of the strangers, and that half of the others that has been idle longest."""
+        """Close the older half of the unauthenticated connections, and the longest-idle half of all idle ones."""
         strangers = list(self.strangers)[: (len(self.strangers) + 1) // 2]
         idle = [each for each in self.connections if each not in self.strangers and each.idle_since is not None]
         idle.sort(key=lambda each: each.idle_since or 0.0)
@@ -124,11 +124,11 @@ class Listener:
 
     @property
     def held(self) -> int:
-        """Descriptors that clients have; those of upgraded connections have a second one behind them."""
+        """Descriptors held by clients; an upgraded connection holds a second one behind it."""
         return len(self.connections) + 2 * len(self.upgraded)
 
     def adopt(self, transport: asyncio.Transport, rest: bytes) -> None:
-        """Serve on a connection that was made elsewhere, with what came on it already."""
+        """Serve on a connection made elsewhere, with the bytes received on it already."""
         connection = ServerConnection(self)
         transport.set_protocol(connection)
         connection.connection_made(transport)
@@ -137,9 +137,9 @@ class Listener:
             connection.data_received(rest)
 
     async def end_certified(self, refused: Callable[[bytes], bool]) -> int:
-        """Cut connections whose client certificate (DER) is refused by now, upgraded ones too; how many that were.
+        """Close connections with a refused client certificate (DER), also upgraded ones; returns their number.
 
-        Reading thousands of certificates takes a while, so everybody else has a turn now and then.
+        Reading thousands of certificates takes a while, so other tasks run in between.
         """
         ended = 0
         for number, each in enumerate([*self.connections, *self.upgraded], 1):
@@ -147,7 +147,7 @@ class Listener:
             if shown is not None and refused(shown):
                 each.abort()
                 ended += 1
-            if number % _AT_A_TIME == 0:
+            if number % _CERTIFICATES_PER_ITERATION == 0:
                 await asyncio.sleep(0)
         return ended
 
@@ -160,12 +160,12 @@ class Listener:
         self._timer = self.loop.call_later(self.limits.sweep_interval, self._sweep)
 
     def settle(self) -> None:
-        """Called when something ended while stopping."""
+        """Called when a connection or task ended during shutdown."""
         if not self.connections and not self.tasks:
             self._quiet.set()
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Accept nothing new, end watches, finish what is under way; whatever is left after `grace` seconds is cut."""
+        """Stop accepting, end watches, finish requests in progress; cut the remaining ones after `grace` seconds."""
         self.stopping = True
         if self._acceptor is not None:
             self._acceptor.close()
@@ -199,8 +199,7 @@ async def serve(
 ) -> Listener:
     """Serve `handler` over TLS, or in the clear when `context` is None.
 
-    `knows` says of a request whose body is still coming whether its credential is good; `share_port` as in `start`.
-
+    `knows` tells whether the credential of a request with an incomplete body is valid; `share_port` as in `start`.
     `accelerate` is about aiofastnet: "auto" takes it where it is installed (a fifth less CPU per request and event).
     """
     listener = Listener(handler, limits or ListenerLimits(), common_headers, knows=knows)
@@ -214,7 +213,7 @@ def _certificate_of(transport: asyncio.Transport) -> bytes | None:
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody was there to catch. That somebody does not speak TLS is no error of ours."""
+    """Handle uncaught exceptions of the loop. A client that does not speak TLS is no server error."""
     end_if_out_of_memory(context.get("exception"))
     if context["message"].startswith("SSL handshake failed"):
         _log.debug("TLS handshake failed", error=repr(context.get("exception")))
@@ -223,7 +222,7 @@ def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def _connect_of(loop: asyncio.AbstractEventLoop, wanted: bool, required: bool) -> Connect:
-    """`connect_accepted_socket` of the loop, or of the TLS accelerator where it is installed and wanted."""
+    """Return `connect_accepted_socket` of the loop, or of the TLS accelerator where it is installed and wanted."""
     if wanted:
         try:
             return partial(import_module("aiofastnet").connect_accepted_socket, loop)

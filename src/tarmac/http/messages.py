@@ -1,6 +1,6 @@
-"""What passes between the HTTP layer and the API: a request, and a whole answer, a stream or an upgrade.
+"""Messages between the HTTP layer and the API: a request, and a complete response, a stream or an upgrade.
 
-A handler is called synchronously as soon as the request is complete. It returns an answer at once (reads), or an
+A handler is called synchronously as soon as the request is complete. It returns a response at once (reads), or an
 awaitable of one (anything that must wait for the disk or a peer); only then is a task made. Tests and the in-process
 transport build `Request` objects directly and never touch a socket.
 """
@@ -60,35 +60,35 @@ class Request:
         self.peer_address = peer_address
         self.peer_certificate = peer_certificate  # verified client certificate, DER
         self.user = user  # preset by the in-process transport, else None until authenticated
-        self.known = False  # set by whoever authenticates: the credential was good, nobody is not known
-        self.impersonator: Any = None  # who really asks, when acting as somebody else
-        self.annotations: Mapping[str, str] | None = None  # what the audit log is to say besides
+        self.known = False  # set by authentication: the credential was valid; False for anonymous
+        self.impersonator: Any = None  # the authenticated user, when impersonating
+        self.annotations: Mapping[str, str] | None = None  # additional audit annotations
         self.info: Any = None
-        self.warnings: Sequence[str] = ()  # told to the client, however the request ends
-        self.audit_id = ""  # told to the client as Audit-Id
+        self.warnings: Sequence[str] = ()  # sent to the client, whatever the outcome
+        self.audit_id = ""  # sent to the client as Audit-Id
         self.received = received  # monotonic seconds
         self._params: dict[str, list[str]] | None = None
 
     def params(self) -> dict[str, list[str]]:
-        """Query parameters, parsed once. Not to be changed: requests with the same query share them."""
+        """Query parameters, parsed once. Do not change them: requests with the same query share them."""
         if self._params is None:
             self._params = parse_query(self.query) if self.query else {}
         return self._params
 
     def param(self, name: str, default: str = "") -> str:
-        """The value of a query parameter, the first one when there are several."""
+        """Return the first value of a query parameter."""
         values = self.params().get(name)
         return values[0] if values else default
 
 
-@remembered(256)  # writers send the same few over and over
+@remembered(256)  # writers repeat the same few queries
 def parse_query(query: str) -> dict[str, list[str]]:
-    """The one reading of a query string; whoever authorizes by it must see what the listing will. Not to be changed."""
+    """Parse a query string. The only parser: authorization must see the same values as the listing. Do not change."""
     return parse_qs(query, keep_blank_values=True)
 
 
 def bearer_token(request: Request) -> str:
-    """The token that a request comes with; empty when there is none."""
+    """Return the bearer token of a request, or ""."""
     authorization = request.headers.get("authorization")
     if not authorization:
         return ""
@@ -97,7 +97,7 @@ def bearer_token(request: Request) -> str:
 
 
 def basic_password(request: Request) -> str:
-    """The password that a request comes with; empty when there is none, or none that can be read."""
+    """Return the basic-auth password of a request; "" if missing or unreadable."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return ""
@@ -108,7 +108,7 @@ def basic_password(request: Request) -> str:
 
 
 class Response:
-    """A complete answer. `body` may be several buffers; a large answer never exists in one piece."""
+    """A complete response. `body` may be several buffers; a large response is never joined."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -126,9 +126,9 @@ class Response:
 
 
 class Notice:
-    """One event of a watch for readers in this process, who take the object as it is stored instead of a line of text.
+    """One watch event for in-process readers, which take the object as it is stored instead of a line of text.
 
-    `memo` is theirs: what the first of them has made of the event, the others need not make again.
+    `memo` belongs to the readers: the first one caches its decoded form for all.
     """
 
     __slots__ = ("memo", "raw", "type")
@@ -140,9 +140,9 @@ class Notice:
 
 
 class Chunk:
-    """A piece of a streamed answer that many streams send: rendered and framed once, when one of them wants bytes.
+    """A chunk that many streams send: rendered and framed once, on first use.
 
-    One that tells of events may carry them as `notices` too; whoever takes these causes no rendering.
+    A chunk of events may carry them as `notices` too; a reader of these causes no rendering.
     """
 
     __slots__ = ("_data", "_framed", "_render", "notices")
@@ -169,31 +169,31 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """How much it holds, roughly."""
+        """The approximate size in bytes."""
         return sum([len(notice.raw) for notice in self.notices]) if self.notices else len(self.data)
 
 
 class Stream(Protocol):
-    """The sending side of a streamed answer, as handed to `StreamResponse.start`."""
+    """The sending side of a streamed response, as passed to `StreamResponse.start`."""
 
     def write(self, data: bytes) -> bool:
-        """Queue some bytes. False when the stream is over: ended, client gone, or too slow and cut off."""
+        """Queue bytes. False when the stream has ended: closed, client gone, or too slow and cut off."""
         ...
 
     def write_chunk(self, chunk: Chunk) -> bool:
-        """As `write`, without framing again what other streams send too."""
+        """As `write`, without framing the shared bytes again."""
         ...
 
     def close(self) -> None:
-        """End the answer in an orderly way."""
+        """End the response in an orderly way."""
         ...
 
     def abort(self) -> None:
-        """End it so that the client knows that something is missing."""
+        """End it so that the client knows that data is missing."""
         ...
 
     async def drained(self) -> None:
-        """Wait until more is welcome: for producers that can wait. Those that cannot are cut off when too far ahead."""
+        """Wait until the client has caught up. Producers that cannot wait are cut off when too far ahead."""
         ...
 
     @property
@@ -203,10 +203,10 @@ class Stream(Protocol):
 
 
 class StreamResponse:
-    """An answer without an end. `start` gets the stream once the head is out.
+    """A response without an end. `start` gets the stream once the head is sent.
 
-    It returns what to call, exactly once, when the stream is over: closed, client gone, cut off, or server stopping.
-    `abandon` is called in its place when the client has gone before the answer was there.
+    It returns a callback, called exactly once, when the stream ends: closed, client gone, cut off, or server stopping.
+    `abandon` is called in its place when the client disconnected before the response was ready.
     """
 
     __slots__ = ("abandon", "content_type", "headers", "start", "status")
@@ -227,11 +227,11 @@ class StreamResponse:
 
 
 class UpgradeResponse:
-    """`101 Switching Protocols`: `start` gets the transport, and the bytes that came behind the request.
+    """`101 Switching Protocols`: `start` gets the transport, and the bytes received behind the request.
 
-    From then on the connection is the new owner's, who sets its own protocol on the transport and closes it. `abandon`
-    is called in its place when the client has gone before the answer was there. One that `tells_end` calls `over`,
-    which somebody may have set by then, when the new connection has gone.
+    From then on the new owner has the connection: it sets its own protocol on the transport and closes it. `abandon` is
+    called in its place when the client disconnected before the response was ready. A response that `tells_end` calls
+    `over`, if set by then, when the new connection has closed.
     """
 
     __slots__ = ("abandon", "headers", "over", "start", "tells_end")
@@ -250,7 +250,7 @@ class UpgradeResponse:
         self.over: Callable[[], None] | None = None
 
     def tell_end(self) -> None:
-        """The new connection has gone."""
+        """Report that the new connection has closed."""
         over, self.over = self.over, None
         if over is not None:
             over()

@@ -1,43 +1,43 @@
-"""A connection that is read a piece at a time, so that nobody's frames keep the loop from the others.
+"""Reads a connection in small chunks, so that no peer's frames block the loop.
 
-A read brings up to a quarter of a megabyte. As one large frame that is nothing; as forty thousand empty ones it is a
-tenth of a second during which nobody else is served. So what comes is cut into pieces, with a turn of the loop between
-them, and nothing more is read meanwhile.
+A read returns up to a quarter of a megabyte. As one large frame that is cheap; as forty thousand empty ones it blocks
+the loop for a tenth of a second. So received data is cut into chunks, one per loop iteration, and reading pauses
+meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-PIECE = 8 * 1024
+CHUNK_SIZE = 8 * 1024
 
 
 class Paced(asyncio.Protocol):
-    """Hands `received` one piece at a time, and reads on only while there is no reason not to."""
+    """Passes `received` one chunk at a time, and reads only while not held."""
 
     transport: asyncio.Transport
-    """Set by whoever makes it, or by `connection_made`."""
+    """Set by the creator, or by `connection_made`."""
 
-    def __init__(self, piece: int = PIECE) -> None:
-        self._piece = piece
-        self._reasons = 0  # not to read
-        self._waiting = b""  # read already, and not handed on yet
+    def __init__(self, piece: int = CHUNK_SIZE) -> None:
+        self._chunk_size = piece
+        self._reasons = 0  # number of active holds
+        self._waiting = b""  # received, not yet passed on
 
     def hold(self, held: bool) -> None:
-        """One more, or one less, reason not to read."""
+        """Add or remove one hold; reading pauses while there is any."""
         self._reasons += 1 if held else -1
         if not self.transport.is_closing():
             self.transport.pause_reading() if self._reasons else self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        if self._waiting:  # a transport may have had some in hand when it was told to stop
+        if self._waiting:  # a transport may have had data in hand when it was paused
             self._waiting += data
             return
-        self.received(data[: self._piece])
-        self._wait_with(data[self._piece :])
+        self.received(data[: self._chunk_size])
+        self._wait_with(data[self._chunk_size :])
 
     def received(self, piece: bytes) -> None:
-        """Some bytes, no more than a piece."""
+        """Handle bytes, at most one chunk."""
         raise NotImplementedError
 
     def _wait_with(self, rest: bytes) -> None:
@@ -50,7 +50,7 @@ class Paced(asyncio.Protocol):
         if self.transport.is_closing():
             self._waiting = b""
             return
-        piece, rest = self._waiting[: self._piece], self._waiting[self._piece :]
+        chunk, rest = self._waiting[: self._chunk_size], self._waiting[self._chunk_size :]
         self.hold(False)
-        self.received(piece)
+        self.received(chunk)
         self._wait_with(rest)

@@ -1,10 +1,10 @@
 """Bytes in, complete requests out: the reading half of a connection, without any I/O.
 
-httptools calls back for each piece of a request. Complete requests, and at most one refusal as the last item, gather in
-`ready` in the order they came. After a refusal, after `Connection: close` and after an upgrade nothing more is parsed.
+httptools calls back for each part of a request. Complete requests, and at most one refusal as the last item, are queued
+in `ready` in order. After a refusal, after `Connection: close` and after an upgrade nothing more is parsed.
 
-A client that keeps its connection sends the same headers with every GET. When a GET arrives in one piece and its header
-block is, byte for byte, the one the parser accepted last, the parsed headers are used again; that halves the cost.
+A client with keep-alive sends the same headers with every GET. When a GET arrives in one read and its header block is,
+byte for byte, the one the parser accepted last, the parsed headers are reused; that halves the cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tarmac.http.messages import Request
 
 
 class Phase(Enum):
-    """How far the request that is being read has come."""
+    """Progress of the request being read."""
 
     IDLE = "idle"
     HEAD = "head"
@@ -31,14 +31,14 @@ class Phase(Enum):
 
 
 _GET_LINE = re.compile(rb"GET (/[!-~]*) HTTP/1\.1\r\n")
-# A well-formed line whose method the parser does not know; it stops there, so it is the first line of what came.
+# A well-formed line with a method unknown to the parser; it stops there, so it is the first line of the data.
 _UNKNOWN_METHOD = re.compile(
     rb"(?!(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) )[A-Za-z-]+ /\S* HTTP/1\.[01]\r\n"
 )
 # With one of these a request has a body, or its end is not simply the end of its headers.
 _NOT_PLAIN = frozenset({"connection", "content-length", "expect", "transfer-encoding", "upgrade"})
-# Headers that say who asks, for what, and where the message ends. With two of them, two readers (a proxy in front, this
-# server, a node behind it) could believe two things; so there is one, or the request is refused.
+# Headers that define the caller, the target, and the end of the message. With duplicates, two readers (a proxy in
+# front, this server, a node behind it) could interpret them differently; so duplicates are refused.
 SINGLE = frozenset(
     {
         "authorization", "content-encoding", "content-length", "content-type", "expect", "host", "impersonate-uid",
@@ -102,13 +102,13 @@ class RequestReader:
         self._limits = limits
         self._clock = clock
         self._shares = shares or Shares(limits)
-        self._share = self._shares.strangers  # that the body which is being read counts against
-        self._held = 0  # our part of it
-        self._knows = knows  # whether a request whose body has not come shows a credential that is good
-        self.known = False  # an earlier request did
+        self._share = self._shares.strangers  # budget of the body being read
+        self._held = 0  # bytes of this connection in it
+        self._knows = knows  # tells whether a request with an incomplete body has a valid credential
+        self.known = False  # an earlier request had one
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[str, str] = {}
-        self._block = b""  # the header block of the last plain GET, and what it said
+        self._block = b""  # the header block of the last plain GET, and its parsed form
         self._block_headers = self._headers
         self._url = b""
         self._body: list[bytes] = []
@@ -122,10 +122,10 @@ class RequestReader:
         self.expects_continue = False  # the client waits for "100 Continue"
         self.http10 = False
         self.last = False  # no request follows those in `ready`
-        self.rest: bytes | None = None  # what came behind an upgrade request
+        self.rest: bytes | None = None  # bytes behind an upgrade request
 
     def feed(self, data: bytes) -> None:
-        """Take what the network brought."""
+        """Take received bytes."""
         if self.rest is not None:
             self.rest += data
         if self.last:
@@ -174,13 +174,13 @@ class RequestReader:
             self._refuse(_head_too_large(self._limits.head))
 
     def close(self) -> None:
-        """The connection is over: forget what has come."""
+        """End reading and drop queued requests."""
         self.last = True
         self.ready.clear()
         self._release()
 
     def _hold(self) -> None:
-        """Count a body that is not complete. Refuses it when there are too many such bytes."""
+        """Count an incomplete body. Refuses it when there are too many such bytes."""
         if not self._held:
             self._share = self._shares.known if self._is_known() else self._shares.strangers
         self._share.held += self._size - self._held
@@ -219,7 +219,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.phase is not Phase.HEAD:
-            return  # trailers carry nothing that we use
+            return  # trailers are ignored
         key = _names.get(name) or _lower_name(name)
         headers = self._headers
         try:
@@ -288,7 +288,7 @@ class RequestReader:
 
 
 def _clean_path(path: str) -> str:
-    if "://" in path and not path.startswith("/"):  # absolute form, as proxies send it; further on it is part of a name
+    if "://" in path and not path.startswith("/"):  # absolute form, as proxies send it; elsewhere it is part of a name
         path = "/" + path.partition("://")[2].partition("/")[2]
     return unquote(path)
 
@@ -298,5 +298,5 @@ def _head_too_large(limit: int) -> ApiError:
 
 
 def too_large(limit: int) -> TooLarge:
-    """The refusal of a body over the limit, worded as Kubernetes words it."""
+    """Return the refusal of a body over the limit, worded as Kubernetes words it."""
     return TooLarge(f"Request entity too large: limit is {limit}")

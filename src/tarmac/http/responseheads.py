@@ -1,7 +1,7 @@
 """Response heads, assembled from pre-encoded blocks.
 
-Everything of a head that is the same for all answers of one status and content type is encoded once a second (because
-of `Date`) and reused; per answer only the length and the handler's own headers are added.
+The part of a head that is the same for all responses of one status and content type is encoded once a second (because
+of `Date`) and reused; per response only the length and the handler's own headers are added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UnsendableHeader(Exception):
 
 
 def encode_headers(headers: Sequence[tuple[str, str]]) -> bytes:
-    """Header lines. Raises UnsendableHeader."""
+    """Encode header lines. Raises UnsendableHeader."""
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
         raise UnsendableHeader("line break in a response header")
@@ -29,7 +29,7 @@ def encode_headers(headers: Sequence[tuple[str, str]]) -> bytes:
 
 
 class Heads:
-    """The blocks of one listener; `common` headers go into every answer."""
+    """The blocks of one listener; `common` headers go into every response."""
 
     def __init__(self, common: Sequence[tuple[str, str]] = ()) -> None:
         self._common = tuple(common)
@@ -38,12 +38,12 @@ class Heads:
         self._date = b""
 
     def tick(self, now: float) -> None:
-        """Called once a second with the wall clock."""
+        """Update the date; called once a second with the wall clock."""
         self._date = b"Date: %b\r\n" % formatdate(now, usegmt=True).encode()
         self._blocks.clear()
 
     def block(self, status: int, content_type: str, own: Sequence[tuple[str, str]] = ()) -> bytes:
-        """Status line, shared headers and the answer's own, which replace shared ones of their name.
+        """Return status line, shared headers and the response's own, which replace shared ones of their name.
 
         The empty line that ends a head is left to the caller. Raises UnsendableHeader.
         """

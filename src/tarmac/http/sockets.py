@@ -1,4 +1,4 @@
-"""What every socket of ours is told, and what can be asked of it."""
+"""Socket options of all connections, and their unsent bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def notice_dead_peer(of: socket.socket) -> None:
-    """Have the kernel find peers that vanished without a word."""
+    """Enable TCP keepalive, so that the kernel detects dead peers."""
     of.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
@@ -15,11 +15,11 @@ def notice_dead_peer(of: socket.socket) -> None:
 
 
 def shared(of: socket.socket) -> None:
-    """The same, of a port that several processes of one user listen on."""
+    """Also share the port among several processes of one user."""
     of.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     notice_dead_peer(of)
 
 
 def untaken(transport: asyncio.Transport) -> int:
-    """Bytes that the kernel has not taken yet; none once it is closing, when some transports refuse to tell."""
+    """Return the unsent bytes; 0 once it is closing, when some transports raise."""
     return 0 if transport.is_closing() else transport.get_write_buffer_size()

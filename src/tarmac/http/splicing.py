@@ -1,8 +1,8 @@
-"""Two connections made into one: every byte of either goes to the other, untouched.
+"""Joins two connections: every byte of either goes to the other, unchanged.
 
-Back-pressure is passed on: an end that does not take what we write stops the reading of the other. When one end goes,
-the other is closed behind what it still has to get; one that takes nothing for `LINGER` seconds then is cut. Nothing
-moving for `idle` seconds ends both; None when whoever splices sees to that.
+Back-pressure is passed on: a slow end pauses the reading of its peer. When one end closes, its peer is closed after its
+unsent bytes; a peer that reads nothing for `CLOSE_TIMEOUT` seconds then is cut. A splice without traffic for `idle`
+seconds ends; None disables that.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-LINGER = 30.0
+CLOSE_TIMEOUT = 30.0
 
 
 class _End(asyncio.Protocol):
@@ -40,14 +40,14 @@ class _End(asyncio.Protocol):
         self.peer.end()
 
     def end(self) -> None:
-        """Close behind what is still to be sent."""
+        """Close after sending the remaining bytes."""
         if not self.transport.is_closing():
             self.transport.close()
-            self._cut = asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
+            self._cut = asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self.transport.abort)
 
 
 class Splice:
-    """Two spliced connections. `rest` is what one end had sent before it was handed over."""
+    """Two spliced connections."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class Splice:
         self._timer = self._wait()
 
     def begin(self, of_one: bytes, of_other: bytes) -> None:
-        """Pass on what came early."""
+        """Pass on the bytes received before the splice."""
         for end, rest in zip(self._ends, (of_one, of_other), strict=True):
             if rest:
                 end.data_received(rest)
-            if end.transport.is_closing():  # it went while the other was being dialled
+            if end.transport.is_closing():  # it closed while its peer was being dialled
                 end.peer.end()
 
     def ended(self) -> None:
-        """One of them has gone."""
+        """Handle the close of one end."""
         if self._timer is not None:
             self._timer.cancel()
         self._over()
@@ -97,5 +97,5 @@ def splice(
     idle: float | None = 4 * 3600.0,
     over: Callable[[], None] = lambda: None,
 ) -> None:
-    """Join two connections, each with what it had sent already. `over` is called as each of them goes."""
+    """Join two connections, each with the bytes it had sent already. `over` is called as each of them closes."""
     Splice(one[0], other[0], idle, over).begin(one[1], other[1])

@@ -1,7 +1,7 @@
-"""The sending side of a streamed answer over a connection: chunked, bounded, ended in order.
+"""The sending side of a streamed response over a connection: chunked, bounded, ended in order.
 
-A write is refused only when earlier ones are still stuck, so one large first write (the initial state of a watch) never
-cuts off a client that reads.
+A write is refused only when earlier ones are still unsent, so one large first write (the initial state of a watch)
+never cuts off a client that reads.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tarmac.http.messages import Chunk, Stream, StreamResponse
 from tarmac.http.responseheads import LAST_CHUNK
 
 _log = log("http")
-_pulling = Tasks()  # each is ended by the stream it fills
+_pulling = Tasks()  # each is cancelled by the stream it fills
 
 
 class ConnectionStream:
-    """Implements `messages.Stream`. `pause` is called by the connection when the transport is backed up, and after."""
+    """Implements `messages.Stream`. The connection calls `pause` on back-pressure, and after."""
 
     __slots__ = ("_backlogs", "_chunked", "_on_end", "_over", "_paused", "_transport", "_waiting", "on_cancel")
 
@@ -31,14 +31,14 @@ class ConnectionStream:
         self._transport = transport
         self._backlogs = backlogs
         self._chunked = chunked
-        self._on_end = on_end  # tells the connection, with whether the end was orderly
+        self._on_end = on_end  # called with True after an orderly end
         self._over = False
         self._paused = False
         self._waiting: asyncio.Future[None] | None = None
-        self.on_cancel: Callable[[], None] | None = None  # tells the producer
+        self.on_cancel: Callable[[], None] | None = None  # stops the producer
 
     def write(self, data: bytes) -> bool:
-        """Frame and queue; empty data would end a chunked body, so it is nothing."""
+        """Frame and queue; empty data would end a chunked body, so it is ignored."""
         if not data:
             return not self._over
         if not self._chunked:
@@ -46,13 +46,14 @@ class ConnectionStream:
         return self._send(b"%x\r\n%b\r\n" % (len(data), data))
 
     def write_chunk(self, chunk: Chunk) -> bool:
-        """Queue what was framed for all."""
+        """Queue a chunk that is framed once for all streams."""
         return self._send(chunk.framed if self._chunked else chunk.data)
 
     def _send(self, framed: bytes) -> bool:
         if self._over:
             return False
-        if self._transport.is_closing():  # the client has gone, and we are told of it only after this turn of the loop
+        # the client disconnected; `connection_lost` comes only after this loop iteration
+        if self._transport.is_closing():
             self._finish(orderly=False)
             return False
         if self._paused and self._transport.get_write_buffer_size() > self._backlogs.share:
@@ -69,19 +70,19 @@ class ConnectionStream:
             self._finish(orderly=True)
 
     def abort(self) -> None:
-        """End in disorder, or take note that the client has gone."""
+        """End without the final chunk, or record that the client disconnected."""
         if not self._over:
             self._finish(orderly=False)
 
     def pause(self, paused: bool) -> None:
-        """Whether the transport is backed up."""
+        """Record whether the transport is backed up."""
         self._backlogs.slow += paused - self._paused
         self._paused = paused
         if not paused:
             self._wake()
 
     async def drained(self) -> None:
-        """One producer may wait."""
+        """Wait for flow control; for one producer."""
         if self._paused and not self._over:
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
@@ -100,7 +101,7 @@ class ConnectionStream:
         self._on_end(orderly)
 
     def started(self, on_cancel: Callable[[], None]) -> None:
-        """Take note of what to call at the end, which may already have come."""
+        """Set the callback for the end; called at once if the stream has ended already."""
         if self._over:
             on_cancel()
         else:
@@ -119,7 +120,7 @@ def pulled(
     headers: list[tuple[str, str]] | None = None,
     abandon: Callable[[], None] | None = None,
 ) -> StreamResponse:
-    """An answer that is made as fast as the client takes it. An error in the making aborts it."""
+    """Return a response produced as fast as the client reads. An error in the producer aborts it."""
 
     def start(stream: Stream) -> Callable[[], None]:
         task = _pulling.begin(_pull(chunks, stream), "streamed answer")
@@ -140,7 +141,7 @@ async def _pull(chunks: AsyncIterator[bytes], stream: Stream) -> None:
             await stream.drained()
     except Exception as error:
         end_if_out_of_memory(error)
-        _log.warning("answer broken off", error=repr(error))
+        _log.warning("streamed response aborted", error=repr(error))
         stream.abort()
     else:
         stream.close()

@@ -1,18 +1,20 @@
-"""Whom a certificate, or a request for one, names: the one reader of X.509 subjects and alternative names.
+"""Parses the subject and alternative names of a certificate or a signing request: the only parser of both.
 
-Whoever approves, signs, authenticates or lets in asks here, so that no two parts can read two names out of one
-certificate. Exactly one common name, printable text, no extension twice, and no kind of alternative name that nobody
-checks: everything else raises ValueError with a text for whoever made it. What is signed is written anew from what was
-read here, so that odd encodings and unread attributes of a request never get into a certificate.
+Approval, signing, authentication and admission all use it, so that no two parts read different names from one
+certificate. Exactly one common name, printable text, no duplicate extension, and no kind of alternative name that is
+never checked: everything else raises ValueError with a text for the requester. A signed certificate is written anew
+from the parsed values, so that odd encodings and unread attributes of a request never get into it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 # PKCS #9 and Microsoft's older place for the extensions of a request. Only one is read, so only one may be there.
@@ -22,21 +24,21 @@ _CHECKED = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceI
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A certificate's subject: the user and the groups that it stands for."""
+    """A certificate's subject: its user and groups."""
 
     common_name: str
     organisations: tuple[str, ...] = ()
 
     @property
     def name(self) -> x509.Name:
-        """As it is written into a certificate."""
+        """The subject as it is written into a certificate."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in self.organisations]
         return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, self.common_name)])
 
 
 @dataclass(frozen=True, slots=True)
 class AlternativeNames:
-    """What a certificate serves as. Addresses are in their usual spelling; an IPv4 address in IPv6 is the IPv4 one."""
+    """Subject alternative names. Addresses are normalised; an IPv4-mapped IPv6 address is the IPv4 one."""
 
     dns: frozenset[str] = frozenset()
     addresses: frozenset[str] = frozenset()
@@ -50,7 +52,7 @@ class AlternativeNames:
 
     @property
     def extension(self) -> x509.SubjectAlternativeName | None:
-        """As it is written into a certificate; None when there are none."""
+        """The extension as it is written into a certificate; None when empty."""
         names: list[x509.GeneralName] = [x509.DNSName(each) for each in sorted(self.dns)]
         names += [x509.IPAddress(ip_address(each)) for each in sorted(self.addresses)]
         names += [x509.RFC822Name(each) for each in sorted(self.emails)]
@@ -59,13 +61,13 @@ class AlternativeNames:
 
 
 def certificate_subject(der: bytes) -> tuple[Subject, x509.Certificate]:
-    """Whom a certificate (DER) speaks for, and the certificate. Raises ValueError."""
+    """Parse a certificate (DER); returns its subject and the certificate. Raises ValueError."""
     certificate = x509.load_der_x509_certificate(der)
     return subject_of(certificate), certificate
 
 
 def load_request(pem: bytes) -> x509.CertificateSigningRequest:
-    """A PKCS #10 request that is signed with its own key and says everything once. Raises ValueError."""
+    """Parse a PKCS #10 request that is signed with its own key and has no duplicates. Raises ValueError."""
     try:
         request = x509.load_pem_x509_csr(pem)
         signed = request.is_signature_valid
@@ -79,8 +81,14 @@ def load_request(pem: bytes) -> x509.CertificateSigningRequest:
     return request
 
 
+def public_key_digest(request: x509.CertificateSigningRequest) -> str:
+    """The SHA-256 of the key that a request is for, in hex digits."""
+    encoded = request.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return sha256(encoded).hexdigest()
+
+
 def subject_of(holder: x509.Certificate | x509.CertificateSigningRequest) -> Subject:
-    """The subject of a certificate or of a request. Raises ValueError."""
+    """Return the subject of a certificate or of a request. Raises ValueError."""
     names = _texts(holder.subject, NameOID.COMMON_NAME, "common name")
     if len(names) != 1:
         raise ValueError(f"the subject has {len(names)} common names, exactly one is allowed")
@@ -88,7 +96,7 @@ def subject_of(holder: x509.Certificate | x509.CertificateSigningRequest) -> Sub
 
 
 def _texts(name: x509.Name, kind: x509.ObjectIdentifier, what: str) -> list[str]:
-    """Values of an attribute, wherever they stand: several in one relative name count as several."""
+    """Return the values of an attribute; several in one relative name count as several."""
     found: list[str] = []
     for attribute in name.get_attributes_for_oid(kind):
         value = attribute.value
@@ -99,7 +107,7 @@ def _texts(name: x509.Name, kind: x509.ObjectIdentifier, what: str) -> list[str]
 
 
 def alternative_names(holder: x509.Certificate | x509.CertificateSigningRequest) -> AlternativeNames:
-    """The names a certificate serves as, or a request asks for. Raises ValueError."""
+    """Return the alternative names of a certificate or of a request. Raises ValueError."""
     try:
         names = holder.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""TLS. The server's: 1.2 and later, HTTP/1.1 only, client certificates welcome but not required."""
+"""TLS contexts. The server's: 1.2 and later, HTTP/1.1 only, client certificates optional."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """A context for `listener.serve`. A client certificate, if one is sent, must be signed by `client_ca`."""
+    """Return a context for `listener.serve`. A client certificate, if one is sent, must be signed by `client_ca`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -20,8 +20,8 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
 
 
 def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Have the context show who we are. Both are PEM. Raises SSLError."""
-    # The TLS library takes these from a file only: a private one that is gone again at once.
+    """Load the client certificate and key, both PEM. Raises SSLError."""
+    # The TLS library takes these from a file only: a private temporary one.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate + b"\n" + key)
         file.flush()

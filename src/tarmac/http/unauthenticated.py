@@ -1,8 +1,8 @@
-"""Connections of which nobody knows yet whose they are: no certificate, and no request with a credential that is good.
+"""Bounds unauthenticated connections: no client certificate, and no request with a valid credential yet.
 
-There may be so many and no more. When one more comes, the oldest one of the address that has most of them goes, so that
-whoever opens thousands and says nothing pushes out its own. A connection that has shown who it is counts no longer.
-Addresses of IPv6 count by their /64, which is what one machine has at least.
+Above the limit, the oldest connection of the address with the most is closed, so that a client that opens thousands of
+silent ones evicts its own. Authenticated connections no longer count. IPv6 addresses count by their /64, the least that
+one host has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Strangers(Generic[T]):
-    """The connections of one listener, oldest first within each address."""
+    """The unauthenticated connections of one listener, oldest first within each address."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -23,7 +23,7 @@ class Strangers(Generic[T]):
         self._place_of: dict[T, str] = {}
 
     def add(self, stranger: T, address: str) -> T | None:
-        """Take note of one more; returns the one that has to go for it."""
+        """Add a connection; returns the one to evict, if any."""
         place = _place(address)
         self._places.setdefault(place, {})[stranger] = None
         self._place_of[stranger] = place
@@ -35,7 +35,7 @@ class Strangers(Generic[T]):
         return oldest
 
     def discard(self, stranger: T) -> None:
-        """It has gone, or shown who it is."""
+        """Remove a connection that has closed or authenticated."""
         place = self._place_of.pop(stranger, None)
         if place is not None:
             crowd = self._places[place]

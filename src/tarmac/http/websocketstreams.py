@@ -1,8 +1,8 @@
-"""A streamed answer as the messages of a WebSocket, for clients that can have few connections, such as browsers.
+"""A streamed response as WebSocket messages, for clients with few connections, such as browsers.
 
-The same producers fill it as a chunked answer. Lines of a watch are a text message each; a log is binary messages, or
-base64 as text for those who ask for that. What the client says is not heard, but for pings and its farewell. One that
-does not take what it is sent is cut off.
+It has the same producers as a chunked response. Lines of a watch are one text message each; a log is binary messages,
+or base64 as text on request. Messages from the client are ignored, except pings and close. A client that does not read
+is cut off.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from tarmac.http.sockets import untaken
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered
 
-MOST_UNTAKEN: Final = 1024 * 1024
-LINGER: Final = 30.0
+MAX_UNSENT: Final = 1024 * 1024
+CLOSE_TIMEOUT: Final = 30.0
 
 Send = Callable[[Socket, bytes], None]
-"""Queues what was written as messages."""
+"""Queues written bytes as messages."""
 
 
 class BadHandshake(Exception):
-    """A WebSocket that cannot be had. The message says why."""
+    """The WebSocket handshake failed. The message gives the reason."""
 
 
 def wants_websocket(headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for one."""
+    """True if a request asks for a WebSocket upgrade."""
     return headers.get("upgrade", "").lower() == "websocket"
 
 
 def lines(socket: Socket, data: bytes) -> None:
-    """Each line a text message, with its end, as Kubernetes sends events."""
+    """Send each line as a text message, with its line end, as Kubernetes sends events."""
     for line in data.splitlines(keepends=True):
         socket.send(line, text=True)
 
 
 def binary(socket: Socket, data: bytes) -> None:
-    """All of it as one message."""
+    """Send all as one binary message."""
     socket.send(data)
 
 
 def base64_text(socket: Socket, data: bytes) -> None:
-    """All of it as one message for those who take text only."""
+    """Send all as one base64 message, for clients that take text only."""
     socket.send(base64.b64encode(data), text=True)
 
 
@@ -53,9 +53,9 @@ def as_websocket(
     headers: Mapping[str, str], answer: StreamResponse, choose: Callable[[Sequence[str]], tuple[str, Send]], *,
     greets: bool = False,
 ) -> UpgradeResponse:  # fmt: skip
-    """The answer by WebSocket. `choose` takes a subprotocol of those on offer, and says how data is sent by it.
+    """Return the response as a WebSocket. `choose` selects one of the offered subprotocols and its encoding.
 
-    One that `greets` begins with an empty message, so that the client knows that it is open. Raises BadHandshake.
+    With `greets` it begins with an empty message, so that the client knows that it is open. Raises BadHandshake.
     """
     try:
         key, protocols = offered(headers)
@@ -79,7 +79,7 @@ def as_websocket(
 
 
 class WebSocketStream(asyncio.Protocol):
-    """Implements `messages.Stream` on a connection that was upgraded."""
+    """Implements `messages.Stream` on an upgraded connection."""
 
     def __init__(self, transport: asyncio.Transport, send: Send) -> None:
         self.socket = Socket()
@@ -92,15 +92,15 @@ class WebSocketStream(asyncio.Protocol):
         self._cut: asyncio.TimerHandle | None = None
 
     def started(self, on_cancel: Callable[[], None]) -> None:
-        """Take note of what to call at the end, which may already have come."""
+        """Set the callback for the end; called at once if the stream has ended already."""
         if self._over:
             on_cancel()
         else:
             self._on_cancel = on_cancel
 
     def write(self, data: bytes) -> bool:
-        """Queue some bytes as messages. A write is refused only when earlier ones are still stuck."""
-        if not self._over and self._paused and untaken(self._transport) > MOST_UNTAKEN:
+        """Queue bytes as messages. A write is refused only when earlier ones are still unsent."""
+        if not self._over and self._paused and untaken(self._transport) > MAX_UNSENT:
             self.abort()
         if self._over or self._transport.is_closing():
             return False
@@ -114,17 +114,20 @@ class WebSocketStream(asyncio.Protocol):
         return self.write(chunk.data)
 
     def close(self) -> None:
-        """End in order: a farewell behind what is still to be sent. Who does not take it is cut off after a while."""
-        self._farewell(1000)
+        """End in order: a close frame after the unsent bytes.
+
+        A client that does not read it is cut off after a while.
+        """
+        self._close_with(1000)
 
     def abort(self) -> None:
-        """End in disorder, so that the client knows that something is missing."""
+        """Abort, so that the client knows that data is missing."""
         if not self._over:
             self._finish()
             self._transport.abort()
 
     async def drained(self) -> None:
-        """One producer may wait."""
+        """Wait for flow control; for one producer."""
         if self._paused and not self._over:
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
@@ -142,13 +145,13 @@ class WebSocketStream(asyncio.Protocol):
         try:
             events = self.socket.receive(data)
         except ProtocolViolation as error:
-            self._farewell(1002, str(error))
+            self._close_with(1002, str(error))
             return
-        if answers := self.socket.take():  # to pings
+        if answers := self.socket.take():  # pongs
             self._transport.write(answers)
         if any(isinstance(event, Closed) for event in events):
-            self._farewell(1000)
-        elif self._paused and untaken(self._transport) > MOST_UNTAKEN:  # one who asks and does not listen
+            self._close_with(1000)
+        elif self._paused and untaken(self._transport) > MAX_UNSENT:  # a client that pings and does not read
             self.abort()
 
     def pause_writing(self) -> None:
@@ -163,7 +166,7 @@ class WebSocketStream(asyncio.Protocol):
             self._cut.cancel()
         self._finish()
 
-    def _farewell(self, code: int, reason: str = "") -> None:
+    def _close_with(self, code: int, reason: str = "") -> None:
         if self._over:
             return
         self._finish()
@@ -171,7 +174,7 @@ class WebSocketStream(asyncio.Protocol):
             self.socket.close(code, reason)
             self._transport.write(self.socket.take())
             self._transport.close()
-            self._cut = asyncio.get_running_loop().call_later(LINGER, self._transport.abort)
+            self._cut = asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self._transport.abort)
 
     def _finish(self) -> None:
         self._over = True

@@ -1,10 +1,10 @@
-"""Making one store hold what another one holds, and the proof that it does.
+"""Copies all objects of one store into a second store and proves that both hold the same.
 
-Objects are written in the order of their revisions, many under way at once, each by itself. What is there already is
-left alone and what is there for nothing goes, so a copy that was interrupted is finished by beginning it again.
+Objects are written in the order of their revisions, many concurrently, each in its own write. Objects that are present
+already are left alone and surplus objects are deleted, so an interrupted copy is completed by starting it again.
 
 The proof is a count and a digest over bucket, name and value of every object, in order. The values are those that
-readers get: how either store seals them, and which revisions they have there, is its own business.
+readers get: encryption at rest and revisions may differ between the two stores.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass
 
 from tarmac.store.interface import Entry, Store, unsplice
 
-_AT_ONCE = 256
+_MAX_CONCURRENT_WRITES = 256
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds, in two numbers that can be compared."""
+    """Count and digest of a store's objects; equal for stores with equal contents."""
 
     count: int
     digest: str
 
 
 def contents_of(store: Store) -> Contents:
-    """Of everything that is visible."""
+    """Count and digest of every visible object."""
     digest, count = hashlib.sha256(), 0
     for bucket in sorted(store.buckets()):
         for entry in store.list(bucket).entries:
@@ -41,10 +41,13 @@ def contents_of(store: Store) -> Contents:
 
 
 async def copy_objects(source: Store, target: Store) -> None:
-    """Let `target` hold what `source` holds. Both are started, and nobody else writes. Raises StoreError."""
-    await _in_turns(_superfluous(source, target))
+    """Make `target` hold exactly the objects of `source`. Raises StoreError.
+
+    Both are started and have no other writer.
+    """
+    await _in_rounds(_superfluous(source, target))
     ordered = sorted(_everything(source), key=lambda each: each[1].revision)
-    await _in_turns(_missing(ordered, target))
+    await _in_rounds(_missing(ordered, target))
 
 
 def _everything(store: Store) -> Iterator[tuple[str, Entry]]:
@@ -82,12 +85,12 @@ def _deleting(target: Store, bucket: str, present: Entry) -> Callable[[], Awaita
     return lambda: target.delete(bucket, present.name, present.revision)
 
 
-async def _in_turns(writes: Iterable[Callable[[], Awaitable[Entry]]]) -> None:
-    """As many as a store takes at once, then the next: a write that waited for its turn must not run out of time."""
+async def _in_rounds(writes: Iterable[Callable[[], Awaitable[Entry]]]) -> None:
+    """Run the writes in rounds of `_MAX_CONCURRENT_WRITES`: a write queued behind too many would exceed its timeout."""
     turn: list[Awaitable[Entry]] = []
     for write in writes:
         turn.append(write())
-        if len(turn) == _AT_ONCE:
+        if len(turn) == _MAX_CONCURRENT_WRITES:
             await asyncio.gather(*turn)
             turn = []
     await asyncio.gather(*turn)

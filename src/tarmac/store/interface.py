@@ -5,24 +5,24 @@ cluster-scoped objects. One revision counts over all buckets. Values are opaque 
 store splices the revision in when it assigns one, so readers, lists and watchers all share one exact-size `Entry.raw`.
 
 Reads are synchronous: every driver keeps the visible (durable) state in memory. A driver that shares its log with other
-writers (etcd) is behind them by a moment, so a reader that needs "now" awaits `fresh()` first; for local drivers it is
-None and costs nothing. Writers check against `head`, which includes writes accepted but not yet durable; a write
-is acknowledged (its future resolves) only when it is durable and visible. A refusal that rests on `head` or `pending`
-would be ahead of readers; whoever tells one awaits `settled()` first.
+writers (etcd) lags behind them by a moment, so a reader that needs the current state awaits `fresh()` first; local
+drivers return None, which costs nothing. Writers check against `head`, which includes writes accepted but not yet
+durable; a write is acknowledged (its future resolves) only when it is durable and visible. A refusal based on `head` or
+`pending` would be ahead of readers, so await `settled()` before reporting it.
 
 Events reach subscribers synchronously in batches, in revision order, before the writers of that batch are woken. Since
 everything happens on one loop, `since(...)` (or `await history(...)`) followed by `subscribe(...)` with no await
-between them misses and repeats nothing. An empty batch tells a subscriber that events were lost before it (only etcd
-can do this, after an outage longer than its history): the watch must end with 410, so that its client lists again.
+between them neither misses nor repeats an event. An empty batch tells a subscriber that events before it were lost
+(only with etcd, after an outage longer than its history): the watch must end with 410, so that its client lists again.
 
-A rule over many objects (a quota, a range of addresses) is checked against the state in memory and then relied on by a
-write. In a local store, `head` and `pending` show all there is, whoever wrote it. Where the log is shared, the write
-names a *guard* that stands for the rule: it goes through only if every earlier write under that guard was visible here
-when it was submitted. Check and submit without an await between them.
+A rule over many objects (a quota, a range of addresses) is checked against the state in memory, and a write then relies
+on it. In a local store, `head` and `pending` show every accepted write. Where the log is shared, the write names a
+*guard* that stands for the rule: it succeeds only if every earlier write under that guard was visible here when it was
+submitted. Check and submit without an await between them.
 
 An empty store is at revision 1, so that 0 stays free to mean "any". Revisions never go back, not even when the objects
-move to another store or come back from a copy: whoever fills a store first calls `raise_floor` with a revision above
-all that clients can have heard of (`FLOOR_STEP` above the newest that is known), so that each of them is told 410.
+move to a different store or come from a backup: the process that fills a store first calls `raise_floor` with a
+revision above all that clients can have seen (`FLOOR_STEP` above the newest known one), so that each client gets 410.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 PREFIX = b'{"metadata":{'
-"""Every value starts with this and has some field of metadata; the resource version is spliced in between."""
+"""Every value starts with this and has at least one metadata field; the resource version is spliced in after it."""
 
 FLOOR_STEP = 10**9
-"""How far above the newest known revision a store begins that takes another one's place."""
+"""Distance between the newest known revision of a store and the first revision of the store that replaces it."""
 
 _REVISION = b'{"metadata":{"resourceVersion":"'
 
@@ -45,27 +45,27 @@ _REVISION = b'{"metadata":{"resourceVersion":"'
 class StoreError(Exception):
     """Root of the store's errors.
 
-    StoreError ─┬─ Exists          create of a key that is there
-                ├─ Missing         update or delete of a key that is not there
-                ├─ Conflict        the key has another revision than expected
-                ├─ Overtaken       another write under the same guard came first
-                ├─ Compacted       that history is gone
-                ├─ FutureRevision  that revision is yet to come
+    StoreError ─┬─ Exists          create of a key that exists
+                ├─ Missing         update or delete of a key that does not exist
+                ├─ Conflict        the key's revision is not the expected one
+                ├─ Overtaken       a different write under the same guard came first
+                ├─ Compacted       the requested history has been dropped
+                ├─ FutureRevision  the requested revision is newer than the store
                 └─ Unavailable     not acknowledged, outcome unknown
-                     └─ Damaged    what lies on the disk is not what was written
+                     └─ Damaged    the bytes on disk are not those that were written
     """
 
 
 class Exists(StoreError):
-    """Create of a key that is there."""
+    """Create of a key that exists."""
 
 
 class Missing(StoreError):
-    """Update or delete of a key that is not there."""
+    """Update or delete of a key that does not exist."""
 
 
 class Conflict(StoreError):
-    """The key's revision is not the expected one; `current` is what is there now."""
+    """The key's revision is not the expected one; `current` is the present revision."""
 
     def __init__(self, current: int) -> None:
         super().__init__(f"revision is {current}")
@@ -73,11 +73,11 @@ class Conflict(StoreError):
 
 
 class Overtaken(StoreError):
-    """Another write under the same guard came first; it is visible by now. Check again."""
+    """A different write under the same guard came first and is visible by now. Repeat the check."""
 
 
 class Compacted(StoreError):
-    """The revision asked for is older than the history that is kept (410 Gone); `oldest` is the first that is not."""
+    """The requested revision is older than the retained history (410 Gone); `oldest` is the first valid one."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"history starts at {oldest}")
@@ -85,7 +85,7 @@ class Compacted(StoreError):
 
 
 class FutureRevision(StoreError):
-    """The revision asked for has not happened yet."""
+    """The requested revision has not been assigned yet."""
 
     def __init__(self, current: int) -> None:
         super().__init__(f"revision is only {current}")
@@ -93,27 +93,27 @@ class FutureRevision(StoreError):
 
 
 class Unavailable(StoreError):
-    """Not acknowledged and its fate unknown: disk error, lost etcd, shutting down."""
+    """Not acknowledged, outcome unknown: disk error, etcd unreachable, shutting down."""
 
 
 class Damaged(Unavailable):
-    """What lies on the disk is not what was written. It is never served."""
+    """The bytes on disk are not those that were written. Damaged data is never served."""
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
     """One version of one object. Immutable; shared by state, history and every reader.
 
-    `memo` is the readers': what the first of them has worked out of this version, the others need not work out again.
-    It must not lead back here: there are too many entries for anybody to look for circles through them.
+    `memo` belongs to the readers: it caches a result derived from this version. It must not reference the entry:
+    entries are not tracked by the cyclic garbage collector (`gc=False`), so a cycle would leak.
     """
 
-    name: str  # namespace/name or name; interned where it comes from, since caches know it by the same
+    name: str  # namespace/name or name; interned at its source, so that caches share the string
     revision: int  # of this version
     created: int  # revision of the create
     raw: bytes  # complete JSON, resource version included
     memo: Any = None
 
-    def __repr__(self) -> str:  # what it holds may be secret
+    def __repr__(self) -> str:  # the value may be secret
         return f"Entry({self.name!r} at {self.revision})"
 
 
@@ -134,37 +134,37 @@ class Page:
     def __init__(self, entries: Sequence[Entry], revision: int, remaining: int) -> None:
         self.entries = entries
         self.revision = revision
-        self.remaining = remaining  # how many entries follow
+        self.remaining = remaining  # number of entries that follow
 
 
 Subscriber = Callable[[Sequence[Event]], None]
 
 Observer = Callable[[str, float], None]
-"""Told of every write (`create`, `update`, `delete`: accepted to acknowledged) and `sync`, with its seconds."""
+"""Called for every write (`create`, `update`, `delete`: accepted to acknowledged) and `sync`, with its seconds."""
 
 
 class Sealer(Protocol):
-    """Encrypts what lies on disk: applied between memory and the durable log, to every value of every bucket.
+    """Encryption at rest: applied between memory and the durable log, to every value of every bucket.
 
-    It decides itself which buckets to seal; `open` must return the bytes that `seal` was given, on any thread.
+    The sealer itself decides which buckets to seal; `open` must return the bytes that `seal` was given, on any thread.
     """
 
     @property
     def opened_first(self) -> Sequence[tuple[str, str]]:
-        """Objects (bucket, name) from which it learns its keys: where others write too, they are opened before all."""
+        """Objects (bucket, name) that contain its keys. With a shared log, these are opened first."""
         ...
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
-        """The bytes to store. Called once for each write, in the order of the log where it is not shared."""
+        """Return the bytes to store. Called once per write; in log order where the log is not shared."""
         ...
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:
-        """The value again. Raises ValueError with a text for the operator when it cannot."""
+        """Return the value that was sealed. Raises ValueError with a text for the operator."""
         ...
 
 
 class Reads(Protocol):
-    """What reading and watching need: a store, or something that shows a part of one."""
+    """Reading and watching: a store, or a view of a part of one."""
 
     @property
     def revision(self) -> int:
@@ -172,7 +172,7 @@ class Reads(Protocol):
         ...
 
     def fresh(self) -> Awaitable[None] | None:
-        """None when memory is current by construction; else await it before a consistent read."""
+        """Return None if memory is always current; otherwise an awaitable to await before a consistent read."""
         ...
 
     def get(self, bucket: str, name: str) -> Entry | None:
@@ -206,45 +206,47 @@ class Reads(Protocol):
 
 
 class Store(Reads, Protocol):
-    """What every driver offers. All methods are called on the loop that ran `start`."""
+    """The interface of every driver. All methods are called on the loop that ran `start`."""
 
     async def start(self) -> None:
         """Load state and history; after this reads work. Raises Unavailable with a text for the operator."""
         ...
 
     async def close(self) -> None:
-        """Finish what was accepted, release everything."""
+        """Complete accepted writes, then release all resources."""
         ...
 
     def checks(self) -> Mapping[str, Callable[[], str | None]]:
-        """Named health checks: each tells what is wrong at the moment, or None. `store` is why writes are refused."""
+        """Named health checks: each returns the current problem or None. `store` gives the reason why writes are
+        refused.
+        """
         ...
 
     @property
     def shared(self) -> bool:
-        """Whether others write to the same log, so that guards are needed."""
+        """True if other servers write to the same log, so that guards are needed."""
         ...
 
     def head(self, bucket: str, name: str) -> Entry | None:
-        """The newest accepted version, durable or not: what a read-modify-write starts from."""
+        """The newest accepted version, durable or not: the base of a read-modify-write."""
         ...
 
     def pending(self) -> Iterable[Event]:
-        """What `head` shows beyond `get`: of each key with changes that are accepted but not visible, the newest.
+        """The difference between `head` and `get`: for each key with accepted but invisible changes, the newest change.
 
-        Empty where the log is shared: nobody knows what is on its way.
+        Empty where the log is shared: the writes in flight are unknown there.
         """
         ...
 
     def settled(self, revision: int = 0) -> Awaitable[None] | None:
-        """None when readers see what `head` shows, up to `revision` if one is given; else await it.
+        """Return None if readers see everything that `head` shows, up to `revision` if given; otherwise an awaitable.
 
-        Raises Unavailable, when awaited, if some of it was never written: what was concluded from it may be wrong.
+        Raises Unavailable, when awaited, if a part of it was never written: conclusions drawn from it may be wrong.
         """
         ...
 
     def count(self, bucket: str) -> int:
-        """How many entries the bucket has."""
+        """Number of entries in the bucket."""
         ...
 
     def buckets(self) -> Sequence[str]:
@@ -264,7 +266,7 @@ class Store(Reads, Protocol):
     def delete(self, bucket: str, name: str, expected: int, value: bytes | None = None) -> Future[Entry]:
         """Remove the version `expected`. Raises Missing, Conflict.
 
-        `value` is the final state to show in the event, when it is not the stored one. Resolves to that last entry.
+        `value` is the final state to show in the event, if it differs from the stored one. Resolves to that last entry.
         """
         ...
 
@@ -273,27 +275,27 @@ class Store(Reads, Protocol):
         ...
 
     async def raise_floor(self, revision: int) -> None:
-        """Give out no revision up to and including this one any more, and forget the history before it, for good.
+        """Never assign a revision up to and including this one again, and drop the history before it permanently.
 
-        Objects keep the revisions they have. Afterwards `revision` is at least this one, every earlier one is
-        Compacted, and subscribers are told that they missed something. For whoever fills a store that nobody serves
-        yet: no write may be under way. Raises Unavailable.
+        Objects keep their revisions. Afterwards `revision` is at least this one, every earlier one is Compacted, and
+        subscribers get an empty batch. Only for filling a store that no server serves yet: no write may be in flight.
+        Raises Unavailable.
         """
         ...
 
     async def raise_format(self) -> tuple[int, int]:
-        """Write the newest format from now on: the one before, and the one now. A store of one server has it at start.
+        """Write the newest format from now on; returns the previous and the new format. A local store has it at start.
 
-        For whoever knows that every server which shares the store reads it. Raises Unavailable.
+        Call it only when every server that shares the store can read that format. Raises Unavailable.
         """
         ...
 
 
 def splice(value: bytes, revision: int) -> bytes:
-    """The complete object: `value` with its resource version. An exact-size copy, which matters for memory."""
+    """Return the complete object: `value` with its resource version. An exact-size copy, which matters for memory."""
     return b'{"metadata":{"resourceVersion":"%d",%b' % (revision, value[len(PREFIX) :])
 
 
 def unsplice(entry: Entry) -> bytes:
-    """The value that `entry` was made of."""
+    """Return the value that `entry` was made from."""
     return PREFIX + entry.raw[len(_REVISION) + len(str(entry.revision)) + 2 :]

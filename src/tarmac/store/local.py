@@ -1,12 +1,12 @@
-"""What drivers with a log of their own share: accepting writes, head, and the turn from accepted to visible.
+"""Base of the drivers that own their log: accepts writes, tracks head, and turns accepted writes into visible ones.
 
 A write is checked against head, gets the next revision and joins the queue. The queue is taken as one batch, made
-durable by the driver, published, and only then are its writers woken. While a batch is under way new writes gather for
-the next one, so batches size themselves: one write when it is quiet, as many as there are writers under load.
+durable by the driver, published, and only then are its writers woken. While a batch is in flight, new writes queue for
+the next one, so batches size themselves: one write when the store is idle, as many as there are writers under load.
 
-Head is the visible state overlaid with `_pending`: for each key with writes under way, the newest of them. When a batch
-fails, everything stacked on it fails with it and the overlay is dropped. Its revisions are not given out again: a
-caller may still hold an entry read from head, and must not match another one by its number.
+Head is the visible state overlaid with `_pending`: for each key with writes in flight, the newest of them. When a batch
+fails, every write stacked on it fails as well and the overlay is dropped. Its revisions are not reused: a caller may
+still hold an entry read from head, and a later version must not match it by its number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPERATION = {"ADDED": "create", "MODIFIED": "update", "DELETED": "delete"}
 
 
 class Write:
-    """One accepted write on its way. `value` is what the log keeps: None for a delete that shows the stored state."""
+    """One accepted write in flight. `value` is the logged value: None for a delete that shows the stored state."""
 
     __slots__ = ("accepted", "done", "event", "value")
 
@@ -48,19 +48,19 @@ class Write:
 
 
 class LocalStore(VisibleState, ABC):
-    """A store that alone decides the next revision."""
+    """A store that alone assigns revisions."""
 
     def __init__(self, *, clock: Clock | None = None, observer: Observer | None = None) -> None:
         super().__init__()
         self._clock: Clock = clock or SystemClock()
         self._observer = observer
         self._loop: AbstractEventLoop
-        self._accepted = self.revision  # the newest revision given out
+        self._accepted = self.revision  # the newest assigned revision
         self._pending: dict[tuple[str, str], Event] = {}
         self._queue: list[Write] = []
-        self._settling: list[tuple[int, Future[None]]] = []  # who waits until that revision is visible
-        self._busy = False  # a batch is scheduled or under way
-        self._refusal: str | None = "the store is not started"  # why no write is accepted
+        self._settling: list[tuple[int, Future[None]]] = []  # futures waiting until that revision is visible
+        self._busy = False  # a batch is scheduled or in flight
+        self._refusal: str | None = "the store is not started"  # the reason why writes are refused
         self._drained: Future[None] | None = None
 
     @abstractmethod
@@ -68,24 +68,24 @@ class LocalStore(VisibleState, ABC):
         """Make the batch durable, then call `_committed` or `_failed`, now or later, on the loop."""
 
     async def start(self) -> None:
-        """Begin to accept writes."""
+        """Start accepting writes."""
         self._loop = asyncio.get_running_loop()
         self._accepted = self.revision
         self._refusal = None
 
     async def close(self) -> None:
-        """Finish what was accepted; refuse what comes later."""
+        """Complete accepted writes; refuse new ones."""
         self._refusal = "the store is shutting down"
         if self._busy:
             self._drained = self._loop.create_future()
             await self._drained
 
     def fresh(self) -> None:
-        """Memory is current by construction."""
+        """None: memory is always current."""
         return
 
     def checks(self) -> dict[str, Callable[[], str | None]]:
-        """`store`: why writes are refused at the moment."""
+        """`store`: the reason why writes are refused."""
         return {"store": lambda: self._refusal}
 
     def head(self, bucket: str, name: str) -> Entry | None:
@@ -97,16 +97,16 @@ class LocalStore(VisibleState, ABC):
 
     @property
     def shared(self) -> bool:
-        """The log is this object's alone, however many servers use it."""
+        """False: this object is the only writer of the log, however many servers use it."""
         return False
 
     def pending(self) -> Iterable[Event]:
-        """What `head` shows beyond `get`."""
+        """The difference between `head` and `get`."""
         return self._pending.values()
 
     def settled(self, revision: int = 0) -> Future[None] | None:
-        """None when nothing is under way up to `revision`, or at all."""
-        # Revisions of a failed batch are given out and never become visible: only what is pending can be waited for.
+        """Return None if no write is in flight up to `revision`, or at all."""
+        # Revisions of a failed batch are assigned and never become visible: only pending ones can be awaited.
         if not self._pending or 0 < revision <= self.revision:
             return None
         seen: Future[None] = self._loop.create_future()
@@ -114,7 +114,7 @@ class LocalStore(VisibleState, ABC):
         return seen
 
     def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
-        """Add a key. Nothing can come between a check and the write, so guards have nothing to do."""
+        """Add a key. No write can come between a check and this one, so guards are ignored."""
         if self.head(bucket, name) is not None:
             raise Exists(f"{bucket}/{name} exists")
         revision = self._accepted + 1
@@ -124,7 +124,7 @@ class LocalStore(VisibleState, ABC):
     def update(
         self, bucket: str, name: str, value: bytes, expected: int, *, guards: Sequence[str] = ()
     ) -> Future[Entry]:
-        """Replace the version `expected`. As for `create`, guards have nothing to do."""
+        """Replace the version `expected`. Guards are ignored, as in `create`."""
         current = self._expect(bucket, name, expected)
         revision = self._accepted + 1
         entry = Entry(current.name, revision, current.created, splice(value, revision))
@@ -139,7 +139,7 @@ class LocalStore(VisibleState, ABC):
         return self._accept("DELETED", bucket, entry, current, value)
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """Memory is all the history there is."""
+        """Read from memory, which holds all the history there is."""
         return self.since(bucket, revision, prefix)
 
     async def compact(self, revision: int) -> None:
@@ -147,12 +147,12 @@ class LocalStore(VisibleState, ABC):
         self.forget(revision)
 
     async def raise_floor(self, revision: int) -> None:
-        """Go on from there; a driver with a log has moved its log's floor before."""
+        """Continue above `revision`; a driver with a log on disk has raised the log's floor before."""
         self.raise_to(revision)
         self._accepted = max(self._accepted, self.revision)
 
     async def raise_format(self) -> tuple[int, int]:
-        """It has the newest since it was opened; nobody else reads it."""
+        """Return the only format: it was written at open, and no other server reads it."""
         return 1, 1
 
     def _expect(self, bucket: str, name: str, expected: int) -> Entry:
@@ -178,14 +178,14 @@ class LocalStore(VisibleState, ABC):
         self._accepted = entry.revision
         self._pending[bucket, entry.name] = event
         self._queue.append(Write(event, value, done, self._clock.monotonic()))
-        # Not at once: whatever else is accepted in this turn of the loop is made durable by the same sync.
+        # Deferred: all writes accepted in the same loop iteration become durable with one sync.
         if not self._busy:
             self._busy = True
             self._loop.call_soon(self._next_batch)
         return done
 
     def _next_batch(self) -> None:
-        """Commit what has gathered, or come to rest."""
+        """Commit the queued writes, or become idle."""
         batch, self._queue = self._queue, []
         self._busy = bool(batch)
         if batch:
@@ -194,9 +194,9 @@ class LocalStore(VisibleState, ABC):
             self._drained.set_result(None)
 
     def _committed(self, batch: list[Write]) -> None:
-        """The batch is durable: show it, wake its writers, go on."""
-        # The overlay goes before the state comes, with nothing in between that could let anybody read. A key that was
-        # written again meanwhile keeps its newer write, which is of the next batch.
+        """The batch is durable: publish it, wake its writers, start the next one."""
+        # The overlay is removed before the state changes, with no await in between, so no caller reads in between. A
+        # key that was written again meanwhile keeps its newer write, which belongs to the next batch.
         for write in batch:
             event = write.event
             key = (event.bucket, event.entry.name)
@@ -207,9 +207,9 @@ class LocalStore(VisibleState, ABC):
             now = self._clock.monotonic()
             for write in batch:
                 self._observer(_OPERATION[write.event.type], now - write.accepted)
-        # After `publish`: whoever has the acknowledgement must find the write when it reads.
+        # After `publish`: a writer that has the acknowledgement must be able to read its write.
         for write in batch:
-            if not write.done.done():  # its caller may have gone away
+            if not write.done.done():  # its caller may have been cancelled
                 write.done.set_result(write.event.entry)
         if self._settling:
             self._wake_settled()
@@ -223,9 +223,9 @@ class LocalStore(VisibleState, ABC):
                 seen.set_result(None)
 
     def _failed(self, batch: list[Write], why: str) -> None:
-        """The batch is not durable: nobody saw it, nor what was stacked on it, and nobody will."""
-        # What gathered meanwhile was checked against a head that never was. All that is pending is in the batch or in
-        # the queue, as only one batch is under way.
+        """The batch is not durable: fail it and every write stacked on it. No reader saw any of them."""
+        # Writes queued meanwhile were checked against a head that never existed. Every pending write is in the batch or
+        # in the queue, as only one batch is in flight.
         batch, self._queue = batch + self._queue, []
         self._pending.clear()
         for write in batch:

@@ -1,6 +1,6 @@
-"""The driver without durability: for tests, simulations and the model that the others are compared with.
+"""The driver without durability: for tests, simulations and as the model that other drivers are compared with.
 
-Writes resolve on a later turn of the loop, as with the other drivers, so code that works here works there.
+Writes resolve in a later loop iteration, as with the other drivers, so code that works here works there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from tarmac.store.local import LocalStore, Write
 
 
 class MemoryStore(LocalStore):
-    """Everything is gone when the process ends."""
+    """A store whose contents are lost when the process ends."""
 
     def _commit(self, batch: list[Write]) -> None:
         self._committed(batch)

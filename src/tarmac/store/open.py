@@ -25,12 +25,12 @@ _FILES = ("password-file", "cacert", "cert", "key")
 def open_store(
     url: str, *, sealer: Sealer | None = None, clock: Clock | None = None, observer: Observer | None = None
 ) -> Store:
-    """The store that `url` names, not started yet. Raises ValueError with a text for whoever wrote the URL."""
+    """Return the store that `url` names, not started yet. Raises ValueError with a text for the author of the URL."""
     parts = urlsplit(url)
     if parts.scheme == "memory":
         return MemoryStore(clock=clock, observer=observer)
     if parts.scheme == "sqlite":
-        from tarmac.store.sqlite import SqliteStore  # each driver brings libraries that the others do not need
+        from tarmac.store.sqlite import SqliteStore  # each driver imports libraries that the other drivers do not need
 
         return SqliteStore(sqlite_path(url), sealer=sealer, clock=clock, observer=observer)
     if parts.scheme == "etcd":
@@ -41,7 +41,7 @@ def open_store(
 
 
 def etcd_settings(url: str) -> EtcdSettings:
-    """Where an `etcd://` URL leads. Raises ValueError with a text for whoever wrote the URL."""
+    """Return the settings of an `etcd://` URL. Raises ValueError with a text for the author of the URL."""
     from tarmac.store.etcd.settings import EtcdSettings
 
     parts = urlsplit(url)
@@ -49,19 +49,19 @@ def etcd_settings(url: str) -> EtcdSettings:
 
 
 def etcd_files(url: str) -> dict[str, Path]:
-    """The files that an `etcd://` URL names, by option."""
+    """Return the files that an `etcd://` URL names, by option."""
     return {option: Path(value) for option, value in parse_qsl(urlsplit(url).query) if option in _FILES}
 
 
 def with_files(url: str, files: Mapping[str, Path]) -> str:
-    """The same URL with these files instead."""
+    """Return the URL with these files in place of its own."""
     parts = urlsplit(url)
     options = [(name, str(files.get(name, value))) for name, value in parse_qsl(parts.query, keep_blank_values=True)]
     return parts._replace(query=urlencode(options, safe="/,")).geturl()
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that a `sqlite://` URL names. Raises ValueError with a text for whoever wrote the URL."""
+    """Return the file that a `sqlite://` URL names. Raises ValueError with a text for the author of the URL."""
     parts = urlsplit(url)
     if parts.query or parts.fragment:
         raise ValueError(f"store {url!r}: sqlite takes no options")

@@ -1,11 +1,12 @@
-"""The visible state in memory: what every driver reads from, and publishes into.
+"""The visible state in memory: every driver reads from it and publishes into it.
 
 A bucket keeps its entries twice, by name and in name order, so a get is two dictionary look-ups and a list is a slice.
-Its recent events are kept in revision order; a global window bounds their number and bytes over all buckets, and what
-falls out raises the bucket's `floor`: changes up to and including that revision are no longer known. An event carries
-the version it replaced, so the bucket as of an older revision is the current one with the newer events undone.
+Its recent events are kept in revision order; a global window bounds their number and bytes over all buckets. An event
+that leaves the window raises the bucket's `floor`: changes up to and including that revision are no longer known. An
+event carries the version it replaced, so the bucket as of an older revision is the current one with the newer events
+undone.
 
-Everything here is synchronous and runs on the loop; `publish` is the only way the state changes.
+Everything here is synchronous and runs on the loop; only `publish` changes the state.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _log = log("store")
 HistoryReader = Callable[[str, int, int, str], Awaitable[Sequence[Event]]]
 """Reads changes of a bucket after one revision and up to another, by prefix, from a durable log. Raises Compacted."""
 
-_EVENT_COST = 130  # an Event and its places in two queues
+_EVENT_COST = 130  # an Event and its slots in two queues
 _ENTRY_COST = 160  # an Entry, its name and numbers, without its bytes
 
 
 class Bucket:
-    """One resource: its entries, its part of the history, and who listens to it."""
+    """One resource: its entries, its part of the history, and its subscribers."""
 
     __slots__ = ("_first", "entries", "events", "floor", "name", "names", "ordered", "subscribers")
 
@@ -39,7 +40,7 @@ class Bucket:
         self.entries: dict[str, Entry] = {}
         self.names: list[str] = []  # sorted
         self.ordered: list[Entry] = []  # in the order of `names`
-        self.events: list[Event] = []  # those before `_first` are forgotten
+        self.events: list[Event] = []  # those before `_first` are dropped
         self._first = 0
         self.floor = floor
         self.subscribers: dict[object, Subscriber] = {}
@@ -51,7 +52,7 @@ class Bucket:
         self.entries = {entry.name: entry for entry in self.ordered}
 
     def apply(self, event: Event) -> None:
-        """Make one change and remember it."""
+        """Apply one change and append it to the history."""
         self.events.append(event)
         entry = event.entry
         name = entry.name
@@ -76,7 +77,7 @@ class Bucket:
             self.ordered.insert(at, entry)
 
     def since(self, revision: int) -> list[Event]:
-        """The events after `revision`, which the floor must allow."""
+        """Return the events after `revision`, which must not be below the floor."""
         at = bisect_right(self.events, revision, lo=self._first, key=_revision_of)
         return self.events[at:]
 
@@ -90,7 +91,7 @@ class Bucket:
             self._first = 0
 
     def bounds(self, prefix: str, after: str) -> tuple[int, int]:
-        """Where in the order the names with `prefix` that sort after `after` lie."""
+        """Return the index range of the names with `prefix` that sort after `after`."""
         low = bisect_left(self.names, prefix) if prefix else 0
         if after:
             low = max(low, bisect_right(self.names, after))
@@ -98,13 +99,13 @@ class Bucket:
         return low, max(low, high)
 
     def page(self, prefix: str, after: str, limit: int, revision: int) -> Page:
-        """A slice of the present."""
+        """Return a slice of the current entries."""
         low, high = self.bounds(prefix, after)
         end = min(low + limit, high) if limit else high
         return Page(self.ordered[low:end], revision, high - end)
 
     def page_as_of(self, prefix: str, after: str, limit: int, revision: int) -> Page:
-        """A slice of the past: the present less what newer events touched, plus what they replaced."""
+        """Return a slice as of `revision`: current entries untouched by newer events, plus the replaced ones."""
         replaced: dict[str, Entry | None] = {}
         for event in self.since(revision):
             name = event.entry.name
@@ -113,7 +114,7 @@ class Bucket:
         low, high = self.bounds(prefix, after)
         restored = [entry for entry in replaced.values() if entry is not None]
         total = high - low - sum(name in self.entries for name in replaced) + len(restored)
-        # The first `limit` of the past are among the first `limit` untouched ones of the present and the restored.
+        # The first `limit` entries as of then are among the first `limit` untouched current ones and the restored ones.
         end = min(low + limit + len(replaced), high) if limit else high
         found = [entry for entry in self.ordered[low:end] if entry.name not in replaced]
         if restored:
@@ -131,7 +132,7 @@ class VisibleState:
         self._buckets: dict[str, Bucket] = {}
         self._start_floor = 1  # for buckets that appear later
         self._compacted = 0
-        self._window: deque[Event] = deque()  # every remembered event of all buckets, oldest first
+        self._window: deque[Event] = deque()  # every retained event of all buckets, oldest first
         self._window_bytes = 0
         self._keep_events = keep_events
         self._keep_bytes = keep_bytes
@@ -150,7 +151,7 @@ class VisibleState:
         return found.page_as_of(prefix, after, limit, revision) if found is not None else Page([], revision, 0)
 
     def count(self, bucket: str) -> int:
-        """How many entries the bucket has."""
+        """Number of entries in the bucket."""
         found = self._buckets.get(bucket)
         return len(found.names) if found is not None else 0
 
@@ -175,7 +176,7 @@ class VisibleState:
         return partial(_end, subscribers, token)
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Make a batch visible, remember it, and tell the subscribers."""
+        """Make a batch visible, add it to the history, and notify the subscribers."""
         batches: dict[str, list[Event]] = {}
         for event in events:
             name = event.bucket
@@ -185,7 +186,8 @@ class VisibleState:
             self._window_bytes += _cost(event)
             if bucket.subscribers:
                 batches.setdefault(name, []).append(event)
-        # The whole batch is visible before anybody is told of any of it: a subscriber that reads sees no half of it.
+        # The whole batch is visible before the first subscriber is called: a subscriber that reads never sees half of
+        # it.
         self.revision = events[-1].entry.revision
         self._trim_window()
         for name, batch in batches.items():
@@ -196,7 +198,7 @@ class VisibleState:
     ) -> None:
         """Start from these contents, with the history since `revision`, in batches, that led to them.
 
-        The contents are looked at after the last batch, so both may come from one pass over a log.
+        `entries` is read after the last batch, so both may come from one pass over a log.
         """
         self.revision = self._start_floor = revision
         self._window.clear()
@@ -211,11 +213,11 @@ class VisibleState:
                 bucket.subscribers = previous[name].subscribers
 
     def forgotten(self, bucket: str, revision: int) -> None:
-        """Of this bucket, changes up to this one are not in memory."""
+        """Set the bucket's floor: changes up to this revision are not in memory."""
         self._bucket(bucket).floor = revision
 
     def _remember(self, events: Sequence[Event]) -> None:
-        """Add to the history what the contents show already."""
+        """Add events to the history whose effect the contents already include."""
         for event in events:
             name = event.bucket
             (self._buckets.get(name) or self._bucket(name)).events.append(event)
@@ -233,14 +235,14 @@ class VisibleState:
             self._forget_oldest()
 
     def raise_to(self, revision: int) -> None:
-        """Go on from `revision`, if it is ahead, without the history that led there; subscribers are told so."""
+        """Continue from `revision`, if it is ahead, without the history before; subscribers get an empty batch."""
         self.forget(self.revision)
         self.revision = self._compacted = max(self.revision, revision)
         for bucket in self._buckets.values():
             self._tell(tuple(bucket.subscribers.values()), ())
 
     async def _joined_history(self, bucket: str, revision: int, prefix: str, read: HistoryReader) -> list[Event]:
-        """Memory if it reaches back far enough, else the durable log up to now and memory from there."""
+        """Read from memory if it reaches back far enough, else the durable log up to now and memory from there."""
         if revision > self.revision:
             raise FutureRevision(self.revision)
         events: list[Event] = []
@@ -248,8 +250,9 @@ class VisibleState:
             try:
                 return [*events, *self.since(bucket, revision, prefix)]
             except Compacted:
-                until = self.revision  # the log may be ahead of what is visible
-                # More may become visible meanwhile, and memory may forget again: then it is the log's turn once more.
+                until = self.revision  # the log may be ahead of the visible state
+                # More may become visible during the read, and memory may drop events again: then the log is read once
+                # more.
                 events += await read(bucket, revision, until, prefix)
                 revision = until
 
@@ -257,9 +260,10 @@ class VisibleState:
         for subscriber in subscribers:
             try:
                 subscriber(batch)
-            except Exception as error:  # one broken listener must not cost the others, or a writer, their news
+            # one failing subscriber must not keep the batch from other subscribers, or from a writer
+            except Exception as error:
                 end_if_out_of_memory(error)
-                _log.error("a subscriber failed", error=repr(error))
+                _log.error("subscriber failed", error=repr(error))
 
     def _check_history(self, bucket: Bucket | None, revision: int) -> None:
         if revision > self.revision:
@@ -296,7 +300,7 @@ def _revision_of(event: Event) -> int:
 
 
 def _cost(event: Event) -> int:
-    """Bytes that only the history holds on to: the replaced version, and the last state of what was deleted."""
+    """Bytes that only the history references: the replaced version, and the last state of a deleted object."""
     cost = _EVENT_COST
     if event.previous is not None:
         cost += _ENTRY_COST + len(event.previous.raw)
@@ -306,5 +310,5 @@ def _cost(event: Event) -> int:
 
 
 def _behind(prefix: str) -> str:
-    """The least string that sorts after everything with `prefix`."""
+    """Return the least string that sorts after every string with `prefix`."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)

@@ -1,1 +1,1 @@
-"""What pods mount: disks, and files projected from objects of the API."""
+"""Volumes of pods: disks, and files projected from objects of the API."""

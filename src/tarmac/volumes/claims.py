@@ -1,4 +1,4 @@
-"""From a claim to the disk behind it: everything that must be true before a pod may have it."""
+"""Resolves a claim to its disk, and checks every precondition for mounting it."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from tarmac.volumes.node import NodeFacts
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a claim gives: a disk, or a folder of the host, which a pod may own or just use."""
+    """The storage behind a claim: a disk, or a folder of the host that a pod owns or just uses."""
 
     claim: JsonObject
     capacity: str
     disk: Disk | None
     folder: str = ""
     owned: bool = False
-    image: str = ""  # what a new disk is filled with: files of a container's image, or a machine's operating system
+    # initial content of a new disk: files of a container image, or a virtual machine's operating system
+    image: str = ""
 
 
 def claim_name(pod: JsonObject, volume: JsonObject) -> str:
-    """The claim that a volume names, or that was made for it."""
+    """Return the claim that a volume names, or that was made for it."""
     if "persistentVolumeClaim" in volume:
         return volume["persistentVolumeClaim"]["claimName"]
     return f"{pod['metadata']['name']}-{volume['name']}"
 
 
 async def resolve(pod: JsonObject, volume: JsonObject, sources: Sources, node: NodeFacts) -> Claimed:
-    """Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
+    """Resolve the claim of a volume. Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
     namespace, name = pod["metadata"]["namespace"], claim_name(pod, volume)
     claim = await sources.claim(namespace, name)
     if claim is None:
@@ -65,13 +66,13 @@ def _check(persistent: JsonObject, claim: JsonObject, node: NodeFacts) -> None:
     if (spec.get("claimRef") or {}).get("uid", "") not in ("", claim["metadata"]["uid"]):
         raise ContentMissing(f'persistentvolume "{name}" is bound to another claim')
     required = (spec.get("nodeAffinity") or {}).get("required")
-    # A disk is made where it is first mounted: on the wrong node that would be a second, empty one.
+    # A disk is made at its first mount: on the wrong node that would be a second, empty one.
     if required is not None and not any_of(required["nodeSelectorTerms"]).matches(node.name, node.labels):
         raise ContentMissing(f'persistentvolume "{name}" is on another node than "{node.name}"')
 
 
 def is_machine(pod: JsonObject) -> bool:
-    """Whether its disks are opened by a virtual machine."""
+    """True if a virtual machine opens the pod's disks."""
     return pod["spec"].get("runtimeClassName") == MACHINE_CLASS
 
 
@@ -98,15 +99,15 @@ def _behind(persistent: JsonObject, claim: JsonObject, pod: JsonObject, volume: 
 
 
 _FILESYSTEM = "ext4"
-_LONGEST_LABEL = 16
+_MAX_LABEL = 16
 
 
 def _label(pod: JsonObject, volume: str) -> str:
-    """By which a guest finds the disk's filesystem: its device name, as far as that fits."""
+    """Return the label by which a guest finds the disk's filesystem: its device name, truncated to fit."""
     for container in pod["spec"].get("containers") or ():
         for each in container.get("volumeDevices") or ():
             if each["name"] == volume:
-                return each["devicePath"].removeprefix(DEVICE_LINKS).rpartition("/")[2][:_LONGEST_LABEL]
+                return each["devicePath"].removeprefix(DEVICE_LINKS).rpartition("/")[2][:_MAX_LABEL]
     return ""
 
 

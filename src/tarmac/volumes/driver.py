@@ -1,7 +1,7 @@
 """The volumes of all pods of a node, over a medium.
 
-State is what is on the machine: folders, mounts and devices under the root. Nothing is remembered between calls, so a
-restarted agent goes on where the killed one stopped.
+All state is on the host: folders, mounts and devices under the root. Nothing is kept in memory between calls, so a
+restarted agent continues where the killed one stopped.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class PodVolumes:
         self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks, grown)
 
     async def start(self) -> None:
-        """Make the root ready."""
+        """Prepare the root."""
         await in_thread(self._medium.prepare)
 
     async def mount(self, pod: JsonObject) -> Mapping[str, MountedVolume]:
-        """Every volume that a container uses."""
+        """Mount every volume that a container uses."""
         self._mounted_since_sweep.add(pod["metadata"]["uid"])
         async with self._pods.hold(pod["metadata"]["uid"]):
             mounts = PodMounts(self._workshop, pod)
             return {volume["name"]: await mounts.mount(volume, kind) for volume, kind in used_volumes(pod)}
 
     async def refresh(self, pod: JsonObject) -> Set[str]:
-        """All that can be brought up to date is, then the first failure is raised."""
+        """Update every volume that can be, then raise the first failure."""
         first: VolumeError | None = None
         async with self._pods.hold(pod["metadata"]["uid"]):
             mounts = PodMounts(self._workshop, pod)
@@ -82,13 +82,13 @@ class PodVolumes:
         return mounts.changed
 
     async def unmount(self, pod_uid: str) -> None:
-        """Mounts first, then folders, then devices that nobody uses any more."""
+        """Remove mounts first, then folders, then unused devices."""
         async with self._pods.hold(pod_uid):
             await self._take_away(pod_uid)
         await self._detach_unused()
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """By what is on the machine: folders, mounts, devices. Pods that come meanwhile cannot be in `live`."""
+        """Remove volumes found on the host: folders, mounts, devices. Pods mounted meanwhile cannot be in `live`."""
         self._mounted_since_sweep.clear()
         found = await in_thread(lambda: self._layout.pods_with_volumes() | self._medium.mounted_pods())
         gone: list[str] = []
@@ -101,7 +101,7 @@ class PodVolumes:
         return gone
 
     async def subpath(self, volume: MountedVolume, path: str, pod_uid: str, container: str, index: int) -> str:
-        """Found beneath the volume by the kernel, then mounted by descriptor: links are of no use against that."""
+        """Resolve beneath the volume by the kernel, then mount by descriptor: symlinks cannot redirect that."""
         target = self._layout.subpath(pod_uid, volume.name, container, index)
         async with self._pods.hold(pod_uid):
             with telling(volume.name):
@@ -109,22 +109,22 @@ class PodVolumes:
         return target
 
     async def usage(self, pod_uid: str) -> Mapping[str, VolumeUsage]:
-        """A filesystem of its own tells at once, folders on the node's are walked."""
+        """Measure each volume: a separate filesystem reports at once, folders on the node's are walked."""
         return await in_thread(self._measure, pod_uid)
 
     async def disks(self) -> Sequence[str]:
-        """Complete ones."""
+        """Return the complete disks."""
         return await in_thread(self._layout.disk_names)
 
     async def remove_disk(self, name: str) -> None:
-        """Only an unused disk goes."""
+        """Remove an unused disk."""
         async with self._disks.hold(name), self._disks.hold(ATTACHING):
             if await in_thread(self._medium.disk_in_use, name):
                 raise VolumeNotReady(name, f"disk {name} is in use", "VolumeInUse")
             await in_thread(self._medium.remove_disk, name)
 
     async def purge(self) -> None:
-        """Every mount and device."""
+        """Remove every mount and device."""
         await in_thread(self._medium.close)
 
     async def _take_away(self, uid: str) -> None:
@@ -145,7 +145,7 @@ class PodVolumes:
     def _remove(self, uid: str) -> None:
         for part in self._layout.parts(uid):
             remove_folder(part)
-        with suppress(OSError):  # others keep things there too
+        with suppress(OSError):  # other components keep files there too
             os.rmdir(self._layout.pod(uid))
 
     async def _detach_unused(self) -> None:

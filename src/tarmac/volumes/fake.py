@@ -1,4 +1,4 @@
-"""A medium of plain folders, for tests that need no root: what would be a mount is a folder or a link to one.
+"""A medium of plain folders, for tests without root: a folder or a symlink replaces each mount.
 
 Projected files, ownership, sub-paths and removal are the real code.
 """
@@ -22,7 +22,7 @@ from tarmac.volumes.node import Facts, NodeFacts
 
 @dataclass(slots=True)
 class FakeSources:
-    """Objects by `namespace/name`, or by name. `away` makes every question unanswered."""
+    """Objects by `namespace/name`, or by name. `away` makes every request fail."""
 
     config_maps: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     secrets: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
@@ -35,41 +35,41 @@ class FakeSources:
     away: bool = False
 
     async def config_map(self, namespace: str, name: str) -> JsonObject | None:
-        """From `config_maps`."""
+        """Read from `config_maps`."""
         return self._found(self.config_maps, f"{namespace}/{name}")
 
     async def secret(self, namespace: str, name: str) -> JsonObject | None:
-        """From `secrets`."""
+        """Read from `secrets`."""
         return self._found(self.secrets, f"{namespace}/{name}")
 
     async def claim(self, namespace: str, name: str) -> JsonObject | None:
-        """From `claims`."""
+        """Read from `claims`."""
         return self._found(self.claims, f"{namespace}/{name}")
 
     async def persistent_volume(self, name: str) -> JsonObject | None:
-        """From `persistent_volumes`."""
+        """Read from `persistent_volumes`."""
         return self._found(self.persistent_volumes, name)
 
     async def token(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
-        """A text that names what it is for; `tokens` counts rotations."""
+        """Return a text that names its parameters; `tokens` counts rotations."""
         self._found({}, "")
         return f"token-{self.tokens}/{pod['metadata']['name']}/{audience}/{seconds}", 4e9
 
     async def resized(self, claim: JsonObject, capacity: str) -> None:
-        """Into `sizes_told`."""
+        """Record in `sizes_told`."""
         self._found({}, "")
         self.sizes_told[claim["metadata"]["name"]] = capacity
 
     @asynccontextmanager
     async def image_root(self, image: str, pod: JsonObject) -> AsyncGenerator[str]:
-        """A folder from `images`."""
+        """Yield a folder from `images`."""
         if image not in self.images:
             raise SourceUnavailable(f'image "{image}" cannot be had')
         yield self.images[image]
 
     @asynccontextmanager
     async def machine_image(self, image: str, pod: JsonObject) -> AsyncGenerator[str]:
-        """A file from `machine_images`."""
+        """Yield a file from `machine_images`."""
         if image not in self.machine_images:
             raise SourceUnavailable(f'image "{image}" cannot be had')
         yield self.machine_images[image]
@@ -81,7 +81,7 @@ class FakeSources:
 
 
 class FolderMedium:
-    """Disks are folders under `disks`; a block device is an empty file. `busy` paths are not let go but lazily."""
+    """Disks are folders under `disks`; a block device is an empty file. `busy` paths are released only lazily."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -89,21 +89,21 @@ class FolderMedium:
         self.memory_sizes: dict[str, int | None] = {}
 
     def prepare(self) -> None:
-        """Just the folders."""
+        """Create the folders."""
         os.makedirs(self._layout.pods, exist_ok=True)
         os.makedirs(self._layout.disks, exist_ok=True)
 
     def memory(self, path: str, size: int | None) -> None:
-        """A folder, its size kept in `memory_sizes`."""
+        """Create a folder; its size is recorded in `memory_sizes`."""
         self.memory_sizes[path] = size
         os.makedirs(path, exist_ok=True)
 
     def has_disk(self, disk: Disk) -> bool:
-        """Whether the folder is there."""
+        """True if the folder exists."""
         return os.path.exists(self._layout.disk(disk.name))
 
     def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
-        """Under another name first, as the real one."""
+        """Create under a temporary name first, like the real medium."""
         unfinished = self._layout.disk(disk.name) + ".new"
         shutil.rmtree(unfinished, ignore_errors=True)
         if files is None:
@@ -115,57 +115,57 @@ class FolderMedium:
         os.rename(unfinished, self._layout.disk(disk.name))
 
     def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
-        """A link."""
+        """Create a symlink."""
         _link(self._layout.disk(disk.name), path)
         return True
 
     def attach_disk(self, disk: Disk) -> str:
-        """A file beside the disk."""
+        """Create a file beside the disk."""
         device = f"{self._layout.disk(disk.name)}/device"
         with open(device, "ab"):
             return device
 
     def disk_file(self, disk: Disk) -> tuple[str, bool]:
-        """The same file."""
+        """Return the same file."""
         device = self.attach_disk(disk)
         os.truncate(device, max(disk.size, os.stat(device).st_size))
         return device, True
 
     def disk_in_use(self, name: str) -> bool:
-        """Whether a pod has a link to it."""
+        """True if a pod has a symlink to it."""
         disk = self._layout.disk(name)
         paths = (path for uid in self._layout.pods_with_volumes() for _, _, path in self._layout.volumes_of(uid))
         links = (*paths, *self._layout.device_links())
         return any(os.path.islink(path) and os.readlink(path).startswith(disk) for path in links)
 
     def remove_disk(self, name: str) -> None:
-        """The folder."""
+        """Remove the folder."""
         shutil.rmtree(self._layout.disk(name), ignore_errors=True)
 
     def detach_unused(self, linked: Collection[str]) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no devices."""
 
     def bind(self, source: int, target: str, *, read_only: bool = False) -> None:
-        """A link to what the descriptor holds."""
+        """Create a symlink to the descriptor's path."""
         _link(os.readlink(f"/proc/self/fd/{source}"), target)
 
     def is_mounted(self, path: str) -> bool:
-        """Whether there is a link or, for memory, a folder."""
+        """True if there is a symlink or, for memory, a folder."""
         return os.path.lexists(path)
 
     def mounted_pods(self) -> set[str]:
-        """No mounts, no pods."""
+        """Return nothing: there are no mounts."""
         return set()
 
     def release(self, path: str, *, lazy: bool = False) -> Sequence[str]:
-        """Links go with their folder."""
+        """Return the busy paths; symlinks are removed with their folder."""
         found = [each for each in self.busy if each.startswith(path)]
         if lazy:
             self.busy.difference_update(found)
         return found
 
     def close(self) -> None:
-        """There is nothing to undo."""
+        """Do nothing: there is nothing to undo."""
 
 
 def _link(source: str, path: str) -> None:
@@ -176,7 +176,7 @@ def _link(source: str, path: str) -> None:
 
 
 def fake_volumes(root: str, sources: FakeSources, facts: Facts | None = None, clock: Clock | None = None) -> PodVolumes:
-    """Volumes under a folder, without mounts."""
+    """Return volumes under a folder, without mounts."""
     layout = Layout(root)
     return PodVolumes(
         layout, FolderMedium(layout), sources, facts or (lambda: NodeFacts("node")), clock or SystemClock()

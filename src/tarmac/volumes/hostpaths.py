@@ -1,4 +1,4 @@
-"""Paths of the host: checked to be what the pod says, and made where it allows that."""
+"""Host paths: checks their type, and creates them where the pod allows that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OR_CREATE = "OrCreate"
 
 
 def check(path: str, type: str) -> None:
-    """Raises ContentMissing when it is something else, ContentUnsupported for a type there is not."""
+    """Check a path. Raises ContentMissing for a different type, ContentUnsupported for an unknown one."""
     if not type:
         return
     kind = type.removesuffix(_OR_CREATE)

@@ -1,8 +1,8 @@
-"""One pod's volumes, each made there by its kind.
+"""Mounts one pod's volumes, by kind.
 
-Every method may be repeated: it looks at what there is first. When the objects behind a volume cannot be asked for
-(`SourceUnavailable`), what an earlier mount has put in place is used as it is; so a restarted agent whose server is
-away still has the volumes of the pods it runs.
+Every method is idempotent: it checks the present state first. While the objects behind a volume are unavailable
+(`SourceUnavailable`), the result of an earlier mount is used as it is; so a restarted agent without a server still has
+the volumes of the pods it runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tarmac.volumes.writer import BadPath, write
 PROJECTED = ("configMap", "secret", "downwardAPI", "projected")
 CLAIMED = ("persistentVolumeClaim", "ephemeral")
 _CLAIM = "persistentVolumeClaim"
-_EVERYBODY = 0o777
+_MODE = 0o777
 _WRITTEN = "..data"
 
 _log = log("volumes")
@@ -48,14 +48,14 @@ _log = log("volumes")
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What all pods' volumes are made with."""
+    """Dependencies for mounting, shared by all pods."""
 
     layout: Layout
     medium: Medium
     sources: Sources
     facts: Facts
     clock: Clock
-    locks: Locks  # by disk while it is made and mounted; by ATTACHING while block devices come and go
+    locks: Locks  # by disk while it is made and mounted; by ATTACHING while block devices are attached or detached
     grown: DiskGrown
 
 
@@ -63,7 +63,7 @@ ATTACHING = " attaching"
 
 
 def used_volumes(pod: JsonObject) -> Iterator[tuple[JsonObject, str]]:
-    """The volumes that containers use, with their kind."""
+    """Yield the volumes that containers use, with their kind."""
     spec = pod["spec"]
     used: set[str] = set()
     for sort in ("containers", "initContainers", "ephemeralContainers"):
@@ -77,7 +77,7 @@ def used_volumes(pod: JsonObject) -> Iterator[tuple[JsonObject, str]]:
 
 @contextmanager
 def telling(volume: str) -> Generator[None]:
-    """Turn what goes wrong into what a pod's event says."""
+    """Convert errors to VolumeError with the volume's name, for the pod's event."""
     try:
         yield
     except VolumeError:
@@ -97,10 +97,10 @@ class PodMounts:
         self._uid: str = pod["metadata"]["uid"]
         self._group = fs_group(pod)
         self.changed: set[str] = set()
-        """Volumes whose files were written."""
+        """Volumes with newly written files."""
 
     async def mount(self, volume: JsonObject, kind: str) -> MountedVolume:
-        """Make a volume there. Raises VolumeError."""
+        """Mount a volume. Raises VolumeError."""
         name, source = volume["name"], volume.get(kind) or {}
         with telling(name):
             if kind in PROJECTED:
@@ -117,7 +117,7 @@ class PodMounts:
             raise ContentUnsupported(f"volumes of the kind {kind} are not offered by this node")
 
     async def refresh(self, volume: JsonObject, kind: str) -> None:
-        """Bring a volume that is there up to date. Raises VolumeError."""
+        """Update a mounted volume. Raises VolumeError."""
         if kind in PROJECTED or kind in CLAIMED:
             await self.mount(volume, kind)
 
@@ -220,9 +220,9 @@ class PodMounts:
         return device
 
     async def _hand_file(self, claimed: Claimed, disk: Disk, link: str) -> str:
-        """A machine opens the file itself, so there is no loop device; the link says that somebody uses the disk.
+        """Hand out the disk's file: a virtual machine needs no loop device; the link marks the disk as used.
 
-        That the disk has grown is told to its claim last: an agent that is killed before tells the machine again.
+        The claim's status is updated last: an agent killed before notifies the virtual machine again.
         """
         async with self._shop.locks.hold(ATTACHING):
             file, whole = await in_thread(self._shop.medium.disk_file, disk)
@@ -241,18 +241,18 @@ class PodMounts:
             await self._report_size(claimed)
 
     async def _give_to_group(self, path: str, known: bool) -> None:
-        """Once for each pod, as its policy says; when repeated, only what an interrupted attempt has left."""
+        """Set the group once per pod, by its policy; when repeated, only complete an interrupted attempt."""
         policy = (self._pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
         lenient = known or policy == "OnRootMismatch"
         await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
 
     async def _report_size(self, claimed: Claimed) -> None:
-        """The claim's status tells its user that the disk has grown."""
+        """Report the grown disk in the claim's status."""
         if not _size_is_told(claimed):
             try:
                 await self._shop.sources.resized(claimed.claim, claimed.capacity)
             except SourceUnavailable as error:
-                _log.info("a disk's new size is not told yet", claim=claimed.claim["metadata"]["name"], why=str(error))
+                _log.info("disk size not reported yet", claim=claimed.claim["metadata"]["name"], why=str(error))
 
 
 def _size_is_told(claimed: Claimed) -> bool:
@@ -262,15 +262,15 @@ def _size_is_told(claimed: Claimed) -> bool:
 
 def _make_folder(path: str) -> None:
     os.makedirs(path, exist_ok=True)
-    if os.stat(path).st_mode & _EVERYBODY != _EVERYBODY:
-        os.chmod(path, _EVERYBODY)
+    if os.stat(path).st_mode & _MODE != _MODE:
+        os.chmod(path, _MODE)
 
 
 def _put_link(link: str, device: str) -> None:
-    """A link of an earlier boot may name somebody else's device by now."""
+    """Replace the link: one from an earlier boot may name a different disk's device by now."""
     os.makedirs(os.path.dirname(link), 0o750, exist_ok=True)
     fresh = f"{link}~"
     with suppress(FileNotFoundError):
         os.unlink(fresh)
     os.symlink(device, fresh)
-    os.rename(fresh, link)
+    os.rename(fresh, link)  # atomic: a kill leaves the old link or the new one

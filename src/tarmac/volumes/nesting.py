@@ -1,7 +1,7 @@
-"""Folders that mounts of other volumes inside a volume need.
+"""Creates mount points for volumes mounted inside a volume.
 
-A projected volume is read-only to containers, so a runtime could not make them. They come before the files, and are
-left out where a file of the volume is meant to be.
+A projected volume is read-only to containers, so a runtime could not create them. They come before the files, and are
+left out where the volume has a file of that name.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import suppress
 
 from tarmac.api.schema import JsonObject
 
-_EVERYBODY = 0o755
+_MODE = 0o755
 
 
 def make_nested(pod: JsonObject, volume: str, path: str) -> None:
-    """Make the folders where a container mounts another volume inside this one."""
+    """Create the folders where a container mounts a second volume inside this one."""
     spec = pod["spec"]
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         mounts = container.get("volumeMounts") or ()
@@ -24,8 +24,8 @@ def make_nested(pod: JsonObject, volume: str, path: str) -> None:
         for inner in (posixpath.normpath(each["mountPath"]) for each in mounts):
             for place in places - {inner}:
                 if inner.startswith(place.rstrip("/") + "/"):
-                    with suppress(FileExistsError, NotADirectoryError):  # a file of the volume is there
-                        os.makedirs(os.path.join(path, posixpath.relpath(inner, place)), _EVERYBODY, exist_ok=True)
+                    with suppress(FileExistsError, NotADirectoryError):  # the volume has a file there
+                        os.makedirs(os.path.join(path, posixpath.relpath(inner, place)), _MODE, exist_ok=True)
 
 
 def _whole(mount: JsonObject, volume: str) -> bool:

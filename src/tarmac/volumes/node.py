@@ -1,4 +1,4 @@
-"""What volumes need to know of the node they are on, and sizes that follow from it."""
+"""Node properties that volumes need, and sizes derived from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.base.quantity import Quantity
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """The node's name, labels and what pods may have of it, as its Node object says."""
+    """The node's name, labels and allocatable resources, from its Node object."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -20,11 +20,11 @@ class NodeFacts:
 
 
 Facts = Callable[[], NodeFacts]
-"""The facts as they are now."""
+"""Returns the current facts."""
 
 
 def memory_size(pod: JsonObject, source: JsonObject, allocatable: Mapping[str, str]) -> int | None:
-    """How much an `emptyDir` in memory may hold: the least of its limit, the pod's memory and the node's."""
+    """Return the size of an `emptyDir` in memory: the least of its limit, the pod's memory and the node's."""
     stated = (
         Quantity.parse(source["sizeLimit"]).value() if source.get("sizeLimit") else 0,
         _memory_limit(pod["spec"]),
@@ -34,7 +34,7 @@ def memory_size(pod: JsonObject, source: JsonObject, allocatable: Mapping[str, s
 
 
 def _memory_limit(spec: JsonObject) -> int:
-    """The limit of the whole pod; 0 when there is none, as soon as one container has none."""
+    """Return the limit of the whole pod; 0 if any container has none."""
     whole = _limit(spec)
     if whole:
         return whole

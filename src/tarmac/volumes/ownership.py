@@ -1,8 +1,8 @@
-"""Giving a volume to the pod's group, so that its containers can use it whoever they run as.
+"""Gives a volume to the pod's group, so that containers of any user can use it.
 
 Everything in it gets the group and the access that the owner's class would need (read and write, search for folders,
-and the set-group-id bit so that new files belong to the group too). A disk may be in use by another pod that moves
-links about meanwhile: every file is held by a descriptor that follows no link before it is changed.
+and the set-group-id bit so that new files belong to the group too). A disk may be in use by a second pod that moves
+symlinks meanwhile: every file is held by a descriptor that follows no symlink before it is changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOLD = os.O_PATH | os.O_NOFOLLOW
 
 
 def give_to_group(path: str, group: int | None, *, read_only: bool = False, only_on_mismatch: bool = False) -> None:
-    """Hand a tree to a group. With `only_on_mismatch`, a root that is right already vouches for the rest."""
+    """Give a tree to a group. With `only_on_mismatch`, a correct root means that the rest is correct."""
     if group is None or (only_on_mismatch and _is_right(path, group, read_only)):
         return
     for _base, folders, files, descriptor in os.fwalk(path, topdown=False):

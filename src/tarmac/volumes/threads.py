@@ -1,7 +1,7 @@
-"""Blocking work beside the loop, and one thing at a time per key.
+"""Runs blocking work in threads, and serialises work by key.
 
-Work that has begun is finished before a cancellation is heard: a thread cannot be stopped, and whoever waits for the
-lock must not meet it.
+Started work is finished before a cancellation is delivered: a thread cannot be stopped, and the next holder of the lock
+must not run beside it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run to its end in a thread, even when cancelled meanwhile."""
+    """Run to completion in a thread, even when cancelled meanwhile."""
     return await finished(asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs)))
 
 
 class Locks:
-    """A lock for each key that somebody holds or waits for."""
+    """One lock per key in use."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncGenerator[None]:
-        """Alone with this key."""
+        """Hold the lock of a key."""
         lock, users = self._locks.get(key, (None, 0))
         lock = lock or asyncio.Lock()
-        self._locks[key] = (lock, users + 1)
+        self._locks[key] = (lock, users + 1)  # counted before waiting: the last user removes the lock
         try:
             async with lock:
                 yield

@@ -1,7 +1,7 @@
-"""How much a volume takes.
+"""Disk usage of a volume.
 
-A volume with a filesystem of its own asks that. A folder on the node's filesystem is walked, as there are no quotas;
-the walk ends after a bounded number of entries, so that a pod with millions of files costs only itself.
+A volume with a separate filesystem reports its own. A folder on the node's filesystem is walked, as there are no
+quotas; the walk ends after a bounded number of entries, so that a pod with millions of files costs only itself.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from contextlib import suppress
 from tarmac.base.log import log
 from tarmac.volumes.interface import VolumeUsage
 
-MOST_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 _BLOCK = 512
 _log = log("volumes")
 
 
 def measure(path: str, root: str) -> VolumeUsage:
-    """The usage of a volume of a node whose own folder is `root`."""
+    """Measure a volume; `root` is the node's own folder."""
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
     if os.stat(path).st_dev != os.stat(root).st_dev:
@@ -40,8 +40,8 @@ def _walk(path: str) -> tuple[int, int]:
                 if found.st_dev != own.st_dev or (found.st_nlink > 1 and found.st_ino in linked):
                     continue
                 used, inodes = used + found.st_blocks * _BLOCK, inodes + 1
-                if inodes >= MOST_ENTRIES:
-                    _log.info("a volume has too many files to count them all", path=path, counted=inodes)
+                if inodes >= MAX_ENTRIES:
+                    _log.info("volume has too many files, counting stopped", path=path, counted=inodes)
                     return used, inodes
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)

@@ -1,11 +1,11 @@
-"""Writing a volume's files in one atomic step, in the layout that readers of Kubernetes volumes rely on.
+"""Writes a volume's files in one atomic step, in the layout that readers of Kubernetes volumes rely on.
 
     ..2026_11_15_15_04_05.k3x8a_fw/app.conf     the files, in a folder named after the time
-    ..data -> ..2026_11_15_15_04_05.k3x8a_fw    swapped by rename: this is the step
-    app.conf -> ..data/app.conf                 what a container opens
+    ..data -> ..2026_11_15_15_04_05.k3x8a_fw    swapped by rename: the atomic step
+    app.conf -> ..data/app.conf                 the path that a container opens
 
 A program that watches `..data` sees one event per change, and one that has a file open keeps the old one. Nothing is
-written when nothing differs. What an interrupted write has left is removed by the next.
+written when nothing differs. The next write removes the remnants of an interrupted one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NEW_DATA = "..data_tmp"
 _MAX_NAME, _MAX_PATH = 255, 4096
 
 Publish = Callable[[], None]
-"""Called when the new files are complete and before anybody sees them: sets ownership."""
+"""Called when the new files are complete and before they are visible: sets ownership."""
 
 
 class BadPath(Exception):
-    """A path that a volume's file cannot have."""
+    """A path that is invalid for a volume's file."""
 
 
 def write(folder: str, payload: Payload, now: float, publish: Publish) -> bool:
-    """Make the folder hold exactly these files; whether anything changed."""
+    """Make the folder hold exactly these files; True if anything changed."""
     wanted = {_checked(path): file for path, file in payload.items()}
     current = _read_link(f"{folder}/{_DATA}")
     changed = current is None or not _same(f"{folder}/{current}", wanted)
@@ -105,7 +105,7 @@ def _link_visible(folder: str, names: Iterable[str]) -> None:
 
 
 def _remove_others(folder: str, keep: str | None) -> None:
-    """Old versions, and links whose file is no longer there. Folders made for nested mounts stay."""
+    """Remove old versions and dangling links. Folders made for nested mounts stay."""
     with os.scandir(folder) as listing:
         entries = list(listing)
     for entry in entries:

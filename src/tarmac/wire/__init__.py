@@ -1,1 +1,1 @@
-"""Formats of streams, without input or output: SPDY/3.1, HTTP/2, WebSocket, the channels of exec and forwarding."""
+"""Stream formats without I/O: SPDY/3.1, HTTP/2, WebSocket, the channels of exec and forwarding."""

@@ -1,4 +1,4 @@
-"""The channels of exec, attach and port-forward: how they are named in SPDY headers, numbered in WebSockets, and ended.
+"""The channels of exec, attach and port-forward: their names in SPDY headers, numbers in WebSockets, and end.
 
 In a WebSocket the first byte of a message is its channel. `v5.channel.k8s.io` adds to v4 that a message of `FF n` ends
 channel n, which is the only way to end standard input without ending everything.
@@ -37,13 +37,13 @@ class Channel(IntEnum):
 
 
 def failure(message: str) -> bytes:
-    """What the error channel says when a command could not be run, or its end is not known."""
+    """Return the error channel's message for a command that could not be run, or ended with an unknown status."""
     status = {"metadata": {}, "status": "Failure", "message": message, "reason": "InternalError", "code": 500}
     return json.dumps(status).encode()
 
 
 def exited(code: int) -> bytes:
-    """What the error channel says when a command has ended."""
+    """Return the error channel's message for a command that has exited."""
     if not code:
         return b'{"metadata":{},"status":"Success"}'
     message = f"command terminated with non-zero exit code: {code}"

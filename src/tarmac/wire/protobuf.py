@@ -1,10 +1,10 @@
-"""What is written of protobuf by hand, where a schema and its generated code would be more than the message."""
+"""Hand-written protobuf encoding, for messages too small for a schema and generated code."""
 
 from __future__ import annotations
 
 
 def varint(number: int) -> bytes:
-    """A whole number, seven bits at a time, the lowest first."""
+    """Encode a whole number, seven bits at a time, the lowest first."""
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)

@@ -1,7 +1,7 @@
-"""What a peer did wrong."""
+"""The error for a peer that violates a protocol."""
 
 from __future__ import annotations
 
 
 class ProtocolViolation(ValueError):
-    """The peer does not speak the protocol, or wants more than we give. Nothing can follow on this connection."""
+    """The peer violates the protocol or a limit. The connection must be closed."""

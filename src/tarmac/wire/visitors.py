@@ -1,4 +1,4 @@
-"""How the server tells a node for whom it asks: two headers that no client can set, because the server drops them.
+"""Headers by which the server passes the user to a node. No client can set them, because the server drops them.
 
 X-Tarmac-User      the authenticated user, percent-encoded, since names may hold anything
 X-Tarmac-Record    `off` when sessions of the namespace are not recorded
@@ -13,14 +13,14 @@ PREFIX: Final = "x-tarmac-"
 USER_HEADER: Final = "x-tarmac-user"
 RECORD_HEADER: Final = "x-tarmac-record"
 NOT_RECORDED: Final = "off"
-_LONGEST_USER: Final = 512
+_MAX_USER: Final = 512
 
 
 def encode_user(name: str) -> str:
-    """A name as it stands in a header."""
-    return quote(name[:_LONGEST_USER])
+    """Encode a user name for a header."""
+    return quote(name[:_MAX_USER])
 
 
 def decode_user(value: str) -> str:
-    """And back."""
-    return unquote(value)[:_LONGEST_USER]
+    """Decode a user name from a header."""
+    return unquote(value)[:_MAX_USER]

@@ -1,4 +1,4 @@
-"""Which resource a call is about, and how its objects are decoded.
+"""The resource of a call, and the type of its objects.
 
 A `Target` names group, version and plural and carries the Python type of its objects: a msgspec Struct for typed
 access, or `dict` for decoded JSON.
@@ -21,7 +21,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
-"""JSON of anything; values with a canonical text, such as quantities, as that text."""
+"""Encodes JSON; values with a canonical text, such as quantities, as that text."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Target(Generic[T]):
         return msgspec.json.Decoder(self.type).decode
 
     def encode(self, obj: T | JsonObject | msgspec.Struct) -> bytes:
-        """Object to bytes. Declared kinds do not carry their own type, so it is put in front."""
+        """Object to bytes. Declared kinds do not carry their own type, so it is prepended."""
         body = encode(obj)
         if isinstance(obj, msgspec.Struct) and "api_version" not in obj.__struct_fields__:
             return self.stamped(body)
         return body
 
     def stamped(self, body: bytes) -> bytes:
-        """An encoded object without its type, with it."""
+        """Return an encoded object with its apiVersion and kind prepended."""
         return b'{"apiVersion":"%b","kind":"%b",%b' % (self.api_version.encode(), self.kind.encode(), body.lstrip()[1:])
 
     @cached_property
@@ -65,7 +65,7 @@ class Target(Generic[T]):
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of a collection, an object, or a subresource of it."""
+        """Return the URL path of a collection, an object, or a subresource of it."""
         parts = [self._root]
         if self.namespaced and namespace:
             parts += ("namespaces", namespace)
@@ -79,21 +79,21 @@ class Target(Generic[T]):
 
     @property
     def unread(self) -> Target[bytes]:
-        """The same resource for those who write and do not look at the answer."""
+        """The same resource for writers that ignore the response."""
         return self.typed(bytes)
 
     def typed(self, type: type[U]) -> Target[U]:
-        """The same resource, decoded to another type."""
+        """The same resource, decoded to a different type."""
         return Target(self.group, self.version, self.plural, self.kind, self.namespaced, type)
 
 
 def declared(type: type[T], api_version: str, plural: str, namespaced: bool = True) -> Target[T]:
-    """The resource of a declared kind; the kind's name is the class's."""
+    """Return the target of a declared kind; the kind's name is the class's."""
     group, _, version = api_version.rpartition("/")
     return Target(group, version, plural, type.__name__, namespaced, type)
 
 
 def dynamic(api_version: str, plural: str, kind: str, namespaced: bool = True) -> Target[JsonObject]:
-    """A resource whose objects are decoded JSON."""
+    """Return a target whose objects are decoded JSON."""
     group, _, version = api_version.rpartition("/")
     return Target(group, version, plural, kind, namespaced, dict[str, Any])

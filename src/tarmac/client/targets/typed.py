@@ -13,7 +13,7 @@ import msgspec
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn
-from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
 from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.compute.shorthand import without_short_form
 from tarmac.api.compute.strategies import WorkloadStrategy
@@ -30,11 +30,11 @@ from tarmac.client.targets.target import Target, declared
 
 
 class _Workloads(Target[Workload]):
-    """Workloads as users wrote them: a server that does not know our kinds stores their shorthands as they are."""
+    """Workloads as users wrote them: a server without Tarmac's kinds stores their shorthands as they are."""
 
     @cached_property
     def decode(self) -> Callable[[bytes | msgspec.Raw], Workload]:
-        """Bytes to object, with shorthands written out."""
+        """Bytes to object, with shorthands expanded."""
         strategy = WorkloadStrategy(BuiltIn())
 
         def decode(raw: bytes | msgspec.Raw) -> Workload:
@@ -51,6 +51,7 @@ WORKLOADS = _Workloads(_GROUP, _VERSION, "workloads", "Workload", True, Workload
 DEPLOYMENTS = declared(WorkloadDeployment, COMPUTE, "workloaddeployments")
 INSTANCES = declared(Instance, COMPUTE, "instances")
 INSTANCE_TYPES = declared(InstanceType, COMPUTE, "instancetypes", namespaced=False)
+LOCAL_MACHINE_IMAGES = declared(LocalMachineImage, COMPUTE, "localmachineimages")
 MACHINE_IMAGES = declared(MachineImage, COMPUTE, "machineimages", namespaced=False)
 
 LOCATIONS = declared(Location, NETWORKING, "locations", namespaced=False)

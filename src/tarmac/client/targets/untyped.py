@@ -1,4 +1,4 @@
-"""Resources whose objects are decoded JSON: those of Kubernetes, and Tarmac's own for those who need a few fields."""
+"""Resources whose objects are decoded JSON: those of Kubernetes, and Tarmac's own for readers of a few fields."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ EVENTS = dynamic("v1", "events", "Event")
 VOLUMES = dynamic("v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 VOLUME_CLAIMS = dynamic("v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 POD_ENDPOINTS = dynamic(NETWORKING, "podendpoints", "PodEndpoint")
+TUNNEL_ENDPOINTS = dynamic(NETWORKING, "tunnelendpoints", "TunnelEndpoint", namespaced=False)
 LEASES = dynamic("coordination.k8s.io/v1", "leases", "Lease")
 CERTIFICATE_REQUESTS = dynamic(
     "certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False

@@ -1,10 +1,10 @@
-"""gRPC, the asking side: calls over one connection, their deadlines, and what became of them.
+"""A gRPC client: calls over one connection, with deadlines and status codes.
 
     _, connection = await loop.create_unix_connection(lambda: GrpcConnection("localhost"), path)
     answer = await connection.call("package.Service/Method", message, timeout=5)
 
-Messages are bytes; what they mean is the caller's affair. A call that is cancelled, or takes too long, is cancelled at
-the other end as well. A connection that is lost fails every call on it as UNAVAILABLE and stays lost.
+Messages are bytes; the caller encodes and decodes them. A cancelled or expired call is cancelled at the server as well.
+A lost connection fails every call on it as UNAVAILABLE and stays lost.
 """
 
 from tarmac.http.grpc.connection import GrpcConnection, GrpcStream, Metadata

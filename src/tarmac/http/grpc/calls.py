@@ -1,4 +1,4 @@
-"""What has come of one call: its messages, cut out of the bytes of its stream, and how it ended."""
+"""The received part of one call: its messages, cut out of the bytes of its stream, and its outcome."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Mapping
 
 from tarmac.http.grpc.errors import Code, GrpcError, MessageTooLong
 
-_PREFIX = struct.Struct(">BI")  # whether it is compressed, and its length
+_PREFIX = struct.Struct(">BI")  # compressed flag and length
 
 
 def prefixed(message: bytes) -> bytes:
-    """A message as it is sent."""
+    """Return a message as it is sent."""
     return _PREFIX.pack(0, len(message)) + message
 
 
 class GrpcCall:
-    """One call. `single`: it has one answer, for the end of which whoever asked waits."""
+    """One call. `single`: it has one response, and the caller waits for its end."""
 
     __slots__ = ("_buffer", "_longest", "_single", "_waiter", "error", "headers", "messages", "over")
 
     def __init__(self, longest: int, *, single: bool) -> None:
         self.messages: list[bytes] = []
         self.headers: Mapping[str, str] = {}
-        """The last that came: the trailers, in the end."""
+        """The last headers received: finally the trailers."""
         self.error: GrpcError | None = None
         self.over = False
         self._longest = longest
@@ -33,12 +33,12 @@ class GrpcCall:
         self._waiter: asyncio.Future[None] | None = None
 
     async def news(self) -> None:
-        """Wait for the end, or for a message where there may be several."""
+        """Wait for the end, or for a message of a streaming call."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
     def received(self, data: bytes) -> None:
-        """Raises GrpcError when there is no going on."""
+        """Take bytes. Raises GrpcError when the call cannot continue."""
         if not self._buffer and (message := self._alone(data)) is not None:
             self._add(message)
             return
@@ -52,14 +52,14 @@ class GrpcCall:
             del buffer[:end]
 
     def end(self, error: GrpcError | None) -> None:
-        """Nothing more will come."""
+        """End the call."""
         if error is None and self._buffer:
             error = GrpcError(Code.INTERNAL, "the answer ends within a message")
         self.over, self.error = True, error
         self._wake()
 
     def _alone(self, data: bytes) -> bytes | None:
-        """The message, if these bytes are exactly one: most answers are."""
+        """Return the message, if these bytes are exactly one: most responses are."""
         if len(data) < _PREFIX.size or _PREFIX.size + self._length(data) != len(data):
             return None
         return data[_PREFIX.size :]
@@ -67,7 +67,7 @@ class GrpcCall:
     def _length(self, data: bytes | bytearray) -> int:
         compressed, length = _PREFIX.unpack_from(data)
         if compressed:
-            raise GrpcError(Code.INTERNAL, "the answer is compressed, which nobody asked for")
+            raise GrpcError(Code.INTERNAL, "the response is compressed, which was not requested")
         if length > self._longest:
             raise MessageTooLong(length, self._longest)
         return length

@@ -1,10 +1,10 @@
-"""One connection: calls to one peer, and whether it is still there.
+"""One client connection: calls to one peer, and its liveness.
 
-What is to be sent is written once per turn of the loop, however many calls begin in it: a peer that gets them together
-also works on them together.
+Pending data is written once per loop iteration, however many calls begin in it: a peer that gets them together also
+handles them together.
 
-With `keepalive`, a peer that is asked for something and says nothing for so many seconds is sent a PING; when it says
-nothing to that either, the connection is given up. Nothing is sent while there is no call: servers take that for abuse.
+With `keepalive`, a peer that has calls in progress and sends nothing for that many seconds is sent a PING; without an
+answer the connection is closed. Nothing is sent while there is no call: servers treat that as abuse.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tarmac.http.pacing import Paced
 from tarmac.wire.http2 import Answered, Cut, Ended, Event, Received, Session
 from tarmac.wire.violations import ProtocolViolation
 
-LONGEST_MESSAGE = 32 << 20
-_LONGEST_TIMEOUT = 99_999_999  # digits are counted
-_PIECE = 64 * 1024  # a tenant's server that a probe asks may answer in frames of nine bytes
-_PING_SECONDS = 5.0  # to answer one
+MAX_MESSAGE = 32 << 20
+_MAX_TIMEOUT = 99_999_999  # the format allows eight digits
+_CHUNK_SIZE = 64 * 1024  # a tenant's server that a probe calls may respond in frames of nine bytes
+_PING_TIMEOUT = 5.0  # to answer a PING
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -36,12 +36,12 @@ class GrpcConnection(Paced):
         authority: str,
         *,
         scheme: str = "http",
-        longest_message: int = LONGEST_MESSAGE,
+        longest_message: int = MAX_MESSAGE,
         keepalive: float | None = None,
     ) -> None:
-        super().__init__(_PIECE)
+        super().__init__(_CHUNK_SIZE)
         self.heard = 0
-        """How often something came from the peer."""
+        """Number of reads from the peer."""
         self._begins = ((":method", "POST"), (":scheme", scheme), (":authority", authority))
         self._longest = longest_message
         self._keepalive = keepalive
@@ -53,18 +53,18 @@ class GrpcConnection(Paced):
 
     @property
     def usable(self) -> bool:
-        """Whether new calls can be made."""
+        """True if new calls can be made."""
         return self._connected and not self._session.closing
 
     def close(self) -> None:
-        """Hang up; calls under way fail."""
+        """Close the connection; calls in progress fail."""
         if self._connected:
             self.transport.abort()
 
     async def call(
         self, method: str, message: bytes, timeout: float | None, metadata: Metadata = (), longest: int | None = None
     ) -> bytes:
-        """One question, one answer, which may be limited more than others. Raises GrpcError."""
+        """Make a unary call; `longest` limits its response. Raises GrpcError."""
         call, stream = self._begin(method, metadata, timeout, longest, single=True)
         self._session.send(stream, prefixed(message), end=True)
         alarm = None
@@ -86,7 +86,7 @@ class GrpcConnection(Paced):
     async def stream(
         self, method: str, message: bytes, metadata: Metadata = (), *, newest: bool = False
     ) -> AsyncGenerator[bytes]:
-        """One question, and what comes for it until the peer ends it. Raises GrpcError.
+        """Make a server-streaming call, until the peer ends it. Raises GrpcError.
 
         `newest`: of messages that wait only the last is of interest.
         """
@@ -100,16 +100,16 @@ class GrpcConnection(Paced):
             stream.cancel()
 
     def open(self, method: str, metadata: Metadata = ()) -> GrpcStream:
-        """A call of as many questions as one likes. Raises GrpcError; `cancel` it when done."""
+        """Open a bidirectional call. Raises GrpcError; `cancel` it when done."""
         return GrpcStream(self, *self._begin(method, metadata))
 
     def ask(self, stream: int, message: bytes, last: bool) -> None:
-        """One question of an open call."""
+        """Send one message of an open call."""
         self._session.send(stream, prefixed(message), end=last)
         self._flush()
 
     def cancel(self, stream: int) -> None:
-        """Nobody waits for the call any longer."""
+        """Cancel the call."""
         if self._calls.pop(stream, None) is not None:
             self._session.cancel(stream)
             self._flush()
@@ -134,7 +134,7 @@ class GrpcConnection(Paced):
             *metadata,
         )
         if timeout is not None:
-            headers = (*headers, ("grpc-timeout", f"{min(math.ceil(timeout), _LONGEST_TIMEOUT)}S"))
+            headers = (*headers, ("grpc-timeout", f"{min(math.ceil(timeout), _MAX_TIMEOUT)}S"))
         stream = self._session.open(headers)
         call = self._calls[stream] = GrpcCall(self._longest if longest is None else longest, single=single)
         self._flush()
@@ -144,19 +144,19 @@ class GrpcConnection(Paced):
         self._fail(stream, GrpcError(Code.DEADLINE_EXCEEDED, "deadline exceeded"))
 
     def _fail(self, stream: int, error: GrpcError) -> None:
-        """There is no going on with it, at our end."""
+        """Fail a call from this side."""
         call = self._calls.get(stream)
         if call is not None:
             self.cancel(stream)
             call.end(error)
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self._connected = True
         if self._keepalive is not None:
-            self._look_later(self._keepalive, pinged=False)
+            self._check_later(self._keepalive, pinged=False)
 
     def received(self, piece: bytes) -> None:
         self.heard += 1
@@ -170,7 +170,7 @@ class GrpcConnection(Paced):
         self._close_if_done()
 
     def pause_writing(self) -> None:
-        """The peer does not read: then we read no more of what makes us write."""
+        """Pause reading while the peer does not read: its requests would make this side write more."""
         self.hold(True)
 
     def resume_writing(self) -> None:
@@ -211,20 +211,20 @@ class GrpcConnection(Paced):
         for call in calls.values():
             call.end(GrpcError(Code.UNAVAILABLE, why))
 
-    def _look_later(self, seconds: float, pinged: bool) -> None:
+    def _check_later(self, seconds: float, pinged: bool) -> None:
         loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(seconds, self._look_whether_alive, self.heard, pinged)
+        self._alarm = loop.call_later(seconds, self._check_alive, self.heard, pinged)
 
-    def _look_whether_alive(self, heard: int, pinged: bool) -> None:
+    def _check_alive(self, heard: int, pinged: bool) -> None:
         assert self._keepalive is not None
         if self.heard != heard or not self._calls:
-            self._look_later(self._keepalive, pinged=False)
+            self._check_later(self._keepalive, pinged=False)
         elif pinged:
-            self._lost(f"the peer does not answer a PING within {_PING_SECONDS:.0f} s")
+            self._lost(f"the peer does not answer a PING within {_PING_TIMEOUT:.0f} s")
         else:
             self._session.ping()
             self._flush()
-            self._look_later(_PING_SECONDS, pinged=True)
+            self._check_later(_PING_TIMEOUT, pinged=True)
 
     def _flush(self) -> None:
         if self._connected and not self._writing:
@@ -238,7 +238,7 @@ class GrpcConnection(Paced):
 
 
 class GrpcStream:
-    """A call of many questions and many answers."""
+    """A bidirectional streaming call."""
 
     def __init__(self, connection: GrpcConnection, call: GrpcCall, stream: int) -> None:
         self._connection = connection
@@ -246,11 +246,11 @@ class GrpcStream:
         self._stream = stream
 
     def ask(self, message: bytes, *, last: bool = False) -> None:
-        """One question; nothing happens when the call is over."""
+        """Send one message; ignored when the call has ended."""
         self._connection.ask(self._stream, message, last)
 
     async def answers(self) -> list[bytes]:
-        """What has come since the last time, one message at least; none once the peer is done. Raises GrpcError."""
+        """Return the messages since the last call, at least one; empty once the peer is done. Raises GrpcError."""
         call = self._call
         while not call.messages and not call.over:
             await call.news()
@@ -260,5 +260,5 @@ class GrpcStream:
         return messages
 
     def cancel(self) -> None:
-        """Nobody waits for answers any longer."""
+        """Cancel the call."""
         self._connection.cancel(self._stream)

@@ -1,7 +1,7 @@
-"""How calls fail.
+"""Errors of gRPC calls.
 
-GrpcError           has a code: the peer's, or one of ours when the peer said nothing
-  MessageTooLong    the answer is there, but more than is read
+GrpcError           has a code: the peer's, or a local one when the peer sent none
+  MessageTooLong    the response exceeds the size limit
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.base.digits import whole
 
 
 class Code(IntEnum):
-    """Why a call failed, as far as anybody asks. Others have a number only."""
+    """The status codes that callers use. All others are plain numbers."""
 
     CANCELLED = 1
     UNKNOWN = 2
@@ -38,14 +38,14 @@ class GrpcError(Exception):
 
 
 class MessageTooLong(GrpcError):
-    """What the peer may have done, it did; its answer is not read."""
+    """The peer may have executed the call; its response was not read."""
 
     def __init__(self, length: int, longest: int) -> None:
         super().__init__(Code.RESOURCE_EXHAUSTED, f"a message of {length} bytes; {longest} are read")
 
 
 def outcome(headers: Mapping[str, str]) -> GrpcError | None:
-    """What the last headers say became of a call."""
+    """Return the error in the trailers of a call, or None."""
     status = headers.get("grpc-status", "")
     if status == "0":
         return None

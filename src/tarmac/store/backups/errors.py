@@ -1,30 +1,30 @@
-"""What can be wrong with a file that should be a backup, each told apart.
+"""Errors of reading a backup file, one class per kind of fault.
 
-BackupError ─┬─ NotABackup     some other file, or one of a newer format
+BackupError ─┬─ NotABackup     a different file, or one of a newer format
              ├─ BackupCutOff   its end is missing
-             └─ BackupDamaged  it is not what was written, by a fault or by somebody
+             └─ BackupDamaged  its content was changed, by a fault or on purpose
 """
 
 from __future__ import annotations
 
 
 class BackupError(Exception):
-    """Root of them. `check` names what failed, in a word."""
+    """Root of the backup errors. `check` names the failed check in one word."""
 
     check = "file"
 
 
 class NotABackup(BackupError):
-    """Some other file, or one that a newer version made."""
+    """A different file, or a backup that a newer version wrote."""
 
 
 class BackupCutOff(BackupError):
-    """Its end is missing."""
+    """The end of the file is missing."""
 
     check = "length"
 
 
 class BackupDamaged(BackupError):
-    """It is not what was written."""
+    """The content differs from the content that was written."""
 
     check = "content"

@@ -1,8 +1,8 @@
-"""Objects below a prefix of etcd as the place of a store, while no server writes there.
+"""The objects below an etcd prefix as the target of a restore, while no server writes there.
 
-Nothing in etcd says which servers have it open. But each that serves renews a Lease there every few seconds, so where
-such Leases are, a look is taken whether anything below the prefix changes meanwhile. Servers that were killed leave
-theirs behind; those that stopped do not, and cost no waiting.
+etcd does not record which servers use it. But each running server renews a Lease there every few seconds, so where such
+Leases exist, this module watches for a change below the prefix for a while. Killed servers leave their Leases behind;
+servers that stopped cleanly release them and cost no waiting.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tarmac.store.interface import FLOOR_STEP, Unavailable
 from tarmac.store.open import etcd_settings
 from tarmac.store.sqlite.sums import Row
 
-LOOK = 7.0
-"""Longer than servers and their controllers go without renewing a Lease."""
+QUIET_SECONDS = 7.0
+"""Longer than the interval at which servers and their controllers renew their Leases."""
 _LEASES, _OF_SERVERS = "coordination.k8s.io/leases", "kube-system/"
 
 
 class EtcdPlace:
-    """What lies below the prefix of an `etcd://` URL."""
+    """The objects below the prefix of an `etcd://` URL."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         settings = etcd_settings(url)
@@ -41,21 +41,21 @@ class EtcdPlace:
         self._floor = 0
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         await self._client.close()
 
     async def present(self) -> Present:
-        """What is there, once a restore that was killed is finished. Raises Unavailable when servers write there."""
+        """Complete a killed restore, then return the present objects. Raises Unavailable when servers write there."""
         await finish_restore(self._client, self._records)
         rows: list[Row] = []
         highest = await copy_store(self._url, self._clock, rows.extend)
         if any(map(_is_held, rows)):
-            await self._insist_on_silence()
+            await self._require_no_writers()
         return Present(rows, highest if rows else 0, "")
 
-    async def _insist_on_silence(self) -> None:
+    async def _require_no_writers(self) -> None:
         before = await self._newest()
-        await self._clock.sleep(LOOK)
+        await self._clock.sleep(QUIET_SECONDS)
         if await self._newest() != before:
             raise Unavailable(f"servers write below {self._prefix}: stop all of them first")
 
@@ -65,14 +65,18 @@ class EtcdPlace:
     async def replace(
         self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
-        """Prepare everything beside the objects that are there. Those are not kept: they have a backup, or had none."""
+        """Prepare the new objects beside the present ones. The present ones are not kept: the operator has a backup, or
+        had none.
+        """
         self._floor = above + FLOOR_STEP
         rows, highest = replaced_rows(backup, changed, self._floor, at)
         await prepare(self._client, self._records, ((row.bucket, row.name, row.value or b"") for row in rows))
         return highest, None
 
     async def rename(self) -> None:
-        """From the first write on it is the store, whoever finishes it."""
+        """Switch over. From the first write on, the new objects are the store; any server can complete an interrupted
+        switch.
+        """
         await commit(self._client, self._records, self._floor)
         await finish_restore(self._client, self._records)
 

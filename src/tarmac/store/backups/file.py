@@ -1,12 +1,12 @@
-"""The backup's file: a database in the SQLite store's own format, and a table `backup` that says what must be in it.
+"""The backup file: a database in the SQLite store's format, plus a table `backup` that states its contents.
 
-The log holds the live rows of one revision, with their sums; values are as they lie in the store, so Secrets are
-sealed. The one row of `backup` has the count and the digest of each bucket, and a digest over all of that. The
-cluster's keys, if they are in it, are sealed by whoever made the backup, together with that digest: whoever has the
-passphrase also knows that nobody has changed anything.
+The log holds the live rows of one revision, with their sums; values are as stored, so Secrets are sealed. The one row
+of `backup` has the count and the digest of each bucket, and a digest over all of that. If the cluster's keys are
+included, the author of the backup sealed them together with that digest: a reader with the passphrase therefore knows
+that no part was changed.
 
-Sums find faults of disks, digests also find rows that somebody changed and summed anew. A file whose digests were made
-anew as well is found by the seal of its keys alone.
+Sums detect disk faults; digests also detect rows that were changed and summed anew. Only the seal of the keys detects a
+file whose digests were recomputed as well.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SELECT = "SELECT format, version, revision, at, buckets, digest, keys FROM back
 
 
 class BackupHead(NamedTuple):
-    """What a backup says of itself."""
+    """The row of the table `backup`."""
 
     format: int
     version: str
@@ -59,16 +59,16 @@ class BackupHead(NamedTuple):
 
     @property
     def objects(self) -> int:
-        """How many there are."""
+        """Number of objects."""
         return sum(each.objects for each in self.buckets.values())
 
 
 class BackupWriter:
-    """Writes a new file in one transaction. Nothing of it is durable before `finish` returns."""
+    """Writes a new file in one transaction. Nothing is durable before `finish` returns."""
 
     def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
         self._path = path
-        path.unlink(missing_ok=True)  # of one that was killed
+        path.unlink(missing_ok=True)  # left by a killed backup
         path.touch(mode=0o600)
         self._db = apsw.Connection(str(path))
         self._digests = Digests()
@@ -78,7 +78,7 @@ class BackupWriter:
         self._db.execute(_TABLE)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Live rows, each of a key of its own and in any order."""
+        """Add live rows, each with a distinct key, in any order."""
         insert_rows(self._db, rows)
         added = self._total.added + sum(row.sum for row in rows)
         self._total = self._total._replace(rows=self._total.rows + len(rows), added=added)
@@ -86,7 +86,7 @@ class BackupWriter:
             self._digests.add(row.bucket, row.name, row.value or b"")
 
     def finish(self, version: str, revision: int, at: int, seal: Callable[[str], bytes] | None) -> None:
-        """All rows are there; `seal` gives the keys for a digest. The file is on the disk when this returns."""
+        """Complete the file; `seal` returns the keys sealed with a digest. The file is durable when this returns."""
         buckets = _encode(self._digests.by_bucket())
         digest = _digest(BACKUP_FORMAT, version, revision, at, buckets)
         keys = seal(digest) if seal is not None else None
@@ -97,13 +97,13 @@ class BackupWriter:
         self._db.close()
 
     def abandon(self) -> None:
-        """It came to nothing."""
+        """Discard the file."""
         self._db.close(True)
         self._path.unlink(missing_ok=True)
 
 
 def read_backup(path: Path) -> tuple[BackupHead, list[Row]]:
-    """Everything in it, once all of it was found to be what was written. Raises BackupError, OSError."""
+    """Read the whole file after verifying that it is as written. Raises BackupError, OSError."""
     _check_length(path)
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
@@ -122,7 +122,7 @@ def read_backup(path: Path) -> tuple[BackupHead, list[Row]]:
 
 
 def is_backup(path: Path) -> bool:
-    """Whether it is one, perhaps a damaged one: what a new one may replace."""
+    """True for a backup, even a damaged one: a new backup may replace it."""
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
             _check_kind(db, path)
@@ -183,7 +183,7 @@ def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
 
 
 def in_batches(rows: Iterator[Row], size: int = 500) -> Iterator[list[Row]]:
-    """As `BackupWriter.add` likes them."""
+    """Group rows into batches for `BackupWriter.add`."""
     batch: list[Row] = []
     for row in rows:
         batch.append(row)

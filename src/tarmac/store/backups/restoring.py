@@ -1,8 +1,8 @@
-"""A store that holds what a backup holds, in the place of the one that is there. Its server is stopped.
+"""Replaces a store by the contents of a backup while its server is stopped.
 
-Revisions never go back: the new store begins `FLOOR_STEP` above the newest revision that the old one or the backup
-knows, so each client that watched is told to list again. Objects that are changed on the way get revisions of their
-own above that; the others keep theirs.
+Revisions never go back: the new store begins `FLOOR_STEP` above the newest revision of the old store and of the backup,
+so every watch is told to list again. Objects that are changed on the way get new revisions above that; all other
+objects keep theirs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Key = tuple[str, str]
 
 
 class Present(NamedTuple):
-    """What is in the place now."""
+    """The present contents of the target."""
 
-    rows: list[Row]  # the live ones
+    rows: list[Row]  # live rows only
     newest: int  # revision; 0 where there is no store
-    trouble: str  # why nobody can say what is in it; empty where somebody can
+    trouble: str  # the reason why the contents cannot be read; empty if they can
 
 
 class Changed(NamedTuple):
-    """An object that is other than in the backup, or is not in it."""
+    """An object that differs from the backup, or is not in it."""
 
     bucket: str
     name: str
@@ -48,47 +48,50 @@ class Changed(NamedTuple):
 
 
 class StorePlace(Protocol):
-    """Where a store lies whose server is stopped."""
+    """The location of a store whose server is stopped."""
 
     async def close(self) -> None:
-        """Let servers in again."""
+        """Release the lock, so that servers can start again."""
         ...
 
     async def present(self) -> Present:
-        """What is there. A store that is damaged tells no more than how far it had come."""
+        """Return the present contents. For a damaged store, only the newest revision is known."""
         ...
 
     async def replace(
         self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
-        """Get all of it ready, above a revision; the newest one, and where the old store is kept. Raises OSError."""
+        """Prepare the new contents above a revision; returns the newest revision and the path of the old store's copy.
+
+        Raises OSError.
+        """
         ...
 
     async def rename(self) -> None:
-        """From here on it is the store; a kill in the middle leaves the rest to whoever opens it next."""
+        """Switch to the new contents; after a kill in the middle, the next process to open the store completes it."""
         ...
 
 
 class SqlitePlace:
-    """The file of a SQLite store, held so that no server starts on it."""
+    """The file of a SQLite store, locked so that no server starts on it."""
 
     def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
-        """Raises Unavailable when a server runs on it."""
+        """Take the lock. Raises Unavailable when a server holds it."""
         self._path = path
         self._new_id = new_id
         self._lock = take_lock(path)
         try:
-            finish_restore(path)  # of one that was killed: what is there is then one store again
+            finish_restore(path)  # after a killed restore: leaves exactly one store at the path
         except BaseException:
             os.close(self._lock)
             raise
 
     async def close(self) -> None:
-        """Let servers in again."""
+        """Release the lock, so that servers can start again."""
         os.close(self._lock)
 
     async def present(self) -> Present:
-        """What is there. A store that is damaged tells no more than how far it had come."""
+        """Return the present contents. For a damaged store, only the newest revision is known."""
         if not self._path.exists() and not marker_path(self._path).exists():
             return Present([], 0, "")
         rows: list[Row] = []
@@ -101,14 +104,14 @@ class SqlitePlace:
     async def replace(
         self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
-        """Write the new database beside, and keep links to the old one."""
+        """Write the new database beside the old one, and keep links to the old one."""
         rows, floor = replaced_rows(backup, changed, above + FLOOR_STEP, at)
         aside = keep_replaced(self._path)
         write_complete(restored_beside(self._path), rows, floor, self._new_id())
         return floor, aside
 
     async def rename(self) -> None:
-        """The new database becomes the store."""
+        """Rename the new database into place."""
         take_place(self._path, restored_beside(self._path))
 
     def _highest(self) -> int:
@@ -121,7 +124,7 @@ class SqlitePlace:
 
 
 def replaced_rows(backup: Iterable[Row], changed: Sequence[Changed], above: int, at: int) -> tuple[list[Row], int]:
-    """The rows of the new store and its newest revision."""
+    """Return the rows of the new store and its newest revision."""
     kept = {(row.bucket, row.name): row for row in backup}
     newest = above
     for each in changed:

@@ -1,11 +1,11 @@
-"""What a store has at one revision, copied while others write to it.
+"""Copies the contents of a store at one revision while servers write to it.
 
-A SQLite store is read by another process than its server's, in one read transaction: SQLite shows it one moment,
+A SQLite store is read by a process other than its server, in one read transaction: SQLite shows a consistent snapshot
 whatever is written meanwhile, and the server neither waits nor knows. The transaction keeps the write-ahead log from
-being started over, so it does nothing but copy. What is there is checked against its sums on the way.
+being restarted, so it does nothing but copy. Rows are checked against their sums on the way.
 
 An etcd store is read in pages, all at the revision of the first. If etcd compacts that revision meanwhile, the copy
-ends with an error and begins anew.
+fails and has to be repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BUSY_MILLISECONDS = 10_000
 
 
 async def copy_store(url: str, clock: Clock, take: Take) -> int:
-    """Hand every live row to `take`; the revision they are of. Raises Unavailable, Compacted, ValueError."""
+    """Pass every live row to `take`; returns their revision. Raises Unavailable, Compacted, ValueError."""
     if url.startswith("sqlite://"):
         return copy_sqlite(sqlite_path(url), take)
     if url.startswith("etcd://"):
@@ -42,12 +42,13 @@ async def copy_store(url: str, clock: Clock, take: Take) -> int:
 
 
 def copy_sqlite(path: Path, take: Take) -> int:
-    """The same for the file of a SQLite store. Raises Unavailable, Damaged."""
+    """Copy from the file of a SQLite store. Raises Unavailable, Damaged."""
     if not path.exists():
         raise Unavailable(f"there is no store at {path}")
     if restored_beside(path).exists():
         raise Unavailable(f"a restore of {path} was interrupted: start its server, or repeat the restore")
-    # Before the transaction begins: a marker is never ahead of what is durable, so what it names must be seen.
+    # Before the transaction begins: a marker is never ahead of the durable state, so the revision it names must be
+    # seen.
     mark, _ = read_marker(marker_path(path))
     newest = 0
     with explained(path), closing(connect(path)) as db, db:
@@ -65,7 +66,7 @@ def copy_sqlite(path: Path, take: Take) -> int:
 
 
 def _live(db: apsw.Connection) -> Iterator[Row]:
-    """Rows that nothing has replaced and that are no deletes."""
+    """Yield rows that no later row has replaced and that are not deletes."""
     replaced = {previous for (previous,) in db.execute("SELECT previous FROM log WHERE previous > 0")}
     for row in sound_rows(db):
         if not row[6] and row[0] not in replaced:
@@ -73,7 +74,7 @@ def _live(db: apsw.Connection) -> Iterator[Row]:
 
 
 async def _copy_etcd(url: str, clock: Clock, take: Take) -> int:
-    from tarmac.store.etcd.client import EtcdClient  # brings libraries that others do not need
+    from tarmac.store.etcd.client import EtcdClient  # imports libraries that SQLite copies do not need
     from tarmac.store.etcd.loading import pages
     from tarmac.store.etcd.records import Records
     from tarmac.store.etcd.settings import EtcdSettings

@@ -1,4 +1,4 @@
-"""The way out of one machine: objects in an etcd cluster, shared by several servers."""
+"""The driver for more than one host: objects in an etcd cluster, shared by several servers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""etcd's v3 API over gRPC, as far as the driver needs it.
+"""The part of etcd's v3 API over gRPC that the driver needs.
 
-Calls go to one member; when it does not answer, the next call goes to the next member. A write is one attempt:
-whether to try again is up to the caller, since only it knows whether that is safe. `Lost` says that an attempt got no
-answer, so that nobody knows whether it had an effect; every other error is etcd's definite answer.
+Calls go to one member; when it does not respond, the next call goes to the next member. A write is one attempt: only
+the caller knows whether a retry is safe. `Lost` means that an attempt got no response, so that its effect is unknown;
+every other error is etcd's definite response.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tarmac.store.interface import Compacted, Unavailable
 
 _Reply = TypeVar("_Reply")
 
-FIRST_ATTEMPT_SECONDS = 1.0  # longer than an election: what the old leader lost is not waited for
-MOST_ATTEMPT_SECONDS = 5.0
-_READ_SECONDS = 15.0
+FIRST_ATTEMPT_TIMEOUT = 1.0  # longer than an election: requests that the old leader lost are not waited for
+MAX_ATTEMPT_TIMEOUT = 5.0
+_READ_TIMEOUT = 15.0
 _NO_ANSWER = {
     Code.UNAVAILABLE,
     Code.DEADLINE_EXCEEDED,
@@ -37,11 +37,11 @@ _NO_ANSWER = {
 
 
 class Lost(Unavailable):
-    """No answer: the request may or may not have been executed."""
+    """No response: the request may or may not have been executed."""
 
 
 class AnswerTooLong(Lost):
-    """There was an answer, but nobody has read it. Asking again for the same would help nobody."""
+    """The response exceeded the size limit and was not read. Retrying the same request does not help."""
 
 
 class _Message(Protocol):
@@ -49,7 +49,7 @@ class _Message(Protocol):
 
 
 class EtcdClient:
-    """Calls to the cluster, through whichever member answers."""
+    """Calls to the cluster, through any member that responds."""
 
     def __init__(self, settings: EtcdSettings, clock: Clock) -> None:
         self._settings = settings
@@ -61,48 +61,48 @@ class EtcdClient:
 
     @property
     def member(self) -> str:
-        """The member that calls go to at present."""
+        """The member that receives calls at present."""
         return self._settings.endpoints[self._current]
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         await self._members.close()
 
     async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
-        """Read; tried again until some member answers. Raises AnswerTooLong, Compacted, Unavailable."""
-        return await self._persistently("KV/Range", request, pb.RangeResponse.FromString)
+        """Read; retried until a member responds. Raises AnswerTooLong, Compacted, Unavailable."""
+        return await self._call_with_retry("KV/Range", request, pb.RangeResponse.FromString)
 
     async def status(self) -> pb.StatusResponse:
-        """About the present member. Raises Unavailable."""
-        return await self._persistently("Maintenance/Status", pb.StatusRequest(), pb.StatusResponse.FromString)
+        """Return the status of the present member. Raises Unavailable."""
+        return await self._call_with_retry("Maintenance/Status", pb.StatusRequest(), pb.StatusResponse.FromString)
 
-    async def txn(self, request: pb.TxnRequest, timeout: float = MOST_ATTEMPT_SECONDS) -> pb.TxnResponse:
+    async def txn(self, request: pb.TxnRequest, timeout: float = MAX_ATTEMPT_TIMEOUT) -> pb.TxnResponse:
         """One attempt. Raises Lost, Unavailable."""
         return await self._call("KV/Txn", request, pb.TxnResponse.FromString, timeout)
 
     async def persistent_txn(self, request: pb.TxnRequest) -> pb.TxnResponse:
-        """One that does no harm when it is done twice; tried again until some member answers. Raises Unavailable."""
-        return await self._persistently("KV/Txn", request, pb.TxnResponse.FromString)
+        """Run an idempotent transaction; retried until a member responds. Raises Unavailable."""
+        return await self._call_with_retry("KV/Txn", request, pb.TxnResponse.FromString)
 
     async def compact(self, revision: int) -> None:
-        """One attempt; fine if that much is compacted already. Raises Lost, Unavailable."""
+        """Compact in one attempt; succeeds if that revision is compacted already. Raises Lost, Unavailable."""
         request = pb.CompactionRequest(revision=revision)
         try:
-            await self._call("KV/Compact", request, pb.CompactionResponse.FromString, MOST_ATTEMPT_SECONDS)
+            await self._call("KV/Compact", request, pb.CompactionResponse.FromString, MAX_ATTEMPT_TIMEOUT)
         except Compacted:
             return
 
     @asynccontextmanager
     async def watch(self, request: pb.WatchCreateRequest) -> AsyncGenerator[WatchStream]:
-        """A stream of everything from `request.start_revision` on. Raises Lost, Unavailable."""
+        """Open a stream of everything from `request.start_revision` on. Raises Lost, Unavailable."""
         member = self.member
         stream: WatchStream | None = None
         try:
             if self._settings.user is not None:
-                # A stream cannot be told later that its token is stale.
+                # A stream cannot get a new token later.
                 await self._authenticate(member, self._token)
             connection = await self._connection(member, Use.WATCHES)
-            # A member that lost its leader ends the stream instead of going silent.
+            # A member that lost its leader then ends the stream instead of going silent.
             metadata = (*self._metadata(), ("hasleader", "true"))
             stream = WatchStream(connection.open("etcdserverpb.Watch/Watch", metadata))
             stream.send(pb.WatchRequest(create_request=request))
@@ -116,9 +116,9 @@ class EtcdClient:
             if stream is not None:
                 stream.cancel()
 
-    async def _persistently(self, method: str, request: _Message, parse: Callable[[bytes], _Reply]) -> _Reply:
-        give_up = self._clock.monotonic() + _READ_SECONDS
-        pause, timeout = 0.02, FIRST_ATTEMPT_SECONDS
+    async def _call_with_retry(self, method: str, request: _Message, parse: Callable[[bytes], _Reply]) -> _Reply:
+        give_up = self._clock.monotonic() + _READ_TIMEOUT
+        pause, timeout = 0.02, FIRST_ATTEMPT_TIMEOUT
         while True:
             try:
                 return await self._call(method, request, parse, timeout)
@@ -128,7 +128,7 @@ class EtcdClient:
                 if self._clock.monotonic() > give_up:
                     raise
             await self._clock.sleep(pause)
-            pause, timeout = min(pause * 2, 0.5), min(timeout * 2, MOST_ATTEMPT_SECONDS)
+            pause, timeout = min(pause * 2, 0.5), min(timeout * 2, MAX_ATTEMPT_TIMEOUT)
 
     async def _call(self, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float) -> _Reply:
         member = self.member
@@ -149,7 +149,7 @@ class EtcdClient:
     async def _attempt(
         self, member: str, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float
     ) -> _Reply:
-        """Raises GrpcError."""
+        """Make one call. Raises GrpcError."""
         connection = await self._connection(member, Use.CALLS)
         heard = connection.heard
         try:
@@ -158,12 +158,12 @@ class EtcdClient:
             )
         except GrpcError as error:
             if error.code == Code.DEADLINE_EXCEEDED and connection.heard == heard:
-                connection.close()  # it may lead nowhere: the next call finds out by a new one
+                connection.close()  # it may be dead: the next call opens a new one
             raise
         try:
             return parse(answer)
         except DecodeError as error:
-            raise GrpcError(Code.INTERNAL, f"an answer that nobody understands: {error}") from error
+            raise GrpcError(Code.INTERNAL, f"malformed response: {error}") from error
 
     async def _connection(self, member: str, use: Use) -> GrpcConnection:
         return self._members.ready(member, use) or await self._members.get(member, use)
@@ -172,19 +172,19 @@ class EtcdClient:
         return (("token", self._token),) if self._token is not None else ()
 
     async def _authenticate(self, member: str, stale: str | None) -> None:
-        """Get another token than this one. Raises GrpcError."""
-        # Checking a password is slow on purpose: one does it for all whose token expired.
+        """Get a token other than `stale`. Raises GrpcError."""
+        # Checking a password is slow on purpose: one caller does it for all callers with an expired token.
         async with self._authenticating:
             if self._token is not None and self._token != stale:
                 return
             self._token = None
             request = pb.AuthenticateRequest(name=self._settings.user or "", password=self._settings.password)
             parse = pb.AuthenticateResponse.FromString
-            reply = await self._attempt(member, "Auth/Authenticate", request, parse, MOST_ATTEMPT_SECONDS)
+            reply = await self._attempt(member, "Auth/Authenticate", request, parse, MAX_ATTEMPT_TIMEOUT)
             self._token = reply.token
 
     def _translated(self, error: GrpcError, member: str) -> Exception:
-        """Our error for gRPC's; a member that did not answer is left for the next one."""
+        """Convert gRPC's error to the store's; after a missing response, later calls go to the next member."""
         if isinstance(error, MessageTooLong):
             return AnswerTooLong(f"etcd at {member} answered too much: {error}")
         if error.code == Code.OUT_OF_RANGE and "compacted" in str(error):
@@ -195,35 +195,35 @@ class EtcdClient:
         return Unavailable(f"etcd at {member} refused: {error}")
 
     def _leave(self, member: str) -> None:
-        if member == self.member:  # else another call has moved on already
+        if member == self.member:  # else a concurrent call has switched already
             self._current = (self._current + 1) % len(self._settings.endpoints)
 
 
 class WatchStream:
-    """One watch: what etcd says, and a way to ask how far it is."""
+    """One watch: etcd's responses, and progress requests."""
 
     def __init__(self, stream: GrpcStream) -> None:
         self._stream = stream
 
     def send(self, request: pb.WatchRequest) -> None:
-        """Write to the server; nothing happens when the stream is over."""
+        """Write to the server; ignored when the stream has ended."""
         self._stream.ask(request.SerializeToString())
 
     def ask_progress(self) -> None:
-        """Have the server say how far the stream is, once it is up to date."""
+        """Request a progress report, sent once the stream is up to date."""
         self.send(_PROGRESS)
 
     def cancel(self) -> None:
-        """Enough."""
+        """End the stream."""
         self._stream.cancel()
 
     async def batches(self) -> AsyncIterator[list[pb.WatchResponse]]:
-        """What etcd says, from the confirmation on: all that came in one turn of the loop. Raises Compacted, Lost."""
+        """Yield etcd's responses, grouped by loop iteration, from the confirmation on. Raises Compacted, Lost."""
         while messages := await self._stream.answers():
             try:
                 batch = [pb.WatchResponse.FromString(message) for message in messages]
             except DecodeError as error:
-                raise Lost(f"etcd says what nobody understands: {error}") from error
+                raise Lost(f"malformed watch response from etcd: {error}") from error
             ending = next((number for number, each in enumerate(batch) if each.canceled), len(batch))
             if ending:
                 yield batch[:ending]

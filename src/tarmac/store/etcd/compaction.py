@@ -1,8 +1,8 @@
-"""Compaction by whichever server comes first.
+"""Compaction of a shared etcd by one server per interval.
 
-Every server wakes at the same interval and tries to count up one shared key from the version it saw last. Who succeeds
-compacts to the revision that was current one interval ago; the others see that the key moved and wait for the next
-round. So etcd keeps between one and two intervals of history, however many servers share it.
+Every server wakes at the same interval and tries to increment one shared key from the version it saw last. The server
+that succeeds compacts to the revision that was current one interval ago; all other servers see that the key moved and
+wait for the next round. So etcd keeps between one and two intervals of history, however many servers share it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from tarmac.store.etcd.client import EtcdClient
 
 
 class Compaction:
-    """What one server knows of the shared key."""
+    """One server's view of the shared key."""
 
     def __init__(self, client: EtcdClient, key: bytes) -> None:
         self._client = client
         self._key = key
         self._version = 0
-        self._revision = 0  # as of the last round
+        self._revision = 0  # etcd's, as of the last round
 
     async def round(self) -> None:
-        """One turn. Raises Unavailable; the next turn starts from what is there then."""
+        """Run one round. Raises Unavailable; the next round starts from the key's current version."""
         unchanged = pb.Compare(target=pb.Compare.VERSION, key=self._key, version=self._version)
         count_up = pb.RequestOp(request_put=pb.PutRequest(key=self._key, value=b"%d" % self._revision))
         look = pb.RequestOp(request_range=pb.RangeRequest(key=self._key))

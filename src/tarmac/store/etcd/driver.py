@@ -1,17 +1,17 @@
-"""The driver: memory fed by our own watch on etcd.
+"""The driver: in-memory state fed by a watch on etcd.
 
-State is loaded once, page by page at one revision, and from then on changes only by what the watch delivers, our own
-writes included. A write is acknowledged when the watch has delivered its revision, so whoever has the acknowledgement
-also reads it here; a refusal is told when the watch has delivered what caused it.
+State is loaded once, page by page at one revision; from then on only the watch changes it, also for writes of this
+server. A write is acknowledged when the watch has delivered its revision, so a writer with the acknowledgement can read
+it here; a refusal is reported when the watch has delivered its cause.
 
-Other servers write to the same etcd, so memory is a moment behind. `fresh` asks etcd for its revision and waits until
-the watch is there; etcd is asked to report progress, for the newest revision may belong to a key that is not ours.
-Versions that report progress before they made it are not believed: there `fresh` asks for the newest revision among
-our own keys, which costs etcd a look at each of them, but which the watch must deliver.
+Other servers write to the same etcd, so memory is a moment behind. `fresh` reads etcd's revision and waits until the
+watch has reached it; it requests progress reports, for the newest revision may belong to a key outside the prefix. etcd
+versions that report progress too early are not trusted: there `fresh` reads the newest revision among the store's own
+keys, which costs etcd a scan of them, but which the watch must deliver.
 
-The watch reconnects to another member from the revision it reached. If etcd has compacted that far meanwhile, or the
-offset of revisions has changed, the state is loaded afresh and subscribers are told that they missed something (an
-empty batch).
+The watch reconnects to a different member from the revision it reached. If etcd has compacted that revision meanwhile,
+or the offset of revisions has changed, the state is loaded again and subscribers get an empty batch, which means that
+events were lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.client import FIRST_ATTEMPT_SECONDS, MOST_ATTEMPT_SECONDS, EtcdClient, Lost, WatchStream
+from tarmac.store.etcd.client import FIRST_ATTEMPT_TIMEOUT, MAX_ATTEMPT_TIMEOUT, EtcdClient, Lost, WatchStream
 from tarmac.store.etcd.compaction import Compaction
 from tarmac.store.etcd.fillmark import FillMark, read_mark, write_mark
 from tarmac.store.etcd.format import FORMAT, check_format, raise_format
@@ -45,11 +45,11 @@ from tarmac.store.state import VisibleState
 
 _log = log("store.etcd")
 
-_WRITES_AT_ONCE = 256
-_PATIENCE_SECONDS = 4.5  # for a read or a write: longer than an election, and nobody waits longer than 5 s for a 503
+_MAX_CONCURRENT_WRITES = 256
+_TIMEOUT_SECONDS = 4.5  # of a read or a write: longer than an election, and a client gets its 503 within 5 s
 _NO_QUORUM = "etcd did not answer in time: it has no leader, or cannot be reached"
-_PROGRESS_SECONDS = 0.05  # between two questions how far the watch is
-_RECONNECT_SECONDS = 0.05
+_PROGRESS_INTERVAL = 0.05  # between two progress requests
+_RECONNECT_DELAY = 0.05
 
 
 class EtcdStore(VisibleState):
@@ -65,10 +65,10 @@ class EtcdStore(VisibleState):
         randomness: Randomness | None = None,
         filling: bool = False,
     ) -> None:
-        """`filling`: to bring objects here from another store, also where that was interrupted before."""
+        """Configure; `filling` allows a prefix whose copy from a different store is incomplete."""
         super().__init__()
         self._filling = filling
-        self.mark: FillMark | None = None  # of such a copy, as of the last time that everything was loaded
+        self.mark: FillMark | None = None  # of such a copy, as of the last complete load
         self._settings = settings
         self._clock: Clock = clock or SystemClock()
         self._observer = observer
@@ -77,15 +77,15 @@ class EtcdStore(VisibleState):
         self._records = Records(settings.prefix, sealer)
         self._tasks = Tasks()
         self._writes = Tasks()
-        self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
         self._intents: dict[bytes, list[Intent]] = {}
-        self._waiting: list[tuple[int, int, Future[None]]] = []  # heap: revision, tie-breaker, who waits for it
+        self._waiting: list[tuple[int, int, Future[None]]] = []  # heap: revision, tie-breaker, waiter
         self._ties = itertools.count()
         self._stream: WatchStream | None = None
         self._trusts_progress = False
         self._warned = False
-        self._newest = 0  # the newest revision that changed a key of ours
-        self._guards: dict[bytes, int] = {}  # key of guards -> revision of the last write under them that is visible
+        self._newest = 0  # the newest revision that changed a key below the prefix
+        self._guards: dict[bytes, int] = {}  # guard key -> revision of the last visible write under it
         self._fence_turn = asyncio.Lock()
         self._barrier: Future[None] | None = None
         self._barrier_turn = asyncio.Lock()
@@ -94,7 +94,7 @@ class EtcdStore(VisibleState):
         self._answers = True
 
     async def start(self) -> None:
-        """Load everything and begin to follow. Raises Unavailable."""
+        """Load everything and start the watch. Raises Unavailable."""
         try:
             self._trusts_progress = await self._check_version()
             await finish_restore(self._client, self._records)
@@ -112,14 +112,14 @@ class EtcdStore(VisibleState):
             self._tasks.begin(self._compact_for_ever(), "compaction of etcd")
 
     async def close(self) -> None:
-        """Finish what was accepted, hang up."""
+        """Complete accepted writes, close the connections."""
         self._closing = True
         await self._writes.settled()  # first: a write is acknowledged by the watch, which ends with the tasks
         await self._tasks.close()
         await self._client.close()
 
     def checks(self) -> dict[str, Callable[[], str | None]]:
-        """`store`: why writes are refused at the moment."""
+        """`store`: the reason why writes are refused."""
         return {"store": self._trouble}
 
     def _trouble(self) -> str | None:
@@ -133,24 +133,26 @@ class EtcdStore(VisibleState):
         """Wait until everything that happened before this call is visible. Raises Unavailable, within 5 s."""
         if self._barrier is None:
             self._barrier = self._tasks.promise(self._run_barrier(), "look how far etcd is")
-            self._barrier.add_done_callback(_looked_at)
+            self._barrier.add_done_callback(_retrieve_exception)
         return asyncio.shield(self._barrier)
 
     def head(self, bucket: str, name: str) -> Entry | None:
-        """The visible version: etcd, not memory, decides what a write is stacked on."""
+        """The visible version: etcd, not memory, decides which version a write is stacked on."""
         return self.get(bucket, name)
 
     @property
     def shared(self) -> bool:
-        """Other servers may write, too."""
+        """True: other servers may write, too."""
         return True
 
     def pending(self) -> Iterable[Event]:
-        """Nobody knows."""
+        """Empty: writes in flight are unknown."""
         return ()
 
     def settled(self, revision: int = 0) -> None:
-        """`head` shows what is visible, and etcd's own refusals come when the watch has delivered their cause."""
+        """None: `head` equals the visible state, and etcd's refusals are reported after the watch delivered their
+        cause.
+        """
         return
 
     def create(self, bucket: str, name: str, value: bytes, *, guards: Sequence[str] = ()) -> Future[Entry]:
@@ -170,11 +172,11 @@ class EtcdStore(VisibleState):
         return self._submit("delete", remove(self._records, bucket, name, expected, value, token))
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """From memory as far as that reaches, else by a second watch from then on."""
+        """Read from memory as far as it reaches, else by a second watch from that revision."""
         return await self._joined_history(bucket, revision, prefix, self._read)
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to and including `revision`, here and in etcd, for everyone."""
+        """Drop history up to and including `revision`, here and in etcd, for all servers."""
         if revision > self.revision:
             raise FutureRevision(self.revision)
         mod_revision = self._records.mod_revision(revision)
@@ -183,20 +185,20 @@ class EtcdStore(VisibleState):
         self.forget(revision)
 
     async def raise_floor(self, revision: int) -> None:
-        """By the offset, which the watch tells every server that shares this etcd."""
+        """Write the offset, which the watch delivers to every server that shares this etcd."""
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 floor = await write_offset(self._client, self._records, revision)
                 await self._reach(max(floor, revision))
         except TimeoutError:
             raise Unavailable(_NO_QUORUM) from None
 
     async def raise_format(self) -> tuple[int, int]:
-        """By a transaction, so that it is done once."""
+        """Raise the format by a compare-and-put transaction, so that it happens once."""
         return await raise_format(self._client, self._records.format_key), FORMAT
 
     async def mark_filling(self, mark: FillMark) -> None:
-        """Say how far a copy is. Raises Unavailable."""
+        """Record the progress of a copy. Raises Unavailable."""
         await write_mark(self._client, self._records.fill_key, mark)
         self.mark = mark
 
@@ -215,7 +217,7 @@ class EtcdStore(VisibleState):
         intents = self._intents.setdefault(intent.key, [])
         intents.append(intent)
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS), self._slots:
+            async with asyncio.timeout(_TIMEOUT_SECONDS), self._slots:
                 landed = await self._write_until_answered(intent)
             self._answers = True
             return landed
@@ -230,15 +232,15 @@ class EtcdStore(VisibleState):
                 self._observer(operation, self._clock.monotonic() - accepted)
 
     async def _write_until_answered(self, intent: Intent) -> Entry:
-        lost, timeout = False, FIRST_ATTEMPT_SECONDS
+        lost, timeout = False, FIRST_ATTEMPT_TIMEOUT
         while True:
             try:
                 response = await self._client.txn(intent.request, timeout)
             except Lost:
-                # Nobody knows whether it was written, and it may still be on its way and land after the look below.
-                # Trying again is safe: it holds only if the first has not landed, and if it fails for that reason,
-                # the watch shows the first as ours. A create's cannot land after the look: the fence has moved.
-                lost, timeout = True, min(timeout * 2, MOST_ATTEMPT_SECONDS)
+                # The write may have happened, or may still be in flight and land after the check below. Retrying is
+                # safe: the retry succeeds only if the first copy has not landed, and if it fails for that reason, the
+                # watch shows the first as ours. A create cannot land after the check: the fence has moved.
+                lost, timeout = True, min(timeout * 2, MAX_ATTEMPT_TIMEOUT)
                 await self._move_fence(intent)
                 await self.fresh()
                 if intent.landed is not None:
@@ -247,7 +249,7 @@ class EtcdStore(VisibleState):
                 continue
             if response.succeeded:
                 await self._reach(self._records.revision(response.header.revision))
-                if intent.landed is None:  # the state was loaded afresh meanwhile
+                if intent.landed is None:  # the state was loaded again meanwhile
                     raise Unavailable("written, but etcd forgot it before it was seen")
                 return intent.landed
             if lost:
@@ -271,16 +273,16 @@ class EtcdStore(VisibleState):
             intent.behind(self._records.fence, self._fence)
 
     async def _move_fence(self, intent: Intent) -> None:
-        """Have no copy of a lost create land from now on. One move does for all that were lost before it."""
+        """Prevent copies of a lost create from landing later. One move covers all creates lost before it."""
         async with self._fence_turn:
             if intent.fence is None or intent.fence != self._fence:
                 return
             put = pb.TxnRequest(success=[pb.RequestOp(request_put=pb.PutRequest(key=self._records.fence))])
-            # Moved twice, it overtakes a little more: this may be asked again until somebody answers.
+            # Idempotent enough to retry until a member responds: a second move only overtakes a few more creates.
             response = await self._client.persistent_txn(put)
             await self._reach(self._records.revision(response.header.revision))
 
-    # Following.
+    # Watching.
 
     async def _load(self) -> None:
         objects: dict[str, dict[str, Entry]] = {}
@@ -298,21 +300,21 @@ class EtcdStore(VisibleState):
             guards.update(self._records.guards_among(page.kvs))
             self._newest = max([self._newest, *(self._records.revision(kv.mod_revision) for kv in page.kvs)])
         self.load(objects, revision)
-        self._guards = guards  # not before: a guard that is newer than what is visible would let anything pass
+        self._guards = guards  # last: a guard newer than the visible state would let any write pass
 
     async def _follow(self) -> None:
         while True:
             try:
                 await self._follow_one_stream()
             except Compacted:
-                _log.warning("history went before it was seen; loading afresh", revision=self.revision)
+                _log.warning("history was compacted before it was delivered, loading again", revision=self.revision)
                 await self._load_again()
             except Lost as error:
                 _log.warning("watch lost", revision=self.revision, error=str(error))
-            except Exception as error:  # a bug or a wrong key must not silence the store for good
+            except Exception as error:  # a bug or a wrong key must not stop the watch for good
                 end_if_out_of_memory(error)
                 _log.error("watch failed", revision=self.revision, error=repr(error))
-            await self._clock.sleep(_RECONNECT_SECONDS)
+            await self._clock.sleep(_RECONNECT_DELAY)
 
     async def _follow_one_stream(self) -> None:
         self._trusts_progress = await self._check_version()
@@ -325,11 +327,11 @@ class EtcdStore(VisibleState):
                 self._stream = None
 
     def _deliver(self, batch: Sequence[pb.WatchResponse]) -> None:
-        """Show what came in one turn of the loop, all at once."""
+        """Apply all responses of one loop iteration at once."""
         reached, progress = self._records.mod_revision(self.revision), 0
         events: list[pb.Event] = []
         for response in batch:
-            # A watch that reconnects begins at the revision it had reached, so that one comes again.
+            # A watch that reconnects begins at the revision it had reached, so that one is delivered again.
             new = [event for event in response.events if event.kv.mod_revision > reached]
             if new:
                 events += new
@@ -337,7 +339,7 @@ class EtcdStore(VisibleState):
             elif not response.events and not response.created:
                 progress = response.header.revision
         if any(event.kv.key == self._records.offset_key for event in events):
-            raise Compacted(self.revision)  # what follows is counted differently
+            raise Compacted(self.revision)  # later revisions have a different offset
         if events:
             self._show(events)
         if self._trusts_progress and progress:
@@ -348,7 +350,7 @@ class EtcdStore(VisibleState):
         self._guards.update(self._records.guards_among(event.kv for event in events))
         changes = self._records.changes(events, self.get)
         for event, mark in changes:
-            # Before anybody can read the change: whoever waits below for this revision finds its intent landed.
+            # Before the change is visible: a writer waiting below for this revision must find its intent landed.
             for intent in self._intents.get(self._records.key(event.bucket, event.entry.name), ()):
                 intent.saw(event, mark)
         if changes:
@@ -362,44 +364,45 @@ class EtcdStore(VisibleState):
                 waiter.set_result(None)
 
     async def _load_again(self) -> None:
-        with suppress(Unavailable, Compacted):  # the caller comes back
+        with suppress(Unavailable, Compacted):  # the caller retries
             await self._load()
             for bucket in self._buckets.values():
                 self._tell(tuple(bucket.subscribers.values()), ())
             self._wake()
 
     async def _check_version(self) -> bool:
-        """Whether this member's progress reports can be believed."""
+        """True if this member's progress reports can be trusted."""
         version = (await self._client.status()).version
         good = _reports_true_progress(version)
         if not good and not self._warned:
             self._warned = True
-            _log.warning("this etcd may report progress it has not made; consistent reads cost more", version=version)
+            _log.warning("etcd may report progress it has not made, consistent reads cost more", version=version)
         return good
 
     # Catching up.
 
     async def _run_barrier(self) -> None:
-        # The time counts from the first who asked, waiting for the turn included: those who join wait no longer.
+        # The timeout counts from the first caller, including the wait for the lock: callers that join wait no longer.
         this = asyncio.current_task()
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 async with self._barrier_turn:
-                    self._barrier = None  # whoever comes from here on needs the next one
+                    self._barrier = None  # later callers need the next barrier
                     target, current = await self._newest_revision()
                 await self._reach(target, ask=self._trusts_progress)
-                # Nothing of ours lies between the two: a revision that another server has told is not ahead of this.
+                # The store has no change between the two: a revision reported by a different server is not ahead of
+                # this one.
                 self.revision = max(self.revision, current)
             self._answers = True
         except TimeoutError:
             self._answers = False
             raise Unavailable(_NO_QUORUM) from None
         finally:
-            if self._barrier is this:  # it never had its turn
+            if self._barrier is this:  # it never got the lock
                 self._barrier = None
 
     async def _newest_revision(self) -> tuple[int, int]:
-        """The one that the watch must deliver, and etcd's own."""
+        """Return the revision that the watch must deliver, and etcd's own."""
         if self._trusts_progress:
             request = pb.RangeRequest(key=self._records.last_delete, keys_only=True)
             current = self._records.revision((await self._client.range(request)).header.revision)
@@ -409,23 +412,25 @@ class EtcdStore(VisibleState):
         return max((self._records.revision(kv.mod_revision) for kv in answer.kvs), default=0), current
 
     async def _reach(self, revision: int, *, ask: bool = False) -> None:
-        """Wait until that much is visible; `ask` when it may be no revision of ours. The caller's patience ends it."""
+        """Wait until `revision` is visible; `ask` when it may belong to no key below the prefix. The caller sets the
+        timeout.
+        """
         if self.revision >= revision:
             return
-        # Whoever gives up leaves this in the heap, cancelled or not; `_wake` takes it out when its time comes.
+        # A caller that gives up leaves this in the heap, cancelled or not; `_wake` removes it when its revision comes.
         reached: Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (revision, next(self._ties), reached))
         while ask and not reached.done():
             self._ask_progress()
-            await asyncio.wait((reached,), timeout=_PROGRESS_SECONDS)
+            await asyncio.wait((reached,), timeout=_PROGRESS_INTERVAL)
         await reached
 
     def _ask_progress(self) -> None:
-        if self._stream is not None:  # one that is broken hears nothing, and is the follower's business
+        if self._stream is not None:  # a broken one ignores it, and `_follow` replaces it
             self._stream.ask_progress()
 
     async def _read(self, bucket: str, after: int, until: int, prefix: str) -> list[Event]:
-        """Changes from etcd's own history."""
+        """Read changes from etcd's own history."""
         if after < self._records.floor:
             raise Compacted(self._records.floor)
         if after >= self._newest:
@@ -441,7 +446,7 @@ class EtcdStore(VisibleState):
         wanted = (event for event, _ in changes if event.bucket == bucket and event.entry.revision <= until)
         return [event for event in wanted if event.entry.name.startswith(prefix)]
 
-    # Upkeep.
+    # Compaction.
 
     async def _compact_for_ever(self) -> None:
         compaction = Compaction(self._client, self._records.compaction)
@@ -453,9 +458,9 @@ class EtcdStore(VisibleState):
             await self._clock.sleep(self._settings.compact_seconds)
 
 
-def _looked_at(barrier: Future[None]) -> None:
+def _retrieve_exception(barrier: Future[None]) -> None:
     if not barrier.cancelled():
-        barrier.exception()  # those who waited for it were told; nobody may be left
+        barrier.exception()  # retrieved, or asyncio logs it; every waiter got it, and there may be none left
 
 
 def _reports_true_progress(version: str) -> bool:

@@ -1,8 +1,8 @@
-"""`!fill`: that the objects below a prefix are being brought from another store, or were.
+"""`!fill`: marks a prefix whose objects are being copied from a different store, or were.
 
-While they are, no server starts on the prefix: it would serve half of them, and make what it misses. The mark names the
-store that they come from, so that only the same copy is gone on with, and in the end what was there when it was
-complete, so that nobody who repeats it overwrites what servers have written since.
+During the copy no server starts on the prefix: it would serve a part of the objects, and create the missing ones. The
+mark names the source store, so that only the same copy can be resumed. A complete copy records the digest of its
+contents, so that repeating it does not overwrite later writes of servers.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tarmac.store.interface import Unavailable
 
 @dataclass(frozen=True)
 class FillMark:
-    """Whence, and how far."""
+    """The source of a copy, and its progress."""
 
-    source: str  # the id of the other store
+    source: str  # id of the source store
     complete: bool = False
-    digest: str = ""  # of the contents when it was complete
+    digest: str = ""  # of the contents at completion
 
 
 def read_mark(value: bytes) -> FillMark:
-    """As it lies there. Raises Unavailable."""
+    """Decode the stored mark. Raises Unavailable."""
     try:
         return msgspec.json.decode(value, type=FillMark)
     except msgspec.DecodeError as error:
@@ -34,6 +34,6 @@ def read_mark(value: bytes) -> FillMark:
 
 
 async def write_mark(client: EtcdClient, key: bytes, mark: FillMark) -> None:
-    """Put it there. Raises Unavailable."""
+    """Store the mark. Raises Unavailable."""
     put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=msgspec.json.encode(mark)))
     await client.persistent_txn(pb.TxnRequest(success=[put]))

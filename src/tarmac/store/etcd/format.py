@@ -1,10 +1,10 @@
-"""`!format`: which version of what lies below a prefix its servers write; absent, it is 1.
+"""`!format`: the format version that the servers below a prefix write; 1 if absent.
 
-1  objects, the last delete, guards, the turn of compaction
-2  besides: an offset of revisions, the mark of a copy, and a backup that takes the objects' place
+    1  objects, the last delete, guards, the compaction key
+    2  besides: an offset of revisions, the mark of a copy, and a backup that replaces the objects
 
 Each version of Tarmac reads this format and the one before. It writes the older one until every server that shares the
-prefix reads the newer; only then is the number raised, by one transaction that nobody can have overtaken.
+prefix reads the newer; only then is the number raised, by one compare-and-put transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = 2
 
 
 def check_format(kvs: Iterable[pb.KeyValue], key: bytes) -> int:
-    """The format below the prefix, if its key is among these. Raises Unavailable when it is too new."""
+    """Return the format below the prefix, if its key is among `kvs`. Raises Unavailable when it is too new."""
     found = next((int(kv.value) for kv in kvs if kv.key == key), 1)
     if found > FORMAT:
         raise Unavailable(too_new(found, FORMAT))
@@ -28,7 +28,7 @@ def check_format(kvs: Iterable[pb.KeyValue], key: bytes) -> int:
 
 
 async def raise_format(client: EtcdClient, key: bytes) -> int:
-    """Have the newest format there; which it was before. Raises Unavailable."""
+    """Raise the prefix to the newest format; returns the format before. Raises Unavailable."""
     while True:
         found = await client.range(pb.RangeRequest(key=key))
         before = check_format(found.kvs, key)
@@ -40,6 +40,6 @@ async def raise_format(client: EtcdClient, key: bytes) -> int:
         try:
             response = await client.txn(pb.TxnRequest(compare=[unchanged], success=[put]))
         except Lost:
-            continue  # the next look tells whether it was written
+            continue  # the next read tells whether it was written
         if response.succeeded:
             return before

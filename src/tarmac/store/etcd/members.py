@@ -1,7 +1,7 @@
-"""Connections to the members of the cluster, made when they are needed and again after every loss.
+"""Connections to the members of the cluster, made on demand and again after every loss.
 
-There are two to a member, one for calls and one for watches, so that a flood of events keeps no answer waiting. Whoever
-needs a connection while it is being made waits for that one.
+There are two per member, one for calls and one for watches, so that a burst of events does not delay responses.
+Concurrent callers share one dial.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tarmac.http.grpc import Code, GrpcConnection, GrpcError
 from tarmac.http.tls import present
 from tarmac.store.etcd.settings import EtcdSettings
 
-_DIAL_SECONDS = 2.0
-_KEEPALIVE_SECONDS = 10.0  # etcd allows one every five seconds
-_LONGEST_MESSAGE = 256 << 20
+_DIAL_TIMEOUT = 2.0
+_KEEPALIVE_INTERVAL = 10.0  # etcd allows one every five seconds
+_MAX_MESSAGE = 256 << 20
 
 
 class Use(Enum):
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     CALLS = auto()
     WATCHES = auto()
@@ -40,30 +40,30 @@ class MemberConnections:
         self._tasks = Tasks()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close all connections."""
         await self._tasks.close()
         for connection in self._made.values():
             connection.close()
         self._made.clear()
 
     def ready(self, member: str, use: Use) -> GrpcConnection | None:
-        """The connection, if there is one already."""
+        """Return the connection, if it is established."""
         connection = self._made.get((member, use))
         return connection if connection is not None and connection.usable else None
 
     async def get(self, member: str, use: Use) -> GrpcConnection:
-        """The connection. Raises GrpcError."""
+        """Return the connection, dialling if needed. Raises GrpcError."""
         key = member, use
         dial = self._dials.get(key)
         if dial is None:
             dial = self._dials[key] = self._tasks.promise(self._dial(member, use), "connect to etcd")
             dial.add_done_callback(partial(self._dialled, key))
-        return await asyncio.shield(dial)  # the others still wait for it when this one is cancelled
+        return await asyncio.shield(dial)  # shielded: other callers wait for the same dial when this one is cancelled
 
     def _dialled(self, key: tuple[str, Use], dial: Future[GrpcConnection]) -> None:
         del self._dials[key]
         if not dial.cancelled():
-            dial.exception()  # those who waited for it were told; nobody may be left
+            dial.exception()  # retrieved, or asyncio logs it; every waiter got it, and there may be none left
 
     async def _dial(self, member: str, use: Use) -> GrpcConnection:
         host, _, port = member.rpartition(":")
@@ -71,13 +71,13 @@ class MemberConnections:
         loop = asyncio.get_running_loop()
         name = host if self._tls is not None else None
         try:
-            async with asyncio.timeout(_DIAL_SECONDS):
+            async with asyncio.timeout(_DIAL_TIMEOUT):
                 made = await loop.create_connection(
                     partial(self._connection, member), host, int(port), ssl=self._tls, server_hostname=name
                 )
         except TimeoutError as error:
-            raise GrpcError(Code.UNAVAILABLE, f"no connection within {_DIAL_SECONDS:.0f} s") from error
-        except (OSError, ValueError) as error:  # ValueError: a name that cannot be one
+            raise GrpcError(Code.UNAVAILABLE, f"no connection within {_DIAL_TIMEOUT:.0f} s") from error
+        except (OSError, ValueError) as error:  # ValueError: an invalid host name
             raise GrpcError(Code.UNAVAILABLE, f"no connection: {error}") from error
         transport, connection = made
         if self._tls is not None:
@@ -90,11 +90,11 @@ class MemberConnections:
 
     def _connection(self, member: str) -> GrpcConnection:
         scheme = "http" if self._tls is None else "https"
-        return GrpcConnection(member, scheme=scheme, longest_message=_LONGEST_MESSAGE, keepalive=_KEEPALIVE_SECONDS)
+        return GrpcConnection(member, scheme=scheme, longest_message=_MAX_MESSAGE, keepalive=_KEEPALIVE_INTERVAL)
 
 
 def _context(settings: EtcdSettings) -> ssl.SSLContext | None:
-    """TLS with the given CA alone, and our certificate if there is one. Raises ValueError."""
+    """Return a TLS context with the given CA alone, and the client certificate if configured. Raises ValueError."""
     if settings.cacert is None:
         return None
     try:

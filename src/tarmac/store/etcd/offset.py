@@ -1,7 +1,7 @@
-"""Lifting the revisions of an etcd above those of the store whose place it takes.
+"""Lifts the revisions of an etcd above those of the store it replaces.
 
-The offset is one key below the prefix (`records`). It only grows: what clients have heard of must stay behind. Writing
-it, even unchanged, makes everything before count as compacted, so a move that is done again leaves no client behind.
+The offset is one key below the prefix (`records`). It only grows: revisions that clients have seen must stay behind.
+Writing it, even unchanged, makes everything before count as compacted, so a repeated move leaves no client behind.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tarmac.store.etcd.records import Records
 
 
 async def write_offset(client: EtcdClient, records: Records, revision: int, still: pb.Compare | None = None) -> int:
-    """See that every later revision is above `revision`; from which one on history is kept. Raises Unavailable.
+    """Make every later revision greater than `revision`; returns where history begins. Raises Unavailable.
 
-    Where `still` does not hold, somebody else has seen to it: servers that run meanwhile would lose their history.
+    Where `still` does not hold, a different process has done so: running servers would lose their history.
     """
     key = records.offset_key
     while still is None or await _holds(client, still):
@@ -28,7 +28,7 @@ async def write_offset(client: EtcdClient, records: Records, revision: int, stil
         try:
             response = await client.txn(pb.TxnRequest(compare=[unchanged, *([still] if still else [])], success=[put]))
         except Lost:
-            continue  # written or not: the next look tells, and writing it twice does no harm
+            continue  # written or not: the next read tells, and writing it twice is harmless
         if response.succeeded:
             return response.header.revision + offset
     return revision

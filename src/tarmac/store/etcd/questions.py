@@ -1,4 +1,4 @@
-"""What is asked about everything below the prefix."""
+"""Requests that cover everything below the prefix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.store.etcd.records import Records
 
 
 def changes_after(records: Records, revision: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
-    """Of what happened after that revision, which itself may come along.
+    """Watch changes after `revision`; the change at `revision` itself may be delivered too.
 
     Starting one later would be wrong: etcd starts at the compacted revision, but a delete there is gone by then.
     """
@@ -21,7 +21,7 @@ def changes_after(records: Records, revision: int, *, prev_kv: bool) -> pb.Watch
 
 
 def newest(records: Records) -> pb.RangeRequest:
-    """The key that changed last. Deletes change one, too."""
+    """Request the key that changed last. Deletes change one, too."""
     return pb.RangeRequest(
         key=records.first,
         range_end=records.end,

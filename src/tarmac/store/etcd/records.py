@@ -1,23 +1,24 @@
-"""How objects lie in etcd, and how etcd's events become ours.
+"""The layout of objects in etcd, and the conversion of etcd's events to the store's events.
 
-An object is `PREFIX/<group>/<resource>/<namespace>/<name>`, with `core` for the core group and no namespace segment
-for cluster-scoped objects; its value is the object's JSON without resource version, sealed if the driver seals. Its
+An object is `PREFIX/<group>/<resource>/<namespace>/<name>`, with `core` for the core group and no namespace segment for
+cluster-scoped objects; its value is the object's JSON without resource version, sealed if the driver seals. Its
 revision is etcd's mod_revision plus an offset, and every write is one transaction on one object, with its guards beside
 it.
 
-Below `PREFIX/!` lies what is not an object. `!last` belongs to deletes: etcd's delete event carries no value, so the
-same transaction puts a token of the writer, and the object's final state if that is not the stored one, under this
-key. It is overwritten by each delete, but the watch delivers every version of it beside the delete that it belongs
-to; it also means that each change below the prefix, deletes included, shows in some key's mod_revision. `!guard/`
-holds a fixed number of empty keys, over which guards are spread by their names; each write under a guard puts its key,
-so the key's mod_revision tells when that happened last. Guards that share a key only cost each other a second check.
-One more key there is the fence of creates (`writing`).
-`!offset` is the offset, 0 where it is missing. Objects that come from another store have revisions there that this etcd
-has not reached; the offset lifts its own above them. Everything before the key was written counts as compacted. `!fill`
-marks a copy from another store (`fillmark`), `!format` says which version of all this is written (`format`). `!restore`
-and `!restored/` are a backup that is about to take the place of the objects (`restoring`).
+Keys below `PREFIX/!` are not objects. `!last` belongs to deletes: etcd's delete event carries no value, so the same
+transaction puts a token of the writer, and the object's final state if that is not the stored one, under this key. It
+is overwritten by each delete, but the watch delivers every version of it beside its delete; it also means that each
+change below the prefix, deletes included, shows in some key's mod_revision. `!guard/` holds a fixed number of empty
+keys, over which guards are spread by their names; each write under a guard puts its key, so the key's mod_revision is
+the time of the last such write. Guards that share a key only cost each other a second check. One more key there is the
+fence of creates (`writing`).
 
-Outside of this module and of `writing`, revisions are ours; etcd's own are called mod revisions.
+`!offset` is the offset, 0 where it is missing. Objects copied from a different store have revisions there that this
+etcd has not reached; the offset lifts its own above them. Everything before the key was written counts as compacted.
+`!fill` marks a copy from a different store (`fillmark`), `!format` is the format version that servers write (`format`).
+`!restore` and `!restored/` are a backup that is about to replace the objects (`restoring`).
+
+Outside of this module and of `writing`, revisions are the store's; etcd's own are called mod revisions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _log = log("store.etcd")
 _TOKEN_BYTES = 36  # a UUID as text
 _GUARD_KEYS = 256
 Change = tuple[Event, bytes]
-"""An event and what identifies its writer: the stored value of a put, the token of a delete."""
+"""An event and the mark of its writer: the stored value of a put, the token of a delete."""
 
 
 class Records:
@@ -54,27 +55,28 @@ class Records:
         self.restore_key = self._root + b"!restore"
         self.prepared = self._root + b"!restored/", self._root + b"!restored0"  # from, and up to
         self._offset = 0
-        self.floor = 0  # the revision at which the offset was written: earlier ones are another store's, or none
+        # the revision at which the offset was written: earlier ones belong to a different store, or to none
+        self.floor = 0
         self._guards = self._root + b"!guard/"
         self.fence = self._guards + b"creates"
 
     def revision(self, mod_revision: int) -> int:
-        """Ours, for one of etcd's."""
+        """Convert etcd's mod revision to the store's revision."""
         return mod_revision + self._offset
 
     def mod_revision(self, revision: int) -> int:
-        """etcd's, for one of ours: below 1 for a revision from before the offset."""
+        """Convert the store's revision to etcd's: below 1 for a revision from before the offset."""
         return revision - self._offset
 
     def take_offset(self, kvs: Iterable[pb.KeyValue]) -> None:
-        """Before anything else is made of these: the offset, if it is among them."""
+        """Take the offset from these keys, if present. Call it before converting any of them."""
         for kv in kvs:
             if kv.key == self.offset_key:
                 self._offset = int(kv.value)
                 self.floor = self.revision(kv.mod_revision)
 
     def guard_keys(self, guards: Iterable[str]) -> list[bytes]:
-        """The keys that stand for some guards."""
+        """Return the keys that represent these guards."""
         return sorted({b"%b%02x" % (self._guards, crc32(guard.encode()) % _GUARD_KEYS) for guard in guards})
 
     def guards_among(self, kvs: Iterable[pb.KeyValue]) -> dict[bytes, int]:
@@ -82,31 +84,31 @@ class Records:
         return {kv.key: kv.mod_revision for kv in kvs if kv.key.startswith(self._guards)}
 
     def key(self, bucket: str, name: str) -> bytes:
-        """Where an object lies."""
+        """Return the key of an object."""
         return self._root + f"{bucket}/{name}".encode()
 
     def prepared_key(self, bucket: str, name: str) -> bytes:
-        """Where an object of a backup lies until it takes its place."""
+        """Return the key of a backup's object until it is moved into place."""
         return self.prepared[0] + f"{bucket}/{name}".encode()
 
     def place_of(self, prepared: bytes) -> bytes:
-        """Its place."""
+        """Return the final key of a prepared object."""
         return self._root + prepared.removeprefix(self.prepared[0])
 
     def is_object(self, key: bytes) -> bool:
-        """Whether an object lies there, or something of ours."""
+        """True for the key of an object, False for a key of the driver."""
         return self._place(key) is not None
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
-        """What is put there."""
+        """Return the stored form of a value."""
         return self._sealer.seal(bucket, name, value) if self._sealer is not None else value
 
     def opened_first(self) -> list[bytes]:
-        """Where the objects lie that have to be opened before others."""
+        """Return the keys of the objects that have to be opened before all other objects."""
         return [self.key(*place) for place in self._sealer.opened_first] if self._sealer is not None else []
 
     def objects(self, kvs: Iterable[pb.KeyValue]) -> Iterator[tuple[str, Entry]]:
-        """Bucket and entry of each object among them."""
+        """Yield bucket and entry of each object among `kvs`."""
         for kv in kvs:
             place = self._place(kv.key)
             if place is not None:
@@ -115,13 +117,13 @@ class Records:
                     yield place[0], self._entry(place[1], kv, value)
 
     def stored(self, kvs: Iterable[pb.KeyValue]) -> Iterator[tuple[str, str, int, int, bytes]]:
-        """Of each object among them: bucket, name, revisions of its create and its last change, value as it lies."""
+        """Yield for each object: bucket, name, revisions of its create and its last change, stored value."""
         for kv in kvs:
             if (place := self._place(kv.key)) is not None:
                 yield *place, self.revision(kv.create_revision), self.revision(kv.mod_revision), kv.value
 
     def changes(self, events: Sequence[pb.Event], previous: Callable[[str, str], Entry | None]) -> list[Change]:
-        """Our events for etcd's, in order. `previous` knows the objects as they were before the first of them."""
+        """Convert etcd's events, in order. `previous` returns an object as it was before the first of them."""
         changes: list[Change] = []
         latest: dict[tuple[str, str], Entry | None] = {}
         last = {e.kv.mod_revision: e.kv.value for e in events if e.kv.key == self.last_delete}
@@ -137,8 +139,9 @@ class Records:
         return changes
 
     def past_changes(self, events: Sequence[pb.Event]) -> list[Change]:
-        """The same for events that carry the version they replaced."""
-        before = {event.kv.key: event.prev_kv for event in reversed(events)}  # of each key, that of its first event
+        """Convert events that carry the version they replaced."""
+        # per key, the version before its first event
+        before = {event.kv.key: event.prev_kv for event in reversed(events)}
 
         def previous(bucket: str, name: str) -> Entry | None:
             kv = before[self.key(bucket, name)]
@@ -177,12 +180,12 @@ class Records:
         return intern(f"{parts[0]}/{parts[1]}"), parts[2]
 
     def _open(self, bucket: str, name: str, blob: bytes) -> bytes | None:
-        """The object's JSON; None, with a warning, for what somebody else put there."""
+        """Return the object's JSON; None, with a warning, for a value that a different program put there."""
         try:
             value = self._sealer.open(bucket, name, blob) if self._sealer is not None else blob
         except ValueError as error:
             raise Unavailable(f"cannot decrypt {bucket}/{name}: {error}") from error
         if not value.startswith(PREFIX):
-            _log.warning("a key below the prefix holds no object of ours; it is ignored", bucket=bucket, name=name)
+            _log.warning("key below the prefix is not a Tarmac object, ignored", bucket=bucket, name=name)
             return None
         return value

@@ -1,4 +1,4 @@
-"""Where the etcd cluster is, and how to introduce oneself."""
+"""Endpoints and credentials of the etcd cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPTIONS = ("prefix", "user", "password-file", "cacert", "cert", "key", "compact
 
 @dataclass(frozen=True)
 class EtcdSettings:
-    """Connection, credentials, and the prefix below which all keys lie."""
+    """Connection, credentials, and the prefix of all keys."""
 
     endpoints: tuple[str, ...]
     prefix: str = DEFAULT_PREFIX
@@ -21,11 +21,11 @@ class EtcdSettings:
     cacert: bytes | None = None  # PEM; its presence turns TLS on
     cert: bytes | None = None
     key: bytes | None = None
-    compact_seconds: float = 300  # 0: leave compaction to somebody else
+    compact_seconds: float = 300  # 0: compaction is configured elsewhere
 
     @classmethod
     def parse(cls, hosts: str, options: Sequence[tuple[str, str]]) -> EtcdSettings:
-        """From the parts of a store URL. Raises ValueError."""
+        """Parse the parts of a store URL. Raises ValueError."""
         given = dict(options)
         unknown = sorted(given.keys() - set(_OPTIONS))
         if unknown:

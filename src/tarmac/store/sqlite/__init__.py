@@ -1,4 +1,4 @@
-"""The default driver: one SQLite file, durable before acknowledging, one disk sync for all who write at once."""
+"""The default driver: one SQLite file, durable before acknowledging, one disk sync for all concurrent writes."""
 
 from __future__ import annotations
 

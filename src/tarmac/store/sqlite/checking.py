@@ -1,4 +1,4 @@
-"""Whether a database is whole: the structure of its pages, the sum of each row, and what they add up to.
+"""Integrity checks of a database: the structure of its pages, the sum of each row, and their total.
 
 The same checks run when a store is opened (over the rows as they are loaded), once a day beside the loop, and before
 and after a repair. They change nothing.
@@ -17,34 +17,35 @@ from tarmac.store.sqlite.sums import Row, Total, is_sound
 
 SELECT = "SELECT revision, at, bucket, name, created, previous, deleted, value, sum FROM log"
 UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError)
-"""What SQLite raises when it meets damage, its tables' definitions and text included."""
-_NAMED = 5  # damaged rows that are told one by one
+"""SQLite's exceptions on damage, also of its table definitions and text."""
+_NAMED = 5  # damaged rows that are named one by one
 
 
 def check_pages(db: apsw.Connection) -> None:
-    """Every page is used once, or free, and is well formed; no row is read. Raises Damaged."""
+    """Check that every page is well formed and used once, or free; reads no row. Raises Damaged."""
     found = [text for (text,) in db.execute("PRAGMA quick_check(3)")]
     if found != ["ok"]:
         raise Damaged("; ".join(" ".join(str(text).split()) for text in found))
 
 
 def check_total(db: apsw.Connection) -> None:
-    """Nothing is missing. In a transaction, if others write. Raises Damaged."""
+    """Check that no row is missing. Needs a transaction if a server writes. Raises Damaged."""
     total = read_total(db)
     _compare(total, *count_rows(db, total.floor))
 
 
 def check_recent(db: apsw.Connection, total: Total) -> None:
-    """No row of the history is missing. In a transaction. Raises Damaged."""
+    """Check that no row of the history is missing. Needs a transaction. Raises Damaged."""
     recent = int(db.execute("SELECT count(*) FROM log WHERE revision > ?", (total.floor,)).get)
     if recent != total.recent:
         raise Damaged(f"its history has {recent} rows instead of {total.recent}")
 
 
 def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    """Every row's columns, oldest first, up to the first damaged one; then Damaged names those, or what is missing.
+    """Yield every row's columns, oldest first, up to the first damaged one. Raises Damaged naming damaged or missing
+    rows.
 
-    A start waits for it, so no row becomes a `Row`.
+    Start-up waits for it, so no row becomes a `Row`.
     """
     total = read_total(db)
     floor = total.floor
@@ -64,7 +65,7 @@ def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def check_slice(db: apsw.Connection, after: int, count: int) -> tuple[int, list[Row]]:
-    """The next rows: the last revision looked at (0 at the end), and which of them are damaged."""
+    """Check the next rows; returns the last revision checked (0 at the end), and the damaged rows."""
     rows = [
         Row._make(row) for row in db.execute(f"{SELECT} WHERE revision > ? ORDER BY revision LIMIT ?", (after, count))
     ]
@@ -72,7 +73,7 @@ def check_slice(db: apsw.Connection, after: int, count: int) -> tuple[int, list[
 
 
 def named(damaged: list[Row]) -> str:
-    """Which rows fail their sums."""
+    """Return a text naming the rows that fail their sums."""
     more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
     return f"{', '.join(row.key for row in damaged[:_NAMED])}{more}: not what was written"
 

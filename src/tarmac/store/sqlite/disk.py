@@ -1,4 +1,4 @@
-"""What the driver asks of the file system: one server at a time, blocks in place, names that last, room to write."""
+"""File system operations of the driver: lock, preallocation, directory sync, free space."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tarmac.store.interface import Unavailable
 _log = log("store.sqlite")
 
 _ZEROS = bytes(1 << 20)
-_ROOM = 1 << 20  # bytes; with less a file system is as good as full
+_MIN_FREE_BYTES = 1 << 20  # bytes; a file system with less counts as full
 
 
 def take_lock(path: Path) -> int:
-    """Two servers on one file would each believe their own memory; the kernel drops the lock when its holder dies.
+    """Lock the store: two servers on one file would each trust their own memory. The kernel frees a dead holder's lock.
 
-    A file of its own, since closing any descriptor of the database would drop SQLite's locks.
+    A separate file, since closing any descriptor of the database would drop SQLite's locks.
     """
     try:
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,18 +36,18 @@ def take_lock(path: Path) -> int:
 
 
 def reserve(file: int, size: int) -> None:
-    """Fill an empty file with zeros; where there is no room for them it stays empty and grows as it is needed."""
+    """Fill an empty file with zeros; without enough room it stays empty and grows on demand."""
     try:
         for offset in range(0, size, len(_ZEROS)):
             os.pwrite(file, _ZEROS[: size - offset], offset)
         os.fdatasync(file)
     except OSError as error:
         os.ftruncate(file, 0)
-        _log.warning("no room to reserve the write-ahead log: writes will take longer", reason=error.strerror)
+        _log.warning("write-ahead log cannot be preallocated, writes will take longer", reason=error.strerror)
 
 
 def sync_directory(folder: Path) -> None:
-    """A file whose name is lost is lost."""
+    """Make the names in a directory durable: a file whose name is lost is lost."""
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
@@ -56,6 +56,6 @@ def sync_directory(folder: Path) -> None:
 
 
 def lacks_room(folder: Path) -> bool:
-    """Whether the file system is full for this process; root may use what is kept back from others."""
+    """True if the file system is full for this process; root may use the reserved blocks."""
     found = os.statvfs(folder)
-    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < _ROOM
+    return (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize < _MIN_FREE_BYTES

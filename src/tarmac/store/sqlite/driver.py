@@ -1,14 +1,14 @@
-"""The driver: memory in front of the log file.
+"""The driver: in-memory state in front of the log file.
 
-A batch is written inside the loop (page cache only), then a helper thread syncs it; it is published and acknowledged
-when the sync is back. Only one batch is under way; the next one gathers meanwhile.
+A batch is written on the loop (page cache only), then a helper thread syncs it; it is published and acknowledged when
+the sync has completed. Only one batch is in flight; the next one queues meanwhile.
 
 Failures. When SQLite refuses a batch (a full disk, usually) it is rolled back, its writers get Unavailable, and the
-next batch may succeed again. When a sync fails nobody knows what the kernel still holds, and trying again would lie:
-the store refuses writes from then on, and goes on answering reads until it is restarted.
+next batch may succeed again. After a failed sync the kernel may have dropped the pages, and a repeated sync would
+report success regardless: the store refuses writes from then on, and serves reads until it is restarted.
 
-Damage on the disk is found when the store is started, which is then refused, when history is read from the file, and
-by a daily pass. It never reaches a reader.
+Damage on disk is detected at start, which then fails, when history is read from the file, and by a daily pass. It never
+reaches a reader.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from tarmac.store.sqlite.verifying import Verifier
 
 _log = log("store.sqlite")
 
-_REPLAYED = 1024  # events of a batch while the file is loaded
-_TRIM_STEP = 256  # events forgotten with one batch: more than arrive with most, little enough not to be felt
-_MARKER_SECONDS = 1.0  # how late a power cut may find the marker
+_REPLAY_BATCH = 1024  # events per batch while the file is loaded
+_TRIM_STEP = 256  # events dropped with one batch: more than most batches add, few enough not to be felt
+_MARKER_SYNC_DELAY = 1.0  # a power cut leaves the marker behind by at most this
 _FSYNC_ERRORS = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
 
 
 class SqliteStore(LocalStore):
-    """A store in one file. History is kept for `keep_seconds` and `keep_events`, whichever is more."""
+    """A store in one file. History is kept for `keep_seconds` or `keep_events`, the longer of the two."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class SqliteStore(LocalStore):
         self._keep_seconds = keep_seconds
         self._keep_log = keep_events
         self._wal_pages = wal_pages
-        self._next_trim = 0.0  # of the monotonic clock: before it nothing is old enough
+        self._next_trim = 0.0  # monotonic time before which no event is old enough
         self._syncing: list[Write] = []
         self._disk = DiskHealth(path, self._clock)
         self.verifier = Verifier(path, self._clock)
@@ -91,7 +91,7 @@ class SqliteStore(LocalStore):
         """Open the file, take the lock, load objects and recent history."""
         loop = asyncio.get_running_loop()
         self._side = ThreadPoolExecutor(1, thread_name_prefix="store-side")
-        self._side.submit(int)  # begins its thread now: it may not be possible when it is needed
+        self._side.submit(int)  # starts the thread now: at the time of need the process may be unable to
         self._checkpointer = Checkpointer(loop, self._side, self._wal_pages)
         self._file = LogFile(self._path, self._randomness.uuid)
         try:
@@ -105,7 +105,7 @@ class SqliteStore(LocalStore):
         await super().start()
 
     async def close(self) -> None:
-        """Finish what was accepted, close the file."""
+        """Complete accepted writes, close the file."""
         # In this order: the last batch needs the sync thread and perhaps a checkpoint in the side thread, and both work
         # on the file.
         await super().close()
@@ -117,11 +117,11 @@ class SqliteStore(LocalStore):
         self._file.close()
 
     def checks(self) -> dict[str, Callable[[], str | None]]:
-        """Besides `store`: whether the disk is full or slow, and whether what lies there is damaged."""
+        """Besides `store`: a full or slow disk, and damage on disk."""
         return {**super().checks(), "store-disk": self._disk.check, "store-integrity": lambda: self.verifier.damage}
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """From memory as far as that reaches, else from the file."""
+        """Read from memory as far as it reaches, else from the file."""
         read = partial(self._loop.run_in_executor, self._side, self._read)
         try:
             return await self._joined_history(bucket, revision, prefix, read)
@@ -130,18 +130,18 @@ class SqliteStore(LocalStore):
             raise
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to and including `revision`, in memory and in the file."""
+        """Drop history up to and including `revision`, in memory and in the file."""
         self.forget(revision)
         while self._file.floor < revision:
             try:
                 self._file.append((), min(revision, self._file.floor + _TRIM_STEP))
             except apsw.Error as error:
                 raise Unavailable(f"cannot compact {self._path}: {error}") from error
-            # One step at a time: more transactions behind the last sync than these two would look like damage.
+            # One step at a time: more unsynced transactions than these two would look like damage.
             await self._loop.run_in_executor(self._side, self._file.sync)
 
     async def raise_floor(self, revision: int) -> None:
-        """In the file first: a process that is killed in between begins above it as well."""
+        """Raise the file's floor first: a process killed in between starts above it as well."""
         await self.compact(self.revision)
         if revision > self.revision:
             try:
@@ -158,8 +158,8 @@ class SqliteStore(LocalStore):
             self._rejected(batch, error)
             self._next_batch()
             return
-        # The batch is in the file and can be lost by a power cut: nobody may see it before `_synced`. A process that is
-        # killed here finds it when it starts again, and syncs before it shows anything.
+        # The batch is in the file and can be lost by a power cut: no reader may see it before `_synced`. A process that
+        # is killed here finds it at the next start, and syncs before it shows anything.
         self._syncing = batch
         self._disk.sync_started()
         self._syncer.request(self._synced)
@@ -176,7 +176,7 @@ class SqliteStore(LocalStore):
             return
         self._committed(batch)
         if self._marking is None:
-            self._marking = self._loop.call_later(_MARKER_SECONDS, self._sync_marker)
+            self._marking = self._loop.call_later(_MARKER_SYNC_DELAY, self._sync_marker)
         self._checkpointer.between_batches(self._file.checkpoint, self._next_batch)
 
     def _sync_marker(self) -> None:
@@ -186,7 +186,7 @@ class SqliteStore(LocalStore):
     def _rejected(self, batch: list[Write], error: apsw.Error) -> None:
         if isinstance(error, apsw.NoMemError):
             end_if_out_of_memory(MemoryError())
-        # The index of the log lies in a file as well; SQLite calls it an I/O error when that cannot grow.
+        # The WAL index is a file as well; SQLite reports an I/O error when that cannot grow.
         full = isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and lacks_room(self._path.parent))
         why = f"cannot write {self._path}: {'the disk is full' if full else error}"
         _log.error("batch rejected", path=str(self._path), writes=len(batch), error=str(error))
@@ -197,7 +197,7 @@ class SqliteStore(LocalStore):
 
     def _stop_writing(self, why: str) -> None:
         self._refusal = f"{why}; no write is accepted until the server is restarted"
-        _log.error("the store is read-only from now on", reason=why)
+        _log.error("store is read-only until the server is restarted", reason=why)
 
     def _rows(self, batch: list[Write]) -> list[Row]:
         at = int(self._clock.now())
@@ -215,24 +215,24 @@ class SqliteStore(LocalStore):
         return rows
 
     def _trim_to(self) -> int:
-        """How far the file's history may be forgotten now."""
+        """Return the revision up to which the file's history may be dropped now."""
         candidate = min(self._file.floor + _TRIM_STEP, self.revision - self._keep_log)
         if candidate < self._file.floor + _TRIM_STEP // 4 or self._clock.monotonic() < self._next_trim:
             return 0
         written = self._file.written_at(candidate)
         age = self._clock.now() - written if written is not None else self._keep_seconds
-        if 0 <= age < self._keep_seconds:  # below: written before the clock was set back, and nobody knows when
+        if 0 <= age < self._keep_seconds:  # negative: the clock was set back, so the real age is unknown
             self._next_trim = self._clock.monotonic() + self._keep_seconds - age
             return 0
         return candidate
 
     def _load(self) -> None:
-        """Rows up to the floor are the objects as of then; those above are the history since."""
+        """Load the file: rows up to the floor are the objects as of then; those above are the history since."""
         objects: dict[str, dict[str, Entry]] = {}
         self.load(objects, self._file.floor, self._replayed(objects))
 
     def _replayed(self, objects: dict[str, dict[str, Entry]]) -> Iterator[list[Event]]:
-        """Let `objects` become what the file holds; on the way, in batches, the history as far as memory keeps it."""
+        """Fill `objects` from the file; yields the part of the history that memory keeps, in batches."""
         floor, events = self._file.floor, list[Event]()
         remembered = self._file.newest - self._keep_events
         for revision, _, bucket, name, created, _, deleted, blob, _ in self._file.load():
@@ -249,7 +249,7 @@ class SqliteStore(LocalStore):
                 entries[name] = entry
             if revision > remembered and revision > floor:
                 events.append(_event(bucket, entry, bool(deleted), previous))
-                if len(events) == _REPLAYED:  # it has a limit in bytes as well
+                if len(events) == _REPLAY_BATCH:  # the window has a limit in bytes as well
                     yield events
                     events = []
             elif revision > floor:
@@ -275,7 +275,7 @@ class SqliteStore(LocalStore):
             raise Unavailable(f"cannot decrypt {bucket}/{name} from {self._path}: {error}") from error
 
     def _read(self, bucket: str, after: int, until: int, prefix: str) -> list[Event]:
-        """History from the file; in the side thread."""
+        """Read history from the file, in the side thread."""
         events: list[Event] = []
         try:
             rows = self._file.history(bucket, after, until, prefix)

@@ -1,24 +1,24 @@
-"""The file: a log of changes, from which both the objects and the recent history are read back.
+"""The log file: both the objects and the recent history are read back from it.
 
-One table, keyed by revision and therefore only ever appended to, holds every change: who, what, which revision it
+One table, keyed by revision and therefore append-only, holds every change: its key, its value and the revision it
 replaced. `floor` splits it: of the rows up to the floor only those that were live at the floor are left (they are the
 objects); of the rows above it every one is there (they are the history). A replaced row stays until the change that
-replaced it sinks below the floor, so each change of the history can still be told with its previous version.
+replaced it sinks below the floor, so each change of the history can be returned with its previous version.
 
-Damage. Each row has a sum and the table has a total (`sums`); a marker beside the file says how far it had come
-(`marker`). All of it is checked before the file is used: until `settle`, nothing is copied, cut or removed, so that a
-store that is refused lies there as it was found.
+Damage. Each row has a sum and the table has a total (`sums`); a marker beside the file records its newest revision
+(`marker`). All of it is checked before the file is used: until `settle`, nothing is copied, truncated or removed, so
+that a refused store stays as it was found.
 
 Durability. The file is in WAL mode with synchronous=NORMAL: a commit writes to the page cache only, and the caller
 syncs the WAL afterwards (`sync`), which is the one thing that synchronous=FULL does in addition. Checkpoints by
-themselves sync the WAL before they copy, and the database after. Opening checkpoints once, because what a killed
-process committed but did not sync is readable, and must not be shown before it is durable; and it syncs the directory,
+themselves sync the WAL before they copy, and the database after. Opening checkpoints once, because commits that a
+killed process did not sync are readable, and must not be shown before they are durable; and it syncs the directory,
 because a file whose name is lost is lost.
 
-The WAL is filled with zeros up to the size it is going to have, and started over by checkpoints, never cut. A sync
-then finds its blocks in place and writes nothing but the data; of a file that grows it must also write the new size and
-the blocks' whereabouts through the file system's journal, which takes twice as long. SQLite reads a WAL up to the first
-frame whose checksum is wrong, so the zeros mean nothing to it.
+The WAL is filled with zeros up to its expected size, and restarted by checkpoints, never truncated. A sync then finds
+its blocks allocated and writes nothing but the data; for a growing file it must also write the new size and the block
+map through the file system's journal, which takes twice as long. SQLite reads a WAL up to the first frame with a wrong
+checksum, so it ignores the zeros.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _DROP_DELETES = "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND dele
 
 
 class LogFile:
-    """The open file. One connection writes, on the loop; another one reads and checkpoints, in a helper thread.
+    """The open file. One connection writes, on the loop; a second one reads and checkpoints, in a helper thread.
 
     Open it, take every row from `load`, then `settle` it; before that it must not be written.
     """
 
     def __init__(self, path: Path, new_id: Callable[[], str]) -> None:
-        """`new_id` names a store that is made here. Raises Damaged, Unavailable."""
+        """Open and lock; `new_id` gives the id of a newly created store. Raises Damaged, Unavailable."""
         self.path = path
         self.newest: int  # the newest revision appended
         self._side: apsw.Connection | None = None
@@ -79,36 +79,36 @@ class LogFile:
 
     @property
     def floor(self) -> int:
-        """Up to here only what was live then is left."""
+        """Of the rows up to here, only those live at this revision are left."""
         return self._total.floor
 
     def load(self) -> Iterator[tuple[Any, ...]]:
-        """The columns of every row, oldest first. Raises Damaged when one is not what was written, or missing."""
+        """Yield the columns of every row, oldest first. Raises Damaged for a changed or missing row."""
         with explained(self.path):
             yield from sound_rows(self._writer)
 
     def check_end(self, newest: int) -> None:
-        """What was loaded, up to `newest`, reaches as far as the marker. Raises Damaged."""
+        """Check that the loaded rows, up to `newest`, reach the marker's revision. Raises Damaged."""
         with explained(self.path):
             if newest < self._mark.revision:
                 lost = f"changes after {newest} are missing"
                 raise Damaged(f"it ends at revision {newest}, but had come to {self._mark.revision}: {lost}")
 
     def settle(self, newest: int, wal_pages: int, on_wal_pages: Callable[[int], None]) -> None:
-        """What was loaded, up to `newest`, is whole: make it durable and get ready to write. Raises Damaged."""
+        """Make the loaded rows, up to `newest`, durable and prepare for writing. Raises Damaged."""
         self.check_end(newest)
         with explained(self.path):
             db = self._writer
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # from here on a tidy file is left behind
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # from here on the last connection checkpoints at close
             db.set_wal_hook(lambda _db, _name, pages: on_wal_pages(pages) or apsw.SQLITE_OK)
             self._side = connect(self.path)
             self._side.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         self._wal = os.open(f"{self.path}-wal", os.O_RDWR)
-        reserve(self._wal, wal_pages * FRAME * 5 // 4)  # it grows a little further while it is checkpointed
+        reserve(self._wal, wal_pages * FRAME * 5 // 4)  # it grows a little further during a checkpoint
         sync_directory(self.path.parent)
         self.newest = newest
-        self._marker.settle(newest)  # not before: a marker must not be ahead of what is durable
+        self._marker.settle(newest)  # last: a marker must not be ahead of the durable state
 
     def append(self, rows: Sequence[Row], floor: int) -> None:
         """Write one batch, and raise the floor to `floor` if that is higher, in one transaction. Not durable yet."""
@@ -125,42 +125,44 @@ class LogFile:
             if db.in_transaction:  # SQLite has rolled back by itself after some errors, a full disk among them
                 db.execute("ROLLBACK")
             raise
-        self._total = total  # not before the commit: a batch that failed must not count
+        self._total = total  # after the commit: a failed batch must not count
         if rows:
             self.newest = rows[-1].revision
-        self.newest = max(self.newest, floor)  # a floor above all rows: no revision below it is given out again
+        self.newest = max(self.newest, floor)  # a floor above all rows: no revision below it is assigned again
 
     def _raise_floor(self, total: Total, floor: int) -> Total:
-        """Forget history up to `floor`."""
+        """Drop history up to `floor`."""
         db, span = self._writer, (total.floor, floor)
         sunk = int(db.execute("SELECT count(*) FROM log WHERE revision > ? AND revision <= ?", span).get)
         went = [sum_ for query in (_DROP_REPLACED, _DROP_DELETES) for (sum_,) in db.execute(query, span)]
         return total.raised(floor, sunk, went)
 
     def written_at(self, revision: int) -> int | None:
-        """When the newest change of the history up to `revision` was made; None when there is none."""
+        """Return the time of the newest change of the history up to `revision`; None without one."""
         query = "SELECT at FROM log WHERE revision > ? AND revision <= ? ORDER BY revision DESC LIMIT 1"
         return self._writer.execute(query, (self.floor, revision)).get
 
     def sync(self) -> None:
-        """Make everything appended so far survive a power cut. For a helper thread."""
-        newest = self.newest  # before: what the loop appends while this syncs may not be covered by it
+        """Make everything appended so far survive a power cut. Runs in a helper thread."""
+        newest = self.newest  # read first: rows that the loop appends during the sync may not be covered by it
         os.fdatasync(self._wal)
-        self._marker.write(newest)  # not before: a marker must not be ahead of what is durable
+        self._marker.write(newest)  # last: a marker must not be ahead of the durable state
 
     def sync_marker(self) -> None:
-        """Let the marker survive a power cut, too. For the side thread."""
+        """Make the marker survive a power cut, too. Runs in the side thread."""
         self._marker.sync()
 
     def checkpoint(self) -> tuple[int, int]:
-        """Copy what no reader holds back into the database; WAL pages and how many are copied. For the side thread."""
+        """Copy WAL pages that no reader blocks into the database; returns WAL pages and copied pages. In the side
+        thread.
+        """
         return self._reading().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def history(self, bucket: str, after: int, until: int, prefix: str) -> list[tuple[Row, Row | None]]:
-        """Changes of a bucket, each with the row that it replaced. Raises Compacted, Damaged. For the side thread."""
+        """Return changes of a bucket, each with the row it replaced. Raises Compacted, Damaged. In the side thread."""
         side = self._reading()
         found: list[tuple[Row, Row | None]] = []
-        with explained(self.path), side:  # floor and rows of one moment
+        with explained(self.path), side:  # one transaction: floor and rows are consistent
             total = read_total(side)
             if after < total.floor:
                 raise Compacted(total.floor)
@@ -168,13 +170,14 @@ class LogFile:
             rows = side.execute(_HISTORY, (after, until, bucket, prefix))
             found += ((Row._make(row[:9]), Row._make(row[9:]) if row[9] is not None else None) for row in rows)
             damaged = [row for pair in found for row in pair if row is not None and not is_sound(row)]
-            damaged += (row for row, old in found if row.previous and old is None)  # it is kept as long as this one
+            # the replaced row is kept as long as this one
+            damaged += (row for row, old in found if row.previous and old is None)
             if damaged:
                 raise Damaged(named(damaged))
         return found
 
     def close(self) -> None:
-        """Leave one tidy file behind, or, if it was never settled, everything as it was found."""
+        """Close with the WAL merged into the file; a file that was never settled stays as it was found."""
         if self._side is not None:
             os.close(self._wal)
             self._side.close()

@@ -1,8 +1,8 @@
-"""The tables, and how files of earlier formats become of this one.
+"""The tables, and the upgrade of files of earlier formats.
 
 `user_version` is FORMAT. A program opens files of its own or an older format (and then raises it, in the transaction
-that converts the tables, so a crash in the middle leaves the old one) and refuses newer ones: going back is by
-restoring a copy. Format 1 had neither sums nor a marker.
+that converts the tables, so a crash in the middle leaves the old one) and refuses newer ones: a downgrade needs a
+backup. Format 1 had neither sums nor a marker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.sums import Row, Total, row_sum
 
 FORMAT = 2
-_APPLICATION_ID = 0x5441524D  # "TARM": tells our files from other SQLite files
+_APPLICATION_ID = 0x5441524D  # "TARM": tells Tarmac's files from other SQLite files
 
 _LOG = """
 CREATE TABLE log (
@@ -47,7 +47,7 @@ _COLUMNS = "revision, at, bucket, name, created, previous, deleted, value"
 
 
 def format_of(db: apsw.Connection, path: Path) -> int:
-    """0 for an empty file. Raises Unavailable for a file that this program must not touch."""
+    """Return the format; 0 for an empty file. Raises Unavailable for a file that this program must not touch."""
     application = db.execute("PRAGMA application_id").get
     version = int(db.execute("PRAGMA user_version").get)
     if not application and not db.execute("SELECT count(*) FROM sqlite_schema").get:
@@ -60,15 +60,15 @@ def format_of(db: apsw.Connection, path: Path) -> int:
 
 
 def create_tables(db: apsw.Connection, total: Total) -> None:
-    """In an empty file."""
+    """Create the tables in an empty file."""
     with db:
         db.execute(_LOG + _TOTAL)
         _finish(db, total)
 
 
 def upgrade(db: apsw.Connection, store: str) -> None:
-    """From format 1, in one transaction: a sum for each row, and the total."""
-    summed: Any = row_sum  # of a table that is strict, so the types are what they must be
+    """Upgrade from format 1, in one transaction: adds a sum to each row, and the total."""
+    summed: Any = row_sum  # the table is strict, so the column types are right
     db.create_scalar_function("row_sum", summed, 8, deterministic=True)
     with db:
         db.execute("ALTER TABLE log ADD COLUMN sum INTEGER NOT NULL DEFAULT 0")
@@ -80,17 +80,17 @@ def upgrade(db: apsw.Connection, store: str) -> None:
 
 
 def insert_rows(db: apsw.Connection, rows: Sequence[Row]) -> None:
-    """In a transaction that also writes the total."""
+    """Insert rows. Needs a transaction that also writes the total."""
     db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def count_rows(db: apsw.Connection, floor: int) -> tuple[int, int, int]:
-    """What is there: rows, those above the floor, the sums of all."""
+    """Count rows, rows above the floor, and the sum of all sums."""
     return next(db.execute("SELECT count(*), ifnull(sum(revision > ?), 0), ifnull(sum(sum), 0) FROM log", (floor,)))
 
 
 def read_total(db: apsw.Connection) -> Total:
-    """What the log must add up to. Raises Damaged."""
+    """Return the expected total of the log. Raises Damaged."""
     found = list(db.execute("SELECT id, floor, rows, recent, added, sum FROM total"))
     if len(found) != 1:
         raise Damaged("its total is missing")
@@ -102,7 +102,7 @@ def read_total(db: apsw.Connection) -> Total:
 
 
 def write_total(db: apsw.Connection, total: Total) -> None:
-    """In the transaction that changes the log."""
+    """Write the total, in the transaction that changes the log."""
     db.execute("UPDATE total SET floor = ?, rows = ?, recent = ?, added = ?, sum = ?", (*total[1:], total.sum()))
 
 

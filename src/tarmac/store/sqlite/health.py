@@ -1,7 +1,7 @@
-"""Whether the disk is full or slow, for health checks.
+"""Health checks for a full or slow disk.
 
-Full: there is next to no room. Slow: a sync takes longer than a second. A refused batch or a slow sync is also told for
-a moment after it happened; all of it heals by itself.
+Full: almost no free space. Slow: a sync takes longer than a second. A refused batch or a slow sync is also reported for
+a moment after it happened; both recover without intervention.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from tarmac.base.clock import Clock
 from tarmac.store.sqlite.disk import lacks_room
 
 _SLOW_SECONDS = 1.0
-_REMEMBERED_SECONDS = 10.0  # a bad disk is not bad with every batch, and what asks comes every few seconds
+_REMEMBERED_SECONDS = 10.0  # a bad disk does not fail every batch, and health checks come only every few seconds
 
 
 class DiskHealth:
-    """Told of syncs and refused batches; asked by `/readyz`."""
+    """Records syncs and refused batches; read by `/readyz`."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
         self._clock = clock
-        self._started: float | None = None  # of the sync under way
-        self._slow: tuple[float, float] | None = None  # the last slow sync: when it ended, how long it took
-        self._refused: tuple[float, str] | None = None  # the last batch, if it was: when, and why
+        self._started: float | None = None  # of the sync in progress
+        self._slow: tuple[float, float] | None = None  # the last slow sync: end time, duration
+        self._refused: tuple[float, str] | None = None  # the last batch, if it was refused: time, reason
 
     def sync_started(self) -> None:
-        """A batch is written, and on its way to the disk."""
+        """Record the start of a sync."""
         self._started = self._clock.monotonic()
 
     def sync_ended(self) -> float:
-        """It is there, or failed; how long that took."""
+        """Record the end of a sync, successful or not; returns its duration."""
         now = self._clock.monotonic()
         took = now - (self._started if self._started is not None else now)
         if took >= _SLOW_SECONDS:
@@ -40,11 +40,11 @@ class DiskHealth:
         return took
 
     def refused(self, why: str) -> None:
-        """The disk took no batch."""
+        """Record that the disk refused a batch."""
         self._refused = self._clock.monotonic(), why
 
     def check(self) -> str | None:
-        """What is wrong with the disk."""
+        """Return the disk's current problem."""
         if lacks_room(self._path.parent):
             return f"the disk of {self._path} is full"
         now = self._clock.monotonic()

@@ -1,10 +1,10 @@
-"""From what lies on the disk to an open database that can be believed, or a sentence why not.
+"""Opens and verifies the database, or explains why it is refused.
 
-Nothing is copied, cut or removed on the way, so that a store that is refused lies there as it was found: connections do
-not checkpoint when they are closed until they are told to.
+Nothing is copied, truncated or removed on the way, so that a refused store stays as it was found: connections do not
+checkpoint at close until they are configured to.
 
-A store is made marker first: at revision 0 a marker allows for a database that is not there yet or has an earlier
-format, so a kill between any two steps is harmless.
+A new store begins with its marker: at revision 0 a marker allows for a database that does not exist yet or has an
+earlier format, so a kill between any two steps is harmless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAYS_ON = "restore a backup, or run `tarmac store repair --accept-loss`, which s
 
 
 class explained:  # noqa: N801 - reads as a statement
-    """Turns what goes wrong with a file into a sentence for the operator, with the two ways on where it is damaged."""
+    """Turns errors of a file into a sentence for the operator, with the two remedies where it is damaged."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class explained:  # noqa: N801 - reads as a statement
 
 
 def open_database(path: Path, new_id: Callable[[], str]) -> tuple[apsw.Connection, Marker, Mark]:
-    """The database, its marker, and what the marker said. `new_id` names a store that is made here. Raises Damaged."""
+    """Open the database and its marker; returns also the mark. `new_id` names a newly created store. Raises Damaged."""
     mark = _check_presence(path)
     db = connect(path)
     try:
@@ -66,7 +66,7 @@ def open_database(path: Path, new_id: Callable[[], str]) -> tuple[apsw.Connectio
 
 
 def connect(path: Path) -> apsw.Connection:
-    """A connection that leaves the write-ahead log alone when it is closed."""
+    """Open a connection that leaves the write-ahead log alone at close."""
     if not path.exists():
         path.touch(mode=0o600)  # SQLite gives the WAL the same mode
     db = apsw.Connection(str(path))
@@ -77,14 +77,14 @@ def connect(path: Path) -> apsw.Connection:
 
 
 def interrupted_repair(path: Path) -> Path:
-    """Where a repair has put the new database when it is complete, until it takes the place of the old one."""
+    """Return the path of a repair's complete database, until it is renamed into place."""
     return path.with_name(f"{path.name}.repaired")
 
 
 def _check_presence(path: Path) -> Mark | None:
-    """What the marker says, once it and the database are there together. Before SQLite touches anything.
+    """Read the marker and check that the database exists if the marker says so. Runs before SQLite opens anything.
 
-    SQLite makes a database that is missing, and removes the write-ahead log of an empty one.
+    SQLite creates a missing database, and removes the write-ahead log of an empty one.
     """
     if interrupted_repair(path).exists():
         raise Damaged("a repair of it was interrupted")
@@ -92,7 +92,7 @@ def _check_presence(path: Path) -> Mark | None:
     if mark is None and damaged_slots:
         raise Damaged(f"{marker_path(path)} cannot be read")
     if damaged_slots:
-        _log.warning("one half of the marker is damaged; it is written anew", path=str(marker_path(path)))
+        _log.warning("one slot of the marker is damaged and will be rewritten", path=str(marker_path(path)))
     empty = not path.exists() or not path.stat().st_size
     if empty and mark is not None and mark.revision:
         raise Damaged(f"it is missing, but had come to revision {mark.revision}")
@@ -103,7 +103,7 @@ def _check_presence(path: Path) -> Mark | None:
 
 
 def _check_structure(db: apsw.Connection, path: Path, mark: Mark | None) -> int:
-    """The file's format, once its pages and its write-ahead log are found to be sound."""
+    """Return the file's format after checking its pages and its write-ahead log."""
     try:
         version = format_of(db, path)
     except Unavailable as error:
@@ -122,7 +122,7 @@ def _check_structure(db: apsw.Connection, path: Path, mark: Mark | None) -> int:
 
 def _made_marker(path: Path, store: str) -> Marker:
     marker = Marker(marker_path(path), store)
-    sync_directory(path.parent)  # its name must be there before a database that needs it
+    sync_directory(path.parent)  # its name must be durable before a database that needs it
     return marker
 
 

@@ -1,12 +1,12 @@
-"""Bring a damaged store back with what can be saved of it: the newest sound version of each object.
+"""Repairs a damaged store: keeps the newest intact version of each object.
 
-The files are copied aside first. Then what is kept goes into a new database, which takes the place of the old one.
-History is not kept, since nobody knows what is missing from it: the new floor is above every revision that was given
-out, so each watch is told to list again. An object whose newest version is lost goes back to an older one that is still
-there; an object whose deletion is lost comes back.
+The files are copied aside first. Then the kept rows go into a new database, which replaces the old one. History is
+dropped, since its gaps are unknown: the new floor is above every assigned revision, so each watch is told to list
+again. An object whose newest version is lost goes back to an older intact one; an object whose deletion is lost comes
+back.
 
 A kill between any two steps is harmless. The new database is complete before it is called `.repaired`, a store beside
-one is not started, and the next repair goes on from there.
+one is not started, and the next repair continues from there.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tarmac.store.sqlite.sums import Row
 
 
 class RepairFindings(NamedTuple):
-    """Why a store is refused, and what a repair would make of it."""
+    """The reason why a store is refused, and the result of a repair."""
 
     sentence: str
-    kept: list[Row]  # the newest sound version of each object
+    kept: list[Row]  # the newest intact version of each object
     lost: list[str]  # for people, one line each
-    floor: int  # above every revision that was given out
+    floor: int  # above every assigned revision
 
 
 def examine(path: Path, new_id: Callable[[], str]) -> RepairFindings | None:
-    """None when the store is whole. Raises Unavailable when it is in use, is not there or cannot be read at all."""
+    """Examine a store; None when it is intact. Raises Unavailable when it is in use, missing or unreadable."""
     if not path.exists() and not marker_path(path).exists():
         raise Unavailable(f"there is no store at {path}")
     sentence = _refusal(path, new_id)
@@ -55,7 +55,7 @@ def examine(path: Path, new_id: Callable[[], str]) -> RepairFindings | None:
 
 
 def repair(path: Path, findings: RepairFindings, new_id: Callable[[], str]) -> Path:
-    """Do it; where the damaged files were copied to. Raises Unavailable, OSError."""
+    """Repair the store; returns the path of the copied damaged files. Raises Unavailable, OSError."""
     lock = take_lock(path)
     try:
         aside = _copy_aside(path)
@@ -68,7 +68,7 @@ def repair(path: Path, findings: RepairFindings, new_id: Callable[[], str]) -> P
 
 
 def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
-    """Why a server would not start on it."""
+    """Return the reason why a server would refuse it."""
     try:
         with closing(LogFile(path, new_id)) as file:
             newest = max((row[0] for row in file.load()), default=1)
@@ -99,7 +99,7 @@ def _fate(damaged: Row, left: Row | None) -> str:
 
 
 def _copy_aside(path: Path) -> Path:
-    """A name under which SQLite could open the copy, its log included."""
+    """Copy the files under a name at which SQLite can open the copy, its log included."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

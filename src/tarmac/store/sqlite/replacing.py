@@ -1,9 +1,9 @@
-"""A new database in the place of another, so that a kill between any two steps is harmless.
+"""Replaces a database by a new one, so that a kill between any two steps is harmless.
 
-The new one is written under a third name first and is complete, on the disk, before it is called `.repaired` or
-`.restored`. Then the old log and marker go, the new marker is written, and the new database takes the old one's name.
-A store beside a `.repaired` is not started: nobody has said yet that the loss may stand. One beside a `.restored` is:
-whoever opens it first finishes what was begun, since all that is left to do is to give the new one its name.
+The new one is written under a third name first and is complete, on disk, before it is renamed to `.repaired` or
+`.restored`. Then the old log and marker are removed, the new marker is written, and the new database gets the old one's
+name. A store beside a `.repaired` is not started: the operator has not accepted the loss yet. A store beside a
+`.restored` is: the next process to open it completes the rename, which is all that is left to do.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tarmac.store.sqlite.marker import Marker, marker_path
 from tarmac.store.sqlite.sums import Row, Total
 
 PARTS = ("", "-wal", ".marker")
-"""What belongs to a store besides its lock, as endings of its name."""
+"""The files of a store besides its lock, as suffixes of its name."""
 
 
 def restored_beside(path: Path) -> Path:
-    """Where a restore has put the new database when it is complete, until it takes the place of the old one."""
+    """Return the path of a restore's complete database, until it is renamed into place."""
     return path.with_name(f"{path.name}.restored")
 
 
 def finish_restore(path: Path) -> None:
-    """Go on where a restore was killed, if one was. Whoever holds the store's lock may."""
+    """Complete a killed restore, if there is one. The caller holds the store's lock."""
     if restored_beside(path).exists():
         take_place(path, restored_beside(path))
 
 
 def write_complete(complete: Path, rows: Sequence[Row], floor: int, store: str) -> None:
-    """A database with these live rows and no history, which has its name only when all of it is on the disk."""
+    """Write a database with these live rows and no history; it gets its name only when all of it is on disk."""
     unfinished = complete.with_name(f"{complete.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
@@ -49,7 +49,7 @@ def write_complete(complete: Path, rows: Sequence[Row], floor: int, store: str) 
 
 
 def take_place(path: Path, complete: Path) -> None:
-    """Until the last step nobody starts on it, as the new database still has its other name."""
+    """Rename `complete` into place. Until the last step no server starts on it, as it still has its other name."""
     with closing(apsw.Connection(str(complete))) as db:
         total = read_total(db)
     for suffix in ("-wal", "-shm", ".marker"):  # SQLite would apply the old log to the new database
@@ -62,9 +62,9 @@ def take_place(path: Path, complete: Path) -> None:
 
 
 def keep_replaced(path: Path) -> Path | None:
-    """Other names for the files of a store that is about to be replaced: links, so they cost nothing. None: no store.
+    """Link the files of a store that is about to be replaced to a second name. Returns None without a store.
 
-    A repetition finds those of the first time: the same file is not kept twice.
+    A repeated call returns the links of the first: the same file is not kept twice.
     """
     if not path.exists():
         return None
@@ -73,7 +73,7 @@ def keep_replaced(path: Path) -> Path | None:
         if aside.samefile(path):
             return aside
         number += 1
-    for suffix in reversed(PARTS):  # the database last: with it, all of it is there
+    for suffix in reversed(PARTS):  # the database last: it marks the set as complete
         source, kept = Path(f"{path}{suffix}"), Path(f"{aside}{suffix}")
         if source.exists():
             kept.unlink(missing_ok=True)

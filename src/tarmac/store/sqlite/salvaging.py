@@ -1,7 +1,7 @@
-"""Every row of a damaged database that is still what was written, and what is lost beside them.
+"""Reads every intact row of a damaged database, and lists the losses.
 
-A page that cannot be read hides its rows only: the span of revisions around it is halved until what is readable on
-either side is found.
+A page that cannot be read hides only its own rows: the range of revisions around it is halved until the readable rows
+on either side are found.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tarmac.store.sqlite.opening import connect
 from tarmac.store.sqlite.sums import Row, is_sound, row_sum
 
 _WITHOUT_SUMS = SELECT.replace("value, sum", "value, NULL")  # of format 1
-_ATTEMPTS = 200_000  # about ten seconds of looking at either side of what cannot be read
-_MARGIN = 1_000_000  # revisions that may have followed the last one anybody knows of
+_MAX_ATTEMPTS = 200_000  # bounds the bisection to about ten seconds
+_MARGIN = 1_000_000  # revisions that may follow the newest known one
 
 
 class Salvage:
-    """What was found in one file; `rows` in the order of their revisions."""
+    """The findings in one file; `rows` in the order of their revisions."""
 
     def __init__(self, path: Path, marked: int) -> None:
-        """Raises Damaged when nothing can be read at all."""
+        """Read the file. Raises Damaged when nothing can be read at all."""
         self.rows: list[Row] = []
-        self.damaged: list[Row] = []  # readable, but not what was written
-        self.unreadable: list[tuple[int, int]] = []  # spans of revisions
-        self.missing = 0  # rows that nobody can name
+        self.damaged: list[Row] = []  # readable, but with a wrong sum
+        self.unreadable: list[tuple[int, int]] = []  # ranges of revisions
+        self.missing = 0  # rows that cannot be named
         self.floor = 0  # of the history, where it can be read
         self._attempts = 0
         if not path.exists() or not path.stat().st_size:  # SQLite would remove the log of an empty database
@@ -60,7 +60,7 @@ class Salvage:
                 yield row
                 low = row[0] + 1
         except UNREADABLE:
-            if low >= high or self._attempts > _ATTEMPTS:
+            if low >= high or self._attempts > _MAX_ATTEMPTS:
                 self._lose(low, high)
                 return
             middle = (low + high) // 2
@@ -74,7 +74,7 @@ class Salvage:
 
 
 def _readable(look: Callable[[], int]) -> int:
-    """What was found; 0 where damage is in the way."""
+    """Return the value, or 0 where damage prevents reading it."""
     try:
         return look()
     except (Damaged, *UNREADABLE):

@@ -1,10 +1,10 @@
-"""Sums over what lies on the disk: of each row, and of the whole table.
+"""Checksums over the stored data: of each row, and of the whole table.
 
 A row's sum is the CRC-32 of all its columns, the revision among them, so a row that was changed or moved fails it; a
-CRC finds every flipped bit and every burst of up to 32 for certain. The table's `Total` (how many rows, their sums
-added up) lies beside it and is written with every batch, so a row that is gone is missed. It has a sum of its own.
+CRC detects every flipped bit and every burst of up to 32 bits for certain. The table's `Total` (number of rows, the sum
+of their sums) is stored beside it and written with every batch, so a deleted row is detected. It has its own sum.
 
-The bytes summed are those on the disk, sealed values as they are: no key is needed to tell whether a store is whole.
+The summed bytes are those on disk, sealed values included: verifying a store needs no key.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Whose row it is, for people."""
+        """The row's identity, for people."""
         return f"{self.bucket} {self.name} at revision {self.revision}"
 
 
 class Total(NamedTuple):
-    """What the table must add up to, with the floor that splits it and the id that ties it to its marker."""
+    """The expected total of the table, with the floor that splits it and the id that ties it to its marker."""
 
     id: str
     floor: int
     rows: int
-    recent: int  # of them above the floor
+    recent: int  # rows above the floor
     added: int
 
     def sum(self) -> int:
-        """Over all of it."""
+        """The checksum over all fields."""
         return crc32(f"{self.id}\0{self.floor}\0{self.rows}\0{self.recent}\0{self.added}".encode())
 
     def grown(self, came: Sequence[int]) -> Total:
-        """After rows with these sums came."""
+        """Return the total after adding rows with these sums."""
         count = len(came)
         return Total(self.id, self.floor, self.rows + count, self.recent + count, self.added + sum(came))
 
     def raised(self, floor: int, sunk: int, went: Sequence[int]) -> Total:
-        """After the floor was raised over so many rows, and rows with these sums went."""
+        """Return the total after raising the floor over `sunk` rows and deleting rows with these sums."""
         return Total(self.id, floor, self.rows - len(went), self.recent - sunk, self.added - sum(went))
 
 
 def row_sum(
     revision: int, at: int, bucket: str, name: str, created: int, previous: int, deleted: int, value: bytes | None
 ) -> int:
-    """Of every column before it."""
+    """Return the checksum over every column before `sum`."""
     numbers = _NUMBERS(revision, at, created, previous, deleted, value is None)
     return crc32(value or b"", crc32(b"%b%b\0%b" % (numbers, bucket.encode(), name.encode())))
 
 
 def is_sound(row: tuple[Any, ...]) -> bool:
-    """Whether a row read from the disk is what was written. Damage can turn a column into any type."""
+    """True if a row read from disk is as written. Damage can turn a column into any type."""
     revision, at, bucket, name, created, previous, deleted, value, found = row
     try:
-        # As `row_sum`, which a start would call for every object there is.
+        # As `row_sum`, inlined: start-up runs this for every object.
         numbers = _NUMBERS(revision, at, created, previous, deleted, value is None)
         return crc32(value or b"", crc32(b"%b%b\0%b" % (numbers, bucket.encode(), name.encode()))) == found
     except (AttributeError, TypeError, struct.error):

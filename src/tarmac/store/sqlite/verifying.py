@@ -1,8 +1,8 @@
-"""Once a day everything on the disk is read again and compared with its sums.
+"""Reads the whole file once a day and verifies its sums.
 
-It runs in slices in a thread, on a connection of its own, so neither the loop nor a reader of the history waits for it.
-Then, in one transaction, the pages are checked and the rows counted. What is found goes to the log, to `/readyz`
-(`store-integrity`) and to the metrics. Reads go on: they come from memory, which is as it was acknowledged.
+It runs in slices in a thread, on its own connection, so neither the loop nor a reader of the history waits for it.
+Then, in one transaction, the pages are checked and the rows counted. Findings go to the log, to `/readyz`
+(`store-integrity`) and to the metrics. Reads continue: they come from memory, which is as acknowledged.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from tarmac.store.sqlite.sums import Row
 
 _log = log("store.sqlite")
 
-_EVERY_SECONDS = 24 * 3600.0
+_INTERVAL_SECONDS = 24 * 3600.0
 _SLICE = 256  # rows: about a millisecond
 
 
 class Verifier:
-    """Verifies one file again and again; `damage` is what the last pass found, or a reader since."""
+    """Verifies one file periodically; `damage` is the finding of the last pass, or of a reader since."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
         self._clock = clock
         self.damage: str | None = None
-        self.verified_at = clock.now()  # a store is verified when it is opened
+        self.verified_at = clock.now()  # opening a store verifies it
 
     async def run(self) -> None:
-        """Once a day; cancel to end."""
+        """Verify once a day until cancelled."""
         while True:
-            await self._clock.sleep(_EVERY_SECONDS)
+            await self._clock.sleep(_INTERVAL_SECONDS)
             await self.verify()
 
     async def verify(self) -> None:
-        """One pass over everything."""
+        """Run one pass over the whole file."""
         after, damaged = 0, list[Row]()
         try:
             while True:
@@ -51,21 +51,21 @@ class Verifier:
             await asyncio.to_thread(self._check_whole, damaged)
         except Damaged as error:
             self.found(str(error))
-        except Unavailable as error:  # the next day is soon enough
-            _log.warning("the store could not be verified", reason=str(error))
+        except Unavailable as error:  # retried the next day
+            _log.warning("store verification failed, will retry", reason=str(error))
             return
         else:
             self.damage = None
-            _log.info("the store was verified", path=str(self._path))
+            _log.info("store verified", path=str(self._path))
         self.verified_at = self._clock.now()
 
     def found(self, damage: str) -> None:
-        """Somebody met damage."""
+        """Record damage."""
         self.damage = damage
-        _log.error("the store is damaged", reason=damage)
+        _log.error("store is damaged", reason=damage)
 
     def _check_slice(self, after: int) -> tuple[int, list[Row]]:
-        """The next rows: the last revision looked at (0 at the end), and which of them are damaged."""
+        """Check the next rows; returns the last revision checked (0 at the end), and the damaged rows."""
         db = connect(self._path)
         try:
             with explained(self._path):
@@ -76,7 +76,7 @@ class Verifier:
     def _check_whole(self, damaged: list[Row]) -> None:
         db = connect(self._path)
         try:
-            with explained(self._path), db:  # one moment, whatever is written meanwhile
+            with explained(self._path), db:  # one transaction: concurrent writes are not seen
                 if damaged:
                     raise Damaged(named(damaged))
                 check_pages(db)

@@ -1,11 +1,11 @@
-"""What the write-ahead log holds behind the part that SQLite believes.
+"""Detects damage in the write-ahead log behind the part that SQLite replays.
 
-SQLite replays the log up to the first frame whose sum is wrong and says nothing of the rest. After a crash the rest is
-what was being written: the frames of a batch that was never synced, and at most one compaction's beside it. Batches are
-synced one after the other, so when more transactions than that are complete behind the wrong frame, the frame was
-durable once and was damaged later, and so were acknowledged writes.
+SQLite replays the log up to the first frame with a wrong sum and ignores the rest silently. After a crash the rest was
+being written: the frames of a batch that was never synced, and at most one compaction's beside it. Batches are synced
+one after the other, so when more complete transactions than that follow the wrong frame, the frame was durable once and
+was damaged later, and so were acknowledged writes.
 
-Frames of earlier rounds and zeros lie behind as well; the salts tell them apart, since each round has its own.
+Frames of earlier rounds and zeros follow as well; the salts tell them apart, since each round has its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _UNSYNCED = 2  # transactions that a crash may leave unsynced: a batch, and one 
 
 
 def wal_damage(path: Path, believed: int) -> str | None:
-    """What is wrong with the log, of which SQLite believes that many frames; None when a crash explains it."""
+    """Return the damage in a log of which SQLite replays `believed` frames; None when a crash explains it."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return None  # the marker knows whether it is missed
+        return None  # the marker tells whether it should exist
     header = content[:_HEADER]
     if len(header) < _HEADER or not any(header):
         # SQLite syncs the header before the first frame, so frames without one have lost it.
@@ -39,7 +39,7 @@ def wal_damage(path: Path, believed: int) -> str | None:
 
 
 def _commits(content: bytes, first: int, salts: bytes | None) -> int:
-    """Complete transactions from a frame on: of the round with these salts, or of any round."""
+    """Count complete transactions from a frame on: of the round with these salts, or of any round."""
     found = 0
     for at in range(_HEADER + first * FRAME, len(content) - FRAME + 1, FRAME):
         pages = content[at + 4 : at + 8]  # size of the database after a commit, else 0
@@ -48,7 +48,7 @@ def _commits(content: bytes, first: int, salts: bytes | None) -> int:
 
 
 def _is_whole(header: bytes) -> bool:
-    """The sum that SQLite's format prescribes, in the byte order that the last bit of the magic number names."""
+    """Verify the sum that SQLite's format prescribes, in the byte order that the last bit of the magic number names."""
     order = ">" if header[3] & 1 else "<"
     one = two = 0
     for x, y in struct.iter_unpack(f"{order}II", header[:24]):

@@ -1,1 +1,1 @@
-"""What is in the files of a projected volume: pure functions of objects."""
+"""Contents of projected volumes: pure functions of objects."""

@@ -1,7 +1,7 @@
-"""The files of a projected volume, collected from the objects they come from.
+"""Collects the files of a projected volume from their objects.
 
 `configMap`, `secret` and `downwardAPI` volumes are projections of one source; `projected` ones of several, of which the
-later wins where paths meet.
+later wins where paths collide.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PRIVATE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """Collects for one pod. `allocatable` is the node's: it stands in for limits that a container does not state."""
+    """Collects for one pod. `allocatable` is the node's: it replaces limits that a container does not state."""
 
     pod: JsonObject
     sources: Sources
     allocatable: Mapping[str, str]
 
     async def files(self, kind: str, source: JsonObject) -> Payload:
-        """The files of a volume. Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
+        """Return the files of a volume. Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
         mode = source.get("defaultMode")
         mode = DEFAULT_MODE if mode is None else mode
         if kind != "projected":
@@ -57,17 +57,17 @@ class Collector:
         token, _ends = await self.sources.token(self.pod, source.get("audience") or "", seconds)
         file = File(token.encode(), mode)
         user = common_user(self.pod)
-        # A token is its reader's alone; the group's access is added with the group.
+        # Only its reader may read a token; the group's access is added with the group.
         return file if user is None and fs_group(self.pod) is None else replace(file, mode=_PRIVATE, user=user)
 
 
 def fs_group(pod: JsonObject) -> int | None:
-    """The group that owns the pod's volumes, if it names one."""
+    """Return the group that owns the pod's volumes, if it names one."""
     return (pod["spec"].get("securityContext") or {}).get("fsGroup")
 
 
 def common_user(pod: JsonObject) -> int | None:
-    """The user that every container of the pod runs as, if the pod says that it is one."""
+    """Return the user of all containers of the pod, if the pod states one for all."""
     spec = pod["spec"]
     whole = (spec.get("securityContext") or {}).get("runAsUser")
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))

@@ -1,4 +1,4 @@
-"""Fields of a pod as text, as the downward API gives them to files (and, but for a few more, to variables)."""
+"""Fields of a pod as text, as the downward API gives them to files (and, with a few more, to variables)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAPS = ("metadata.labels", "metadata.annotations")
 def downward_files(
     items: list[JsonObject], pod: JsonObject, allocatable: Mapping[str, str], default_mode: int
 ) -> Payload:
-    """The files of a `downwardAPI` source. Raises ContentUnsupported."""
+    """Return the files of a `downwardAPI` source. Raises ContentUnsupported."""
     found: Payload = {}
     for item in items:
         mode = item.get("mode")
@@ -34,7 +34,7 @@ def downward_files(
 
 
 def pod_field(pod: JsonObject, path: str) -> str:
-    """A field of the metadata, or one entry of its labels or annotations."""
+    """Return a field of the metadata, or one entry of its labels or annotations."""
     metadata = pod["metadata"]
     if subscripted := _SUBSCRIPT.fullmatch(path):
         field, key = subscripted.groups()
@@ -52,7 +52,7 @@ def pod_field(pod: JsonObject, path: str) -> str:
 
 
 def container_resource(pod: JsonObject, reference: JsonObject, allocatable: Mapping[str, str]) -> str:
-    """A request or limit of a container in units of the divisor, rounded up; an open limit is the node's."""
+    """Return a request or limit of a container in units of the divisor, rounded up; a missing limit is the node's."""
     container = _container(pod, reference.get("containerName", ""))
     sort, _, resource = reference["resource"].partition(".")
     stated: Mapping[str, Any] = (container.get("resources") or {}).get(sort) or {}
@@ -82,7 +82,7 @@ _ESCAPES = {character: f"\\{letter}" for character, letter in zip('\\"\a\b\f\n\r
 
 
 def _quoted(text: str) -> str:
-    """As Go quotes a string, which is what readers of these files expect."""
+    """Quote a string as Go does, which readers of these files expect."""
     return '"' + "".join(_ESCAPES.get(character) or _visible(character) for character in text) + '"'
 
 

@@ -1,4 +1,4 @@
-"""Files from the data of a ConfigMap or Secret, as `items`, `defaultMode` and `optional` choose them."""
+"""Files from the data of a ConfigMap or Secret, as selected by `items`, `defaultMode` and `optional`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tarmac.api.schema import JsonObject
 
 
 class ContentMissing(Exception):
-    """An object or key is not there. It may come: the message is what the pod's event says."""
+    """An object or key is missing and may appear later; the pod's event has the message."""
 
 
 class ContentUnsupported(Exception):
-    """A source that this node does not offer."""
+    """A source that this node does not support."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file to be."""
+    """One file to write."""
 
     data: bytes
     mode: int
-    user: int | None = None  # owner, when it is not root
+    user: int | None = None  # owner, if not root
 
     def __repr__(self) -> str:
-        """Without the content, which may be a secret."""
+        """Omit the content, which may be a secret."""
         return f"File({len(self.data)} bytes, {self.mode:o})"
 
 
@@ -36,7 +36,7 @@ Payload = dict[str, File]
 
 
 def config_map_files(obj: JsonObject | None, source: JsonObject, default_mode: int) -> Payload:
-    """The files of a `configMap` source. Raises ContentMissing."""
+    """Return the files of a `configMap` source. Raises ContentMissing."""
     optional = bool(source.get("optional"))
     if obj is None:
         obj = _nothing(f'configmap "{source.get("name", "")}" not found', optional)
@@ -47,7 +47,10 @@ def config_map_files(obj: JsonObject | None, source: JsonObject, default_mode: i
 
 
 def secret_files(obj: JsonObject | None, source: JsonObject, name: str, default_mode: int) -> Payload:
-    """The files of a `secret` source, which is called differently in volumes and projections. Raises ContentMissing."""
+    """Return the files of a `secret` source, whose name field differs in volumes and projections.
+
+    Raises ContentMissing.
+    """
     optional = bool(source.get("optional"))
     if obj is None:
         obj = _nothing(f'secret "{name}" not found', optional)

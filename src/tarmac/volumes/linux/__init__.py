@@ -1,1 +1,1 @@
-"""Volumes by the Linux kernel: mounts, loop devices, and paths that cannot be led astray."""
+"""Volumes on Linux: mounts, loop devices, and safe path resolution."""

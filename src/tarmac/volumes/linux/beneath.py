@@ -1,4 +1,4 @@
-"""Finding a part of a volume without ever leaving it, however its owner arranges links meanwhile."""
+"""Resolves a path beneath a volume without leaving it, even if its owner changes symlinks meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Outside(Exception):
 
 
 def hold(volume: str, path: str) -> int:
-    """A descriptor (O_PATH) of the part of a volume; folders that are missing are made. Raises Outside, OSError."""
+    """Open a path in a volume (O_PATH); missing folders are created. Raises Outside, OSError."""
     base = os.open(volume, os.O_PATH | os.O_DIRECTORY)
     try:
         with suppress(FileNotFoundError):
@@ -50,7 +50,7 @@ def _make(base: int, path: str, mode: int) -> None:
 def _make_folder(parent: int, name: str, mode: int) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
-        # The mode must not be cut by the umask, and a link put in its place must not be followed.
+        # The umask must not apply to the mode, and a symlink put in its place must not be followed.
         made = open_beneath(parent, name, os.O_RDONLY | os.O_DIRECTORY, links=False)
         try:
             os.fchmod(made, mode)

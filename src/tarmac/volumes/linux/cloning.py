@@ -1,4 +1,4 @@
-"""Beginning a disk with the bytes of a raw image: shared where the filesystem can, else copied without holes."""
+"""Initialises a disk with the bytes of a raw image: a reflink if the filesystem supports it, else a sparse copy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tarmac.volumes.medium import MediumFault
 
 _FICLONE = 0x40049409
 _NOT_SHARED = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS)
-_PIECE = 64 << 20
+_CHUNK_SIZE = 64 << 20
 
 
 def copy_disk(source: str, target: str) -> None:
-    """Make a new file, which has its full size already, begin with the content of another. Raises MediumFault."""
+    """Copy a file into the beginning of a new one, which has its full size already. Raises MediumFault."""
     origin = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         made = os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -32,7 +32,7 @@ def _copy(origin: int, made: int) -> None:
         raise MediumFault(f"the image has {needed} bytes, and the disk only {size}")
     if not _shared(origin, made):
         _copy_data(origin, made, needed)
-    os.ftruncate(made, size)  # a shared file has taken over the other's size
+    os.ftruncate(made, size)  # a reflink has set the size of the source
 
 
 def _shared(origin: int, made: int) -> bool:
@@ -51,15 +51,15 @@ def _copy_data(origin: int, made: int, end: int) -> None:
         try:
             place = os.lseek(origin, place, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # only a hole is left
                 return
             raise
         until = min(os.lseek(origin, place, os.SEEK_HOLE), end)
         while place < until:
-            place += _copy_piece(origin, made, place, min(until - place, _PIECE))
+            place += _copy_chunk(origin, made, place, min(until - place, _CHUNK_SIZE))
 
 
-def _copy_piece(origin: int, made: int, place: int, count: int) -> int:
+def _copy_chunk(origin: int, made: int, place: int, count: int) -> int:
     try:
         done = os.copy_file_range(origin, made, count, place, place)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Copying an image's files onto a new disk.
+"""Copies an image's files onto a new disk.
 
-Links are copied, never followed; names come from reading folders, so none can lead elsewhere. Devices, pipes and
+Symlinks are copied, never followed; names come from reading folders, so none can lead elsewhere. Devices, pipes and
 sockets are left out: no image needs them and a tenant's disk must not bring them in.
 """
 
@@ -13,12 +13,12 @@ from contextlib import suppress
 from tarmac.volumes.linux.syscalls import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-_PIECE = 1 << 20
+_CHUNK_SIZE = 1 << 20
 _KEPT_ATTRIBUTES = ("user.", "security.capability")
 
 
 def copy_tree(source: str, target: str) -> int:
-    """Copy everything in a folder into another, with owners, modes, times and hard links; how many were left out."""
+    """Copy a folder's content with owners, modes, times and hard links; returns the number of files left out."""
     origin, destination = os.open(source, _FOLDER), os.open(target, _FOLDER)
     try:
         copier = _Copier(destination)
@@ -33,7 +33,7 @@ class _Copier:
     def __init__(self, root: int) -> None:
         self.left_out = 0
         self._root = root
-        self._copies: dict[tuple[int, int], str] = {}  # where the first copy of a file with several names is
+        self._copies: dict[tuple[int, int], str] = {}  # first copy of each file with several names
 
     def folder(self, source: int, target: int, path: str) -> None:
         for name in os.listdir(source):
@@ -75,7 +75,7 @@ def _copy_file(source: int, target: int, name: str) -> None:
     made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=target)
     try:
         place = 0
-        while sent := os.sendfile(made, origin, place, _PIECE):
+        while sent := os.sendfile(made, origin, place, _CHUNK_SIZE):
             place += sent
         _copy_attributes(origin, made)
     finally:

@@ -1,11 +1,11 @@
 """Disks of a node: image files with ext4 in them (which makes their size a real limit), or block devices.
 
-A disk is made under another name, filled, written out and renamed: one that has its name is complete, and what a killed
-agent leaves of one is made again. Making it again throws the unfinished file away while nobody can have seen it, so a
-populated disk is filled exactly once.
+A disk is made under a temporary name, filled, synced and renamed: a disk with its final name is complete, and an
+unfinished one left by a killed agent is made again. Making it again discards the unfinished file, which no pod can have
+seen, so a populated disk is filled exactly once.
 
-Images take room as they are filled and give it back, but all of them together never promise more than there is: a disk
-is made, and grows, only where the node has room for it beside what the others have not filled yet.
+Images are sparse and give freed blocks back, but the node never promises more space than it has: a disk is made, and
+grows, only if the node has room for it beside the unfilled parts of all other disks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tarmac.volumes.linux.mountinfo import mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
 from tarmac.volumes.medium import Disk, MediumFault
 
-# Room that files give up is given back to the node.
+# Freed blocks are given back to the node.
 _OPTIONS = "discard,errors=remount-ro"
-_SLACK = 1 << 20  # less than this a filesystem may be smaller than its device
+_SLACK = 1 << 20  # a filesystem may be smaller than its device by less than this
 
 _log = log("disks")
 
@@ -38,13 +38,13 @@ class LocalDisks:
         self._promising = Lock()
 
     def exists(self, disk: Disk) -> bool:
-        """Whether it is complete."""
+        """True if the disk is complete."""
         if disk.device:
             return disk.block or bool(ext4.signature(disk.device))
         return os.path.exists(self._layout.disk(disk.name))
 
     def make(self, disk: Disk, files: str | None, begin: str | None = None) -> None:
-        """Make it, unless it is there; with the files of a folder, or the bytes of a file to begin with."""
+        """Make the disk if missing; with the files of a folder, or beginning with the bytes of a file."""
         if self.exists(disk):
             return
         if disk.device:
@@ -59,12 +59,13 @@ class LocalDisks:
         except BaseException:
             self.discard_unfinished(disk.name)
             raise
+        # The content is synced by now: from the rename on, the disk counts as complete.
         os.rename(unfinished, path)
         self.discard_unfinished(disk.name)
         _sync(self._layout.disks)
 
     def discard_unfinished(self, name: str) -> None:
-        """Throw away what an interrupted `make` has left."""
+        """Remove the remnants of an interrupted `make`."""
         staging = self._layout.staging(name)
         while mount_at(staging):
             umount(staging, lazy=True)
@@ -74,13 +75,13 @@ class LocalDisks:
             os.unlink(self._layout.disk(name).removesuffix(".img") + ".new")
 
     def unfinished(self) -> list[str]:
-        """The disks that somebody has begun to make."""
+        """Return the names of unfinished disks."""
         with suppress(FileNotFoundError):
             return [name.removesuffix(".new") for name in os.listdir(self._layout.disks) if name.endswith(".new")]
         return []
 
     def mount(self, disk: Disk, path: str, read_only: bool) -> bool:
-        """Mount it, and let it grow; whether it has its full size."""
+        """Mount and grow the disk; True if it has its full size."""
         if disk.device:
             _mount_device(disk.device, path, read_only)
             return True
@@ -93,7 +94,7 @@ class LocalDisks:
             return os.stat(image).st_size >= disk.size and (not _has_room(device) or _grow_mounted(device))
 
     def attach(self, disk: Disk) -> str:
-        """Its block device."""
+        """Return its block device."""
         if disk.device:
             return disk.device
         image = self._layout.disk(disk.name)
@@ -104,7 +105,7 @@ class LocalDisks:
             return device
 
     def file(self, disk: Disk) -> tuple[str, bool]:
-        """What a machine opens, and whether it has its full size."""
+        """Return the file for a virtual machine, and True if it has its full size."""
         if disk.device:
             return disk.device, True
         image = self._layout.disk(disk.name)
@@ -112,16 +113,16 @@ class LocalDisks:
         return image, os.stat(image).st_size >= disk.size
 
     def in_use(self, name: str) -> bool:
-        """Whether it is mounted or attached, or somebody has a link to its file."""
+        """True if the disk is mounted or attached, or a pod has a link to its file."""
         image = self._layout.disk(name)
         for link in self._layout.device_links():
-            with suppress(FileNotFoundError):  # its pod goes at this moment
+            with suppress(FileNotFoundError):  # its pod is being removed
                 if os.readlink(link) == image:
                     return True
         return any(loop.file == image for loop in loops.loops(self._layout.disks))
 
     def detach_unused(self, linked: set[str]) -> None:
-        """Clear loops that nobody has a link to. Those that are for mounts clear themselves."""
+        """Clear loops without a link. Loops for mounts clear themselves."""
         for loop in loops.loops(self._layout.disks):
             if not loop.clears_itself and loop.device not in linked:
                 loops.clear(loop.device, loop.file)
@@ -141,20 +142,22 @@ class LocalDisks:
         _sync(image)
 
     def _extend(self, image: str, size: int) -> bool:
-        """Disks never shrink. One that the node has no room for keeps its size until there is."""
+        """Grow the file. Disks never shrink. Without room on the node, the disk keeps its size until there is."""
         with self._promising:
             more = size - os.stat(image).st_size
             if more <= 0:
                 return False
             left = self._left()
             if left < more:
-                _log.warning("no room for a disk to grow", image=os.path.basename(image), left=left, needed=more)
+                _log.warning(
+                    "disk cannot grow, no space left on the node", image=os.path.basename(image), left=left, needed=more
+                )
                 return False
             os.truncate(image, size)
         return True
 
     def _left(self) -> int:
-        """Bytes that no disk has been promised."""
+        """Return the bytes that are not promised to any disk."""
         room = os.statvfs(self._layout.disks)
         left = room.f_bavail * room.f_frsize
         for image in os.scandir(self._layout.disks):
@@ -173,7 +176,7 @@ class LocalDisks:
             finally:
                 umount(staging)
         if left_out:
-            _log.info("left out special files of an image", disk=name, files=left_out)
+            _log.info("special files of an image left out", disk=name, files=left_out)
 
 
 def _allocate(path: str, size: int) -> None:
@@ -207,7 +210,7 @@ def _check(device: str) -> None:
 
 
 def _has_room(device: str) -> bool:
-    """Whether the device is larger than its filesystem: it has just grown, or an agent was killed right after."""
+    """True if the device is larger than its filesystem: it has just grown, or an agent was killed right after."""
     descriptor = os.open(device, os.O_RDONLY)
     try:
         room = os.lseek(descriptor, 0, os.SEEK_END)
@@ -218,9 +221,9 @@ def _has_room(device: str) -> bool:
 
 
 def _grow_mounted(device: str) -> bool:
-    """False: it has to wait until nobody uses the disk."""
+    """Grow a mounted filesystem; False if it has to wait until the disk is unused."""
     if not ext4.can_grow_mounted():
-        _log.debug("a disk grows when it is next mounted: CAP_SYS_RESOURCE is missing", device=device)
+        _log.debug("disk will grow at its next mount: CAP_SYS_RESOURCE is missing", device=device)
         return False
     ext4.grow(device, mounted=True)
     return True

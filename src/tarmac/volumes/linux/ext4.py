@@ -14,20 +14,20 @@ _MAGIC = 0xEF53
 _VALID, _ERRORS = 1, 2
 _NEEDS_RECOVERY = 0x4
 _CAP_SYS_RESOURCE = 24
-_SECONDS = 600
+_TIMEOUT = 600
 _REPAIRED = (0, 1)
 _SBIN = "/usr/sbin:/sbin"
 
 
 class SuperblockState(NamedTuple):
-    """What a superblock says."""
+    """The parsed superblock."""
 
     size: int
     clean: bool
 
 
 def state(path: str) -> SuperblockState | None:
-    """The state of the filesystem on a file or device; None when there is none."""
+    """Return the state of the filesystem on a file or device; None without one."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         block = os.pread(descriptor, 1024, _SUPERBLOCK)
@@ -43,32 +43,32 @@ def state(path: str) -> SuperblockState | None:
 
 
 def make(path: str, label: str = "") -> None:
-    """A new, empty filesystem. Nothing is reserved for root: who asks for a gigabyte gets it."""
+    """Make a new, empty filesystem. Nothing is reserved for root: a user gets the full requested size."""
     options = ("-m", "0", "-L", label, "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
     _run("mkfs.ext4", "-q", "-F", *options, path)
 
 
 def repair(path: str) -> None:
-    """What can be repaired without losing anything, before the first mount after a crash."""
+    """Repair without loss, before the first mount after a crash."""
     _run("e2fsck", "-p", path, fine=_REPAIRED)
 
 
 def can_grow_mounted() -> bool:
-    """Whether the kernel lets us: some machines withhold the capability from everybody."""
+    """True if the kernel allows it: some hosts withhold the capability."""
     with open("/proc/self/status") as file:
         effective = next(line for line in file if line.startswith("CapEff:"))
     return bool(int(effective.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
 
 
 def grow(device: str, *, mounted: bool) -> None:
-    """Take all the room that the device has."""
+    """Grow to the size of the device."""
     if not mounted:
         _run("e2fsck", "-f", "-p", device, fine=_REPAIRED)
     _run("resize2fs", device)
 
 
 def signature(device: str) -> str:
-    """The kind of filesystem or other content that a device shows; empty for none."""
+    """Return the type of filesystem or other content on a device; empty for none."""
     return _run("blkid", "-p", "-o", "value", "-s", "TYPE", device, fine=(0, 2)).strip()
 
 
@@ -82,12 +82,12 @@ def _run(*command: str, fine: tuple[int, ...] = (0,)) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT,
         )
     except FileNotFoundError as error:
         raise MediumFault(f"{command[0]} is not installed on this node (package e2fsprogs)") from error
     except subprocess.TimeoutExpired as error:
-        raise MediumFault(f"{command[0]} did not end within {_SECONDS} s") from error
+        raise MediumFault(f"{command[0]} did not end within {_TIMEOUT} s") from error
     if done.returncode not in fine:
         said = (done.stderr or done.stdout).strip()
         raise MediumFault(f"{command[0]} failed with code {done.returncode}: {said[-500:]}")

@@ -1,8 +1,8 @@
 """Loop devices: a file as a block device.
 
-A loop for a filesystem clears itself when the last mount of it is gone (autoclear), so nothing is left of an agent that
-was killed between attaching and mounting: its descriptor was the only user. A loop that is handed out as a device has
-no mount to hold it and is cleared by us.
+A loop for a filesystem clears itself when its last mount is gone (autoclear), so nothing is left of an agent that was
+killed between attaching and mounting: its descriptor was the only user. A loop that is handed out as a device has no
+mount to hold it and is cleared explicitly.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 _CLEAR, _STATUS, _GROW, _CONFIGURE = 0x4C01, 0x4C05, 0x4C07, 0x4C0A
-_FREE = 0x4C82  # takes a device that nobody uses, or adds one
+_FREE = 0x4C82  # returns an unused device, or adds one
 _AUTOCLEAR, _DIRECT = 4, 16
 _INFO = struct.Struct("=QQQQQIIII64s64s32sQQ")
 _CONFIG_HEAD = struct.Struct("=II")
 _RESERVED = bytes(64)
-_TAKEN = 64
+_MAX_ATTEMPTS = 64
 _SYS = "/sys/block"
 
 
@@ -34,10 +34,10 @@ class Loop(NamedTuple):
 
 
 def loops(folder: str) -> list[Loop]:
-    """The loops whose files are below a folder.
+    """Return the loops with files below a folder.
 
-    The kernel tells a path as the mount shows it through which the file was opened. When that mount is gone, files
-    right in the folder are still found, by name and inode.
+    The kernel reports a path as seen through the mount by which the file was opened. When that mount is gone, files
+    directly in the folder are still found, by name and inode.
     """
     found: list[Loop] = []
     for name in os.listdir(_SYS):
@@ -67,7 +67,7 @@ def _is_behind(path: str, device: str) -> bool:
 
 @contextmanager
 def attached(path: str, *, autoclear: bool) -> Generator[tuple[str, int]]:
-    """A loop of the file, the one there is or a new one, with a descriptor that holds it."""
+    """Attach the file to its present loop or a new one; yields the device and a descriptor that holds it."""
     device, descriptor = _present(path) or _attach(path, autoclear)
     try:
         yield device, descriptor
@@ -76,12 +76,12 @@ def attached(path: str, *, autoclear: bool) -> Generator[tuple[str, int]]:
 
 
 def grow(descriptor: int) -> None:
-    """Let the device see that its file has grown."""
+    """Update the device's size after its file has grown."""
     fcntl.ioctl(descriptor, _GROW)
 
 
 def clear(device: str, path: str) -> None:
-    """Detach a device from its file, now or when its last user is gone. Nothing when it has another file by now."""
+    """Detach a device from its file, now or when its last user is gone. Ignored if it has a different file by now."""
     with suppress(FileNotFoundError):
         descriptor = os.open(device, os.O_RDONLY)
         try:
@@ -97,7 +97,7 @@ def _present(path: str) -> tuple[str, int] | None:
         if loop.file != path:
             continue
         descriptor = os.open(loop.device, os.O_RDWR)
-        if _inode_of(descriptor) == inode:  # holding it, it cannot clear itself any more
+        if _inode_of(descriptor) == inode:  # while held, it cannot clear itself any more
             return loop.device, descriptor
         os.close(descriptor)
     return None
@@ -116,7 +116,7 @@ def _inode_of(descriptor: int) -> int | None:
 def _attach(path: str, autoclear: bool) -> tuple[str, int]:
     backing = os.open(path, os.O_RDWR)
     try:
-        for _ in range(_TAKEN):
+        for _ in range(_MAX_ATTEMPTS):
             device = f"/dev/loop{_free()}"
             descriptor = os.open(device, os.O_RDWR)
             if _configure(descriptor, backing, path, autoclear):
@@ -136,7 +136,7 @@ def _free() -> int:
 
 
 def _configure(descriptor: int, backing: int, path: str, autoclear: bool) -> bool:
-    """False: somebody else has taken the device. Direct I/O saves caching everything twice, where it is possible."""
+    """Configure a loop; False if a different process has taken it. Tries direct I/O, which avoids double caching."""
     for flags in (_DIRECT, 0):
         flags |= _AUTOCLEAR if autoclear else 0
         info = _INFO.pack(0, 0, 0, 0, 0, 0, 0, 0, flags, os.fsencode(path)[-63:], b"", b"", 0, 0)

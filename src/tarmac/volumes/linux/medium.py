@@ -1,4 +1,4 @@
-"""Linux' medium: tmpfs, loop devices, bind mounts."""
+"""The medium on Linux: tmpfs, loop devices, bind mounts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _GONE = (errno.EINVAL, errno.ENOENT)
 
 
 class LinuxMedium:
-    """Needs CAP_SYS_ADMIN."""
+    """Implements `Medium`. Needs CAP_SYS_ADMIN."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._disks = LocalDisks(layout)
 
     def prepare(self) -> None:
-        """Mounts made here must reach containers that run, and theirs us: the root has to be a shared mount."""
+        """Make the root a shared mount: mounts must propagate to running containers and back."""
         root = self._layout.root
         os.makedirs(self._layout.pods, 0o750, exist_ok=True)
         if not holder_of(root).shared:
@@ -40,7 +40,7 @@ class LinuxMedium:
             self._disks.discard_unfinished(name)
 
     def memory(self, path: str, size: int | None) -> None:
-        """A tmpfs."""
+        """Mount a tmpfs."""
         os.makedirs(path, 0o777, exist_ok=True)
         if mount_at(path) is not None:
             return
@@ -53,31 +53,31 @@ class LinuxMedium:
             mount("tmpfs", path, "tmpfs", 0, options)
 
     def has_disk(self, disk: Disk) -> bool:
-        """Whether the disk is complete."""
+        """True if the disk is complete."""
         return self._disks.exists(disk)
 
     def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
-        """An image file, mostly with ext4."""
+        """Make an image file, mostly with ext4."""
         self._disks.make(disk, files, image)
 
     def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
-        """Through a loop device."""
+        """Mount through a loop device."""
         return self._disks.mount(disk, path, read_only)
 
     def attach_disk(self, disk: Disk) -> str:
-        """As a loop device."""
+        """Attach as a loop device."""
         return self._disks.attach(disk)
 
     def disk_file(self, disk: Disk) -> tuple[str, bool]:
-        """The image file, as large as the node has room for."""
+        """Return the image file, as large as the node has room for."""
         return self._disks.file(disk)
 
     def disk_in_use(self, name: str) -> bool:
-        """Whether a disk has a loop device, or a machine has its file."""
+        """True if a disk has a loop device, or a virtual machine has its file."""
         return self._disks.in_use(name)
 
     def remove_disk(self, name: str) -> None:
-        """The image file, last: what is beside it is found again by it."""
+        """Remove the image file last: files beside it are found by it."""
         for path in (self._layout.variables(name), self._layout.disk(name)):
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -87,7 +87,7 @@ class LinuxMedium:
         self._disks.detach_unused(set(linked))
 
     def bind(self, source: int, target: str, *, read_only: bool = False) -> None:
-        """Bind by descriptor, so that no link can be put in between. What is there and the same stays."""
+        """Bind by descriptor, so that no symlink can interfere. An identical mount is kept."""
         held = os.fstat(source)
         if (present := mount_at(target)) is not None:
             found = os.stat(target)
@@ -100,16 +100,16 @@ class LinuxMedium:
             mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY)
 
     def is_mounted(self, path: str) -> bool:
-        """Whether the path is a mount."""
+        """True if the path is a mount."""
         return mount_at(path) is not None
 
     def mounted_pods(self) -> set[str]:
-        """Pods may have mounts of which no folder tells any more."""
+        """Return pods with mounts, also those without a folder."""
         pods = self._layout.pods + "/"
         return {each.path.removeprefix(pods).partition("/")[0] for each in mounts(pods)}
 
     def release(self, path: str, *, lazy: bool = False) -> Sequence[str]:
-        """The last mounted goes first."""
+        """Unmount in reverse order of mounting."""
         busy: list[str] = []
         for each in reversed(mounts(path)):
             try:
@@ -122,7 +122,7 @@ class LinuxMedium:
         return busy
 
     def close(self) -> None:
-        """The root's own mount goes last: through it the kernel knows the devices' files."""
+        """Unmount the root last: through it the kernel knows the devices' files."""
         root = self._layout.root
         for part in (self._layout.pods, self._layout.disks):
             self.release(part, lazy=True)
@@ -131,7 +131,7 @@ class LinuxMedium:
 
 
 def _make_target(target: str, folder: bool) -> None:
-    """A bind needs something of the same sort to cover."""
+    """Create a mount point of the same type as the source."""
     if os.path.lexists(target) and os.path.isdir(target) != folder:
         (os.unlink if folder else os.rmdir)(target)
     if folder:

@@ -1,4 +1,4 @@
-"""What is mounted, read from the kernel's own list."""
+"""Lists mounts, from the kernel's own table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class MountPoint(NamedTuple):
-    """A line of /proc/self/mountinfo, with its escapes undone."""
+    """A line of /proc/self/mountinfo, unescaped."""
 
     path: str
     device: str  # major:minor
@@ -20,24 +20,24 @@ class MountPoint(NamedTuple):
 
 
 def mounts(under: str = "/") -> list[MountPoint]:
-    """The mounts at or below a path, in the order they were made."""
+    """Return the mounts at or below a path, in the order they were made."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         found = [_parse(line) for line in file]
     return [each for each in found if is_within(each.path, under)]
 
 
 def mount_at(path: str) -> MountPoint | None:
-    """The mount whose root is the path; the uppermost where several are stacked."""
+    """Return the mount at exactly this path; the topmost of several."""
     return next((each for each in reversed(mounts(path)) if each.path == path), None)
 
 
 def holder_of(path: str) -> MountPoint:
-    """The mount that a path is on."""
+    """Return the mount that contains a path."""
     return max((each for each in mounts() if is_within(path, each.path)), key=lambda each: len(each.path))
 
 
 def is_within(path: str, base: str) -> bool:
-    """Whether a path is the base or below it."""
+    """True if a path is the base or below it."""
     return path == base or path.startswith(base.rstrip("/") + "/")
 
 

@@ -1,8 +1,8 @@
-"""Removing a folder that a tenant has filled.
+"""Removes a folder with hostile content.
 
-Nothing outside of it is touched: no link is followed and no mount entered, not even one that appears meanwhile (then
-OSError EXDEV). Folders within folders are moved to the top and emptied there, so that no depth of nesting exhausts the
-stack or a path's length.
+Nothing outside of it is touched: no symlink is followed and no mount entered, not even one that appears meanwhile (then
+OSError EXDEV). Nested folders are moved to the top and emptied there, so that no depth of nesting exhausts the stack or
+a path's length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 def remove_folder(path: str) -> None:
-    """Remove a folder and everything in it; nothing when it is not there."""
+    """Remove a folder and everything in it; ignored when it does not exist."""
     try:
         top = os.open(path, _FOLDER | os.O_NOFOLLOW)
     except FileNotFoundError:

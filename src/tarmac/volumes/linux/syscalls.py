@@ -1,4 +1,4 @@
-"""The system calls that Python does not offer: mount, umount2 and openat2, raising OSError as `os` does."""
+"""System calls missing in Python: mount, umount2 and openat2, raising OSError as `os` does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 
 _OPENAT2 = 437  # on every architecture
-_RACES = 32
+_MAX_RETRIES = 32
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,16 +46,16 @@ def umount(target: str, *, lazy: bool = False) -> None:
 
 
 def open_beneath(folder: int, path: str, flags: int, *, links: bool = True, mounts: bool = True) -> int:
-    """A descriptor of a path that lies beneath the folder, wherever links in it point; OSError EXDEV otherwise.
+    """Open a path beneath the folder, regardless of symlinks in it; OSError EXDEV otherwise.
 
-    Without `links` none is followed at all (ELOOP), without `mounts` none is entered (EXDEV). A rename at the wrong
-    moment makes the kernel unsure (EAGAIN): it is asked again.
+    Without `links` none is followed at all (ELOOP), without `mounts` none is entered (EXDEV). A concurrent rename makes
+    the kernel return EAGAIN: then the call is retried.
     """
     resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
     resolve |= (0 if links else RESOLVE_NO_SYMLINKS) | (0 if mounts else RESOLVE_NO_XDEV)
     how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
     found = -1
-    for _ in range(_RACES):
+    for _ in range(_MAX_RETRIES):
         found = cast("int", _libc.syscall(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
         if found >= 0 or ctypes.get_errno() != errno.EAGAIN:
             break

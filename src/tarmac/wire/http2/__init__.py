@@ -1,8 +1,8 @@
-"""HTTP/2, as far as gRPC needs it.
+"""The part of HTTP/2 that gRPC needs.
 
-`Session` is one connection of the asking side: bytes in, events out, bytes to send in between. Its headers are written
-as literals, so that there is no table to keep. Windows are kept in both directions, and no more streams begun than the
-peer takes. `AnsweringSession` is the other side, for small questions and answers only.
+`Session` is one client connection: bytes in, events out, bytes to send in between. It writes headers as literals, so
+that there is no table to keep. It obeys flow-control windows in both directions, and the peer's stream limit.
+`AnsweringSession` is a server connection, for small requests and responses only.
 """
 
 from tarmac.wire.http2.answering import AnsweringSession, Asked

@@ -1,12 +1,12 @@
-"""The answering side of an HTTP/2 connection, for calls of one question and one answer, without any input or output.
+"""The server side of an HTTP/2 connection, for unary calls, without any I/O.
 
     session = AnsweringSession(longest=16_384)
     for asked in session.receive(data): ...      # raises ProtocolViolation: close the connection
     session.answer(asked.stream, headers, body, trailers)
     transport.write(session.take())
 
-Questions are small and so are answers: a body that is longer than `longest`, or more streams at once than `MOST`, break
-the connection off, and an answer does not wait for the peer's window, which is never smaller than ours would be.
+Requests and responses are small: a body longer than `longest`, or more than `MAX_STREAMS` concurrent streams, end the
+connection, and a response does not wait for the peer's window, which is never smaller than the default.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from tarmac.wire.http2.frames import (
 from tarmac.wire.http2.headers import Block, HeaderReader
 from tarmac.wire.violations import ProtocolViolation
 
-MOST = 8
-"""Questions that are under way at once."""
-_LARGEST_BLOCK = 16 * 1024
+MAX_STREAMS = 8
+"""Concurrent requests."""
+_MAX_BLOCK = 16 * 1024
 _ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class Asked(NamedTuple):
-    """A whole question."""
+    """A complete request."""
 
     stream: int
     headers: Mapping[str, str]
@@ -65,12 +65,12 @@ class AnsweringSession:
         self._longest = longest
         self._preface = bytearray()
         self._frames = FrameReader()
-        self._headers = HeaderReader(_LARGEST_BLOCK)
+        self._headers = HeaderReader(_MAX_BLOCK)
         self._questions: dict[int, _Question] = {}
-        self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(Setting.MAX_CONCURRENT_STREAMS, MOST))]
+        self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(Setting.MAX_CONCURRENT_STREAMS, MAX_STREAMS))]
 
     def receive(self, data: bytes) -> list[Asked]:
-        """Questions that these bytes complete. Raises ProtocolViolation."""
+        """Return the requests that these bytes complete. Raises ProtocolViolation."""
         asked: list[Asked] = []
         try:
             for each in self._frames.feed(self._after_preface(data)):
@@ -80,7 +80,7 @@ class AnsweringSession:
         return asked
 
     def answer(self, stream: int, headers: Headers, body: bytes, trailers: Headers) -> None:
-        """Answer a question, unless the peer has lost interest."""
+        """Send the response, unless the peer has cancelled the request."""
         if self._questions.pop(stream, None) is None:
             return
         self._out.append(frame(FrameType.HEADERS, END_HEADERS, stream, literals(headers)))
@@ -89,7 +89,7 @@ class AnsweringSession:
         self._out.append(frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals(trailers)))
 
     def take(self) -> bytes:
-        """Bytes to send, once."""
+        """Return the bytes to send, once."""
         out, self._out = self._out, []
         return b"".join(out)
 
@@ -117,13 +117,13 @@ class AnsweringSession:
             case FrameType.RST_STREAM:
                 self._questions.pop(frame.stream, None)
             case FrameType.PUSH_PROMISE:
-                raise ProtocolViolation("a push, by the side that asks")
+                raise ProtocolViolation("a PUSH_PROMISE from a client")
             case _:
                 pass
 
     def _on_headers(self, block: Block, asked: list[Asked]) -> None:
         if block.stream not in self._questions:
-            if block.stream % 2 == 0 or len(self._questions) >= MOST:
+            if block.stream % 2 == 0 or len(self._questions) >= MAX_STREAMS:
                 raise ProtocolViolation("more streams at once than were allowed")
             self._questions[block.stream] = _Question(block.headers)
         if block.last:
@@ -149,7 +149,7 @@ class AnsweringSession:
 
 
 def _let_in(more: int) -> bytes:
-    """The window of the connection is everybody's; a stream's own is larger than any question."""
+    """Enlarge the window of the connection, which all streams share; a stream's own is larger than any request."""
     return frame(FrameType.WINDOW_UPDATE, 0, 0, _ONE.pack(more))
 
 

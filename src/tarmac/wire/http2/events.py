@@ -1,4 +1,4 @@
-"""What the asking side of a connection hears of its streams."""
+"""Events of the streams of a client connection."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import NamedTuple
 
 
 class Answered(NamedTuple):
-    """Headers of an answer; those after its data are its trailers."""
+    """Headers of a response; those after its data are its trailers."""
 
     stream: int
     headers: Mapping[str, str]
 
 
 class Received(NamedTuple):
-    """Bytes of an answer."""
+    """Bytes of a response."""
 
     stream: int
     data: bytes
 
 
 class Ended(NamedTuple):
-    """The answer is complete."""
+    """The response is complete."""
 
     stream: int
 
 
 class Cut(NamedTuple):
-    """The answer will not be completed. `code` is the peer's reason."""
+    """The response was cut off. `code` is the peer's reason."""
 
     stream: int
     code: int

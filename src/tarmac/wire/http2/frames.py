@@ -1,6 +1,6 @@
-"""Frames of HTTP/2 as bytes: cutting what arrives into frames, and making those that are sent.
+"""Frames of HTTP/2 as bytes: parses received frames, and builds those to send.
 
-`LONGEST` is what a peer may send before anything else is agreed on, and nothing else is ever agreed on.
+`MAX_FRAME` is the protocol's initial frame size limit, and no larger one is ever negotiated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tarmac.wire.violations import ProtocolViolation
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-LONGEST = 16_384
+MAX_FRAME = 16_384
 ACK = END_STREAM = 0x01
 END_HEADERS = 0x04
 PADDED = 0x08
@@ -23,7 +23,7 @@ _HEAD = struct.Struct(">HBBBI")  # the length takes three bytes
 
 
 class FrameType(IntEnum):
-    """Frames. Others are skipped, as the protocol wants."""
+    """Frame types. Unknown ones are skipped, as the protocol requires."""
 
     DATA = 0
     HEADERS = 1
@@ -37,7 +37,7 @@ class FrameType(IntEnum):
 
 
 class Setting(IntEnum):
-    """What sides tell each other about themselves."""
+    """Settings of a connection."""
 
     ENABLE_PUSH = 2
     MAX_CONCURRENT_STREAMS = 3
@@ -45,7 +45,7 @@ class Setting(IntEnum):
 
 
 class Frame(NamedTuple):
-    """A frame, whole."""
+    """A complete frame."""
 
     type: int
     flags: int
@@ -62,13 +62,13 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """What these bytes complete. Must be exhausted. Raises Violation."""
+        """Yield the frames that these bytes complete. Must be exhausted. Raises ProtocolViolation."""
         buffer = self._buffer
         buffer += data
         while len(buffer) >= _HEAD.size:
             high, low, kind, flags, stream = _HEAD.unpack_from(buffer)
             length = high << 8 | low
-            if length > LONGEST:
+            if length > MAX_FRAME:
                 raise ProtocolViolation(f"a frame of {length} bytes")
             end = _HEAD.size + length
             if len(buffer) < end:
@@ -79,13 +79,13 @@ class FrameReader:
 
 
 def frame(type: FrameType, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
-    """The bytes of a frame: its head of nine, and the payload."""
+    """Return the bytes of a frame: its head of nine, and the payload."""
     length = len(payload)
     return _HEAD.pack(length >> 8, length & 0xFF, type, flags, stream) + payload
 
 
 def without_padding(frame: Frame) -> bytes:
-    """What a frame of data or headers is about. Raises Violation."""
+    """Return the payload of a data or headers frame without padding and priority. Raises ProtocolViolation."""
     payload = frame.payload
     if frame.flags & PADDED:
         if not payload or payload[0] >= len(payload):
@@ -96,12 +96,12 @@ def without_padding(frame: Frame) -> bytes:
 
 @lru_cache(maxsize=128)
 def literals(headers: tuple[tuple[str, str], ...]) -> bytes:
-    """A block of headers that neither side has to remember. Who asks, asks much the same again and again."""
+    """Encode headers as literals that enter no table. Cached: callers repeat the same few blocks."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
 
 
 def _text(value: str) -> bytes:
-    """Behind its length, of which seven bits fit into the first byte."""
+    """Encode a length-prefixed string; the length has a prefix of seven bits."""
     data = value.encode()
     if (rest := len(data) - 127) < 0:
         return bytes((len(data),)) + data

@@ -1,8 +1,8 @@
-"""Header blocks of one connection, in the order in which they come.
+"""Header blocks of one connection, decoded in order.
 
-A block may come in several frames, between which no other may come. A peer says the same few things again and again:
-once they are in the table that both sides keep, a block is a few bytes that only point into it. Such a block says what
-it said before, for as long as no other has changed the table, so it is read once.
+A block may be split over several frames, with no other frame in between. A peer repeats the same few headers: once they
+are in the shared table, a block is a few bytes of indexes into it. Such a block has the same meaning until a later
+block changes the table, so it is decoded once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import hpack
 from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, Frame, FrameType, without_padding
 from tarmac.wire.violations import ProtocolViolation
 
-_MOST = 64  # blocks remembered
-_LARGEST = 64 * 1024
+_MAX_CACHED = 64  # cached blocks
+_MAX_BLOCK = 64 * 1024
 
 
 class Block(NamedTuple):
-    """Headers, whole. `last`: nothing follows them on their stream."""
+    """A complete header block. `last`: nothing follows on its stream."""
 
     stream: int
     last: bool
@@ -28,21 +28,21 @@ class Block(NamedTuple):
 
 
 class HeaderReader:
-    """Reads blocks. All of them have to be read, wanted or not: later ones refer to what earlier ones said."""
+    """Decodes blocks. All of them have to be decoded, wanted or not: later ones refer to earlier ones."""
 
-    def __init__(self, largest: int = _LARGEST) -> None:
+    def __init__(self, largest: int = _MAX_BLOCK) -> None:
         self._largest = largest
         self._decoder = hpack.Decoder()
         self._known: dict[bytes, Mapping[str, str]] = {}
-        self._begun: tuple[Frame, bytearray] | None = None  # of which more is to come
+        self._begun: tuple[Frame, bytearray] | None = None  # incomplete block
 
     def check(self, kind: int) -> None:
-        """Whether a frame of this kind may come now. Raises ProtocolViolation."""
+        """Check that a frame of this type is allowed now. Raises ProtocolViolation."""
         if (self._begun is not None) != (kind == FrameType.CONTINUATION):
             raise ProtocolViolation("headers and what continues them do not follow each other")
 
     def feed(self, frame: Frame) -> Block | None:
-        """A frame of headers, or one that continues them; the block if that completes it. Raises ProtocolViolation."""
+        """Take a HEADERS or CONTINUATION frame; returns the block if that completes it. Raises ProtocolViolation."""
         if self._begun is None:
             begun, block = frame, bytearray(without_padding(frame))
         else:
@@ -59,7 +59,7 @@ class HeaderReader:
         return Block(begun.stream, bool(begun.flags & END_STREAM), self.read(bytes(block)))
 
     def read(self, block: bytes) -> Mapping[str, str]:
-        """Names and values. Raises HPACKError."""
+        """Decode names and values. Raises HPACKError."""
         known = self._known.get(block)
         if known is not None:
             return known
@@ -67,11 +67,11 @@ class HeaderReader:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in decoded}
         if not _only_points(block):
             self._known.clear()
-        elif len(self._known) < _MOST:
+        elif len(self._known) < _MAX_CACHED:
             self._known[block] = headers
         return headers
 
 
 def _only_points(block: bytes) -> bool:
-    """Whether every byte is the number of an entry; 0x80 is none, and after 0xFF the number goes on."""
+    """True if every byte is an index; 0x80 is none, and after 0xFF the number continues."""
     return all(0x80 < byte < 0xFF for byte in block)

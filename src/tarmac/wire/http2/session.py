@@ -1,14 +1,13 @@
-"""The asking side of an HTTP/2 connection: streams, without any input or output.
+"""The client side of an HTTP/2 connection: streams, without any I/O.
 
     session = Session()
-    stream = session.request(headers, body)      # or `open`, then `send` as often as there is something to say
-    transport.write(session.take())              # after anything that may have made bytes
-    for event in session.receive(data): ...      # raises Violation: close the connection
+    stream = session.request(headers, body)      # or `open`, then `send` repeatedly
+    transport.write(session.take())              # after any call that may have queued bytes
+    for event in session.receive(data): ...      # raises ProtocolViolation: close the connection
 
-A stream ends by `Ended`, or by `Cut` when the peer will not answer it to the end; then it is forgotten. What comes for
-a forgotten one is ignored, but counted: the window of the connection is everybody's. Bodies wait for the peer's
-windows, and streams beyond those it takes at once wait for others to end. What we receive is let in as fast as it
-comes, so whoever listens sets a limit of its own.
+A stream ends with `Ended`, or with `Cut` when the peer aborts it; then it is forgotten. Data for a forgotten stream is
+ignored, but counted: all streams share the window of the connection. Bodies wait for the peer's windows, and streams
+beyond its limit wait for earlier ones to end. Received data is acknowledged at once, so the reader sets its own limit.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
-    LONGEST,
+    MAX_FRAME,
     PREFACE,
     Frame,
     FrameReader,
@@ -36,9 +35,9 @@ from tarmac.wire.http2.headers import Block, HeaderReader
 from tarmac.wire.violations import ProtocolViolation
 
 CANCEL = 8
-_WINDOW = 1 << 20  # what the peer may send ahead, on each stream and on all together
+_WINDOW = 1 << 20  # bytes that the peer may send ahead, on each stream and on all together
 _FIRST_WINDOW = 65_535
-_LAST_STREAM = 0x7FFFFFFF  # and the most of anything else that takes 31 bits
+_LAST_STREAM = 0x7FFFFFFF  # also the maximum of any other 31-bit number
 _PING = bytes(8)
 _NOTHING = memoryview(b"")
 _ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
@@ -48,12 +47,12 @@ class _Stream:
     __slots__ = ("ending", "head", "open", "received", "unsent", "window")
 
     def __init__(self, head: bytes, window: int) -> None:
-        self.head = head  # frames of its headers while it waits for its turn; empty once they are on their way
+        self.head = head  # frames of its headers while it is queued; empty once they are sent
         self.unsent = _NOTHING
-        self.ending = False  # nothing comes after what is unsent
-        self.open = True  # the peer has not been told of the end
-        self.window = window  # what the peer still takes
-        self.received = 0  # and what it has not been told yet that we have
+        self.ending = False  # nothing follows the unsent bytes
+        self.open = True  # END_STREAM is not sent yet
+        self.window = window  # bytes that the peer still accepts
+        self.received = 0  # received bytes not yet acknowledged
 
 
 class Session:
@@ -61,15 +60,15 @@ class Session:
 
     def __init__(self) -> None:
         self.closing = False
-        """The peer, or the numbers of streams, allow no more requests."""
+        """True if no more requests can be made: GOAWAY, or stream numbers used up."""
         self._frames = FrameReader()
         self._headers = HeaderReader()
         self._streams: dict[int, _Stream] = {}
-        self._waiting: dict[int, _Stream] = {}  # those that the peer does not take yet, in order
-        self._blocked: dict[int, _Stream] = {}  # those whose windows are too small for what they have to say
+        self._waiting: dict[int, _Stream] = {}  # above the peer's limit, in order
+        self._blocked: dict[int, _Stream] = {}  # blocked by a flow-control window
         self._next = 1
-        self._begun = 0  # streams that the peer knows of and that are not over
-        self._most = _LAST_STREAM  # of those, at once
+        self._begun = 0  # streams known to the peer and not ended
+        self._most = _LAST_STREAM  # the peer's limit of those
         self._window = self._stream_window = _FIRST_WINDOW
         self._received = 0
         settings = ((Setting.ENABLE_PUSH, 0), (Setting.INITIAL_WINDOW_SIZE, _WINDOW))
@@ -77,17 +76,17 @@ class Session:
         self._let_in(0, _WINDOW - _FIRST_WINDOW)
 
     def request(self, headers: tuple[tuple[str, str], ...], body: bytes) -> int:
-        """Ask; the stream on which the answer comes."""
+        """Send a request; returns its stream."""
         stream = self.open(headers)
         self.send(stream, body, end=True)
         return stream
 
     def open(self, headers: tuple[tuple[str, str], ...]) -> int:
-        """Begin to ask; the stream on which to go on."""
+        """Start a request; returns its stream, for `send`."""
         stream, self._next = self._next, self._next + 2
         self.closing = self.closing or self._next > _LAST_STREAM
         self._streams[stream] = state = _Stream(_head(stream, literals(headers)), self._stream_window)
-        # Numbers have to reach the peer in their order, so nobody passes those who wait.
+        # Stream numbers must reach the peer in order, so a new stream never overtakes queued ones.
         if self._waiting or self._begun >= self._most:
             self._waiting[stream] = state
         else:
@@ -95,7 +94,7 @@ class Session:
         return stream
 
     def send(self, stream: int, data: bytes, *, end: bool = False) -> None:
-        """Say more; for a stream that is over, nothing."""
+        """Send more of the body; ignored for an ended stream."""
         state = self._streams.get(stream)
         if state is None or state.ending:
             return
@@ -105,23 +104,23 @@ class Session:
             self._send(stream, state)
 
     def cancel(self, stream: int) -> None:
-        """The answer is no longer of interest."""
+        """Cancel the request."""
         state = self._streams.get(stream)
         if state is not None:
             self._reset(stream, state)
             self._forget(stream, state)
 
     def ping(self) -> None:
-        """Have the peer say something."""
+        """Request a PING acknowledgement from the peer."""
         self._out.append(frame(FrameType.PING, 0, 0, _PING))
 
     def take(self) -> bytes:
-        """Bytes to send, once."""
+        """Return the bytes to send, once."""
         out, self._out = self._out, []
         return b"".join(out)
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the peer did. Raises Violation."""
+        """Return the events in these bytes. Raises ProtocolViolation."""
         events: list[Event] = []
         try:
             for each in self._frames.feed(data):
@@ -130,7 +129,7 @@ class Session:
             raise ProtocolViolation(f"a malformed frame: {error}") from error
         return events
 
-    # What arrives.
+    # Receiving.
 
     def _on_frame(self, frame: Frame, events: list[Event]) -> None:
         self._headers.check(frame.type)
@@ -149,9 +148,9 @@ class Session:
             case FrameType.RST_STREAM:
                 self._cut(frame.stream, _ONE.unpack(frame.payload)[0], events)
             case FrameType.GOAWAY:
-                self._on_good_bye(*struct.unpack_from(">II", frame.payload), events)
+                self._on_goaway(*struct.unpack_from(">II", frame.payload), events)
             case FrameType.PUSH_PROMISE:
-                raise ProtocolViolation("a push, which nobody allowed")
+                raise ProtocolViolation("a PUSH_PROMISE, which the settings forbid")
             case _:
                 pass
 
@@ -199,8 +198,8 @@ class Session:
         self._send_blocked()
         self._begin_waiting()
 
-    def _on_good_bye(self, last: int, code: int, events: list[Event]) -> None:
-        """The peer will answer streams up to `last` and take no new ones, those that wait here included."""
+    def _on_goaway(self, last: int, code: int, events: list[Event]) -> None:
+        """Handle GOAWAY: the peer serves streams up to `last` and no later ones, queued ones included."""
         self.closing = True
         late = [stream for stream in self._streams if stream > last or stream in self._waiting]
         self._waiting.clear()
@@ -208,7 +207,7 @@ class Session:
             self._cut(stream, code, events)
 
     def _end(self, stream: int, state: _Stream, events: list[Event]) -> None:
-        """Answered before it has heard everything: then the rest is not worth sending."""
+        """End a stream. If the response came before the whole request was sent, the rest is not sent."""
         if state.open:
             self._reset(stream, state)
         self._forget(stream, state)
@@ -220,7 +219,7 @@ class Session:
             self._forget(stream, state)
             events.append(Cut(stream, code))
 
-    # What is sent.
+    # Sending.
 
     def _begin(self, stream: int, state: _Stream) -> None:
         self._begun += 1
@@ -240,9 +239,9 @@ class Session:
             self._send(stream, state)
 
     def _send(self, stream: int, state: _Stream) -> None:
-        """As much as the peer takes now."""
+        """Send as much as the windows allow."""
         unsent = state.unsent
-        while unsent and (room := min(LONGEST, self._window, state.window)) > 0:
+        while unsent and (room := min(MAX_FRAME, self._window, state.window)) > 0:
             piece, unsent = unsent[:room], unsent[room:]
             self._window -= len(piece)
             state.window -= len(piece)
@@ -251,16 +250,16 @@ class Session:
         state.unsent = unsent
         if unsent:
             self._blocked[stream] = state
-        elif state.ending and state.open:  # it had nothing to say
+        elif state.ending and state.open:  # an empty body
             state.open = False
             self._out.append(frame(FrameType.DATA, END_STREAM, stream))
 
     def _reset(self, stream: int, state: _Stream) -> None:
-        if not state.head:  # else the peer has never heard of it
+        if not state.head:  # else the peer does not know it
             self._out.append(frame(FrameType.RST_STREAM, 0, stream, _ONE.pack(CANCEL)))
 
     def _forget(self, stream: int, state: _Stream) -> None:
-        """It is over, which makes room for others. Whoever resets it does so before: the order is what counts."""
+        """Remove an ended stream, which admits queued ones. Reset it before: the order of frames matters."""
         del self._streams[stream]
         self._blocked.pop(stream, None)
         if state.head:
@@ -274,10 +273,10 @@ class Session:
 
 
 def _head(stream: int, block: bytes) -> bytes:
-    """The frames of headers."""
-    if len(block) <= LONGEST:
+    """Return the HEADERS frame and its continuations."""
+    if len(block) <= MAX_FRAME:
         return frame(FrameType.HEADERS, END_HEADERS, stream, block)
-    pieces = [block[start : start + LONGEST] for start in range(0, len(block), LONGEST)]
+    pieces = [block[start : start + MAX_FRAME] for start in range(0, len(block), MAX_FRAME)]
     kinds = (FrameType.HEADERS, *(FrameType.CONTINUATION for _ in pieces[1:]))
     flags = (*(0 for _ in pieces[1:]), END_HEADERS)
     return b"".join(frame(kind, flag, stream, piece) for kind, flag, piece in zip(kinds, flags, pieces, strict=True))

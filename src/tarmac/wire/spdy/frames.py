@@ -1,7 +1,7 @@
-"""Frames of SPDY/3.1 as bytes: cutting what arrives into frames, and making those that are sent.
+"""Frames of SPDY/3.1 as bytes: parses received frames, and builds those to send.
 
-Data is handed on as it arrives, without waiting for the end of its frame, so that a frame of 16 MiB costs no more
-memory than its pieces. Control frames are collected, up to `LONGEST_CONTROL`.
+Data is passed on as it arrives, without waiting for the end of its frame, so that a frame of 16 MiB costs no more
+memory than one read. Control frames are buffered, up to `MAX_CONTROL`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 from tarmac.wire.violations import ProtocolViolation
 
 VERSION = 3
-LONGEST_CONTROL = 16 * 1024
-LONGEST_DATA = (1 << 24) - 1
+MAX_CONTROL = 16 * 1024
+MAX_DATA = (1 << 24) - 1
 FIN = 0x01
 UNIDIRECTIONAL = 0x02
 _HEAD = struct.Struct(">II")
 
 
 class ControlFrameType(IntEnum):
-    """Control frames. Others are skipped, as the protocol wants."""
+    """Control frame types. Unknown ones are skipped, as the protocol requires."""
 
     SYN_STREAM = 1
     SYN_REPLY = 2
@@ -35,7 +35,7 @@ class ControlFrameType(IntEnum):
 
 
 class Reset(IntEnum):
-    """Why a stream is cut off."""
+    """Reasons for a reset."""
 
     PROTOCOL_ERROR = 1
     INVALID_STREAM = 2
@@ -46,7 +46,7 @@ class Reset(IntEnum):
 
 
 class Control(NamedTuple):
-    """A control frame, whole."""
+    """A complete control frame."""
 
     type: int
     flags: int
@@ -54,7 +54,7 @@ class Control(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A piece of a data frame; `fin` is true only for the last piece of the last frame of a stream."""
+    """A part of a data frame; `fin` is true only for the last part of the last frame of a stream."""
 
     stream: int
     data: bytes
@@ -68,13 +68,13 @@ class FrameReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._left = 0  # bytes of a data frame that have not come yet
+        self._left = 0  # bytes of a data frame not yet received
         self._stream = 0
         self._fin = False
 
     def feed(self, data: bytes) -> Iterator[Control | Data]:
-        """What these bytes complete. Must be exhausted. Raises Violation."""
-        if self._left:  # in bulk the usual case, and without a copy into the buffer
+        """Yield the frames that these bytes complete. Must be exhausted. Raises ProtocolViolation."""
+        if self._left:  # the usual case in bulk transfers, without a copy into the buffer
             piece, data = data[: self._left], data[self._left :]
             yield self._piece(piece)
         if not data:
@@ -86,7 +86,7 @@ class FrameReader:
         buffer = self._buffer
         while len(buffer) >= _HEAD.size:
             first, second = _HEAD.unpack_from(buffer)
-            flags, length = second >> 24, second & LONGEST_DATA
+            flags, length = second >> 24, second & MAX_DATA
             if first >> 31:
                 if not self._is_whole(first, length):
                     return
@@ -105,7 +105,7 @@ class FrameReader:
         version = first >> 16 & 0x7FFF
         if version != VERSION:
             raise ProtocolViolation(f"SPDY version {version}, not {VERSION}")
-        if length > LONGEST_CONTROL:
+        if length > MAX_CONTROL:
             raise ProtocolViolation(f"a control frame of {length} bytes")
         return len(self._buffer) >= _HEAD.size + length
 
@@ -115,10 +115,10 @@ class FrameReader:
 
 
 def control_frame(type: ControlFrameType, payload: bytes, flags: int = 0) -> bytes:
-    """The bytes of a frame that opens, answers or ends something: its head of eight, and the payload."""
+    """Return the bytes of a control frame: its head of eight, and the payload."""
     return _HEAD.pack(0x80000000 | VERSION << 16 | type, flags << 24 | len(payload)) + payload
 
 
 def data_head(stream: int, length: int, fin: bool) -> bytes:
-    """What goes before the bytes of a data frame."""
+    """Return the head of a data frame."""
     return _HEAD.pack(stream, (FIN << 24 if fin else 0) | length)

@@ -1,6 +1,6 @@
 """Name/value blocks: one zlib stream per direction, started from the dictionary that SPDY/3 fixes.
 
-A block that inflates beyond `LARGEST` is a violation, found before it takes memory. Our own side compresses with a
+A block that inflates beyond `MAX_BLOCK` is a violation, detected before it takes memory. This side compresses with a
 small window: blocks are few and short, and a default window would cost a quarter of a megabyte per connection.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from tarmac.wire.violations import ProtocolViolation
 
-LARGEST = 8 * 1024  # a stream of Kubernetes has four short headers
-_MOST = 64  # headers in a block
+MAX_BLOCK = 8 * 1024  # a stream of Kubernetes has four short headers
+_MAX_HEADERS = 64  # headers in a block
 
 # Frequent words, each behind its length, then statuses and values run together: section 2.6.10.1 of SPDY/3.
 _WORDS = """
@@ -43,7 +43,7 @@ DICTIONARY = _dictionary()
 
 
 class HeaderEncoder:
-    """Our direction. Blocks must be sent in the order they were made."""
+    """The sending direction. Blocks must be sent in the order they were made."""
 
     __slots__ = ("_stream",)
 
@@ -51,7 +51,7 @@ class HeaderEncoder:
         self._stream = zlib.compressobj(level=6, wbits=11, memLevel=2, zdict=DICTIONARY)
 
     def encode(self, headers: Mapping[str, str]) -> bytes:
-        """One block."""
+        """Encode one block."""
         parts = [struct.pack(">I", len(headers))]
         for name, value in headers.items():
             for text in (name.lower().encode(), value.encode()):
@@ -60,7 +60,7 @@ class HeaderEncoder:
 
 
 class HeaderDecoder:
-    """The peer's direction. Every block must be decoded, wanted or not, since later ones refer to it."""
+    """The receiving direction. Every block must be decoded, wanted or not, since later ones refer to it."""
 
     __slots__ = ("_stream",)
 
@@ -68,12 +68,12 @@ class HeaderDecoder:
         self._stream = zlib.decompressobj(zdict=DICTIONARY)
 
     def decode(self, block: bytes) -> dict[str, str]:
-        """Names in lower case. Raises Violation."""
+        """Decode one block, with names in lower case. Raises ProtocolViolation."""
         try:
-            plain = self._stream.decompress(block, LARGEST + 1)
+            plain = self._stream.decompress(block, MAX_BLOCK + 1)
         except zlib.error as error:
             raise ProtocolViolation(f"headers cannot be decompressed: {error}") from error
-        if len(plain) > LARGEST or self._stream.unconsumed_tail or self._stream.eof:
+        if len(plain) > MAX_BLOCK or self._stream.unconsumed_tail or self._stream.eof:
             raise ProtocolViolation("headers are too large, or their compression has ended")
         return _pairs(plain)
 
@@ -81,7 +81,7 @@ class HeaderDecoder:
 def _pairs(plain: bytes) -> dict[str, str]:
     try:
         (count,), place = struct.unpack_from(">I", plain), 4
-        if count > _MOST:
+        if count > _MAX_HEADERS:
             raise ProtocolViolation(f"{count} headers are too many")
         headers: dict[str, str] = {}
         for _ in range(count):

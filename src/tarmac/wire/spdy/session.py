@@ -1,14 +1,14 @@
-"""One side of a SPDY connection: streams, without any input or output.
+"""One side of a SPDY connection: streams, without any I/O.
 
     session = Session(server=True)
-    for event in session.receive(data): ...      # raises Violation: close the connection
+    for event in session.receive(data): ...      # raises ProtocolViolation: close the connection
     session.send(stream, b"...", fin=True)
-    transport.write(session.take())              # after anything that may have made bytes
+    transport.write(session.take())              # after any call that may have queued bytes
 
-Whoever opens a stream must hear its reply before sending on it: spdystream drops what comes earlier. Each side ends its
-half of a stream by FIN; a stream with both halves ended, or reset, is forgotten, and what still arrives for it is
-ignored. Pings are answered; settings and windows are ignored, but must be what they say they are. A peer may have
-`most_streams` open at once.
+The opener of a stream must wait for its reply before sending on it: spdystream drops earlier data. Each side ends its
+half of a stream by FIN; a stream with both halves ended, or reset, is forgotten, and later data for it is ignored.
+Pings are answered; settings and windows are ignored, but must be well formed. A peer may have `most_streams` open at
+once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tarmac.wire.spdy.frames import (
     FIN,
-    LONGEST_DATA,
+    MAX_DATA,
     UNIDIRECTIONAL,
     Control,
     ControlFrameType,
@@ -34,7 +34,7 @@ from tarmac.wire.violations import ProtocolViolation
 
 _ONE, _TWO = struct.Struct(">I"), struct.Struct(">II")
 _SYN = struct.Struct(">IIBB")
-_HIGHEST = 0x7FFFFFFF
+_MAX_31_BITS = 0x7FFFFFFF
 
 
 class Opened(NamedTuple):
@@ -46,7 +46,7 @@ class Opened(NamedTuple):
 
 
 class Replied(NamedTuple):
-    """The peer accepted a stream of ours."""
+    """The peer accepted a stream opened by this side."""
 
     stream: int
     headers: Mapping[str, str]
@@ -60,14 +60,14 @@ class Received(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The peer will send nothing more on a stream. `reset`: and takes nothing more either."""
+    """The peer will send nothing more on a stream. `reset`: and accepts nothing more either."""
 
     stream: int
     reset: bool = False
 
 
 class GoneAway(NamedTuple):
-    """The peer opens and takes no new streams."""
+    """The peer opens and accepts no new streams."""
 
     status: int
 
@@ -97,7 +97,7 @@ class Session:
         self._out: list[bytes] = []
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the peer did. Raises Violation."""
+        """Return the events in these bytes. Raises ProtocolViolation."""
         events: list[Event] = []
         for frame in self._frames.feed(data):
             if isinstance(frame, Data):
@@ -107,12 +107,12 @@ class Session:
         return events
 
     def take(self) -> bytes:
-        """Bytes to send, once."""
+        """Return the bytes to send, once."""
         out, self._out = self._out, []
         return out[0] if len(out) == 1 else b"".join(out)
 
     def open(self, headers: Mapping[str, str]) -> int:
-        """Ask for a stream; its id. `Replied` or `Finished` follows."""
+        """Open a stream; returns its id. `Replied` or `Finished` follows."""
         stream, self._next = self._next, self._next + 2
         self._streams[stream] = _Stream(False, False)
         payload = _SYN.pack(stream, 0, 0, 0) + self._encoder.encode(headers)
@@ -120,18 +120,18 @@ class Session:
         return stream
 
     def accept(self, stream: int) -> None:
-        """Agree to a stream that the peer opened."""
+        """Accept a stream that the peer opened."""
         if stream in self._streams:
             self._out.append(control_frame(ControlFrameType.SYN_REPLY, _ONE.pack(stream) + self._encoder.encode({})))
 
     def send(self, stream: int, data: bytes, fin: bool = False) -> bool:
-        """Queue bytes. False when the stream takes none: ended by us, reset or forgotten."""
+        """Queue bytes. False when the stream accepts none: ended by this side, reset or forgotten."""
         state = self._streams.get(stream)
         if state is None or state.ours_ended:
             return False
-        for start in range(0, len(data) or 1, LONGEST_DATA):
-            piece = data[start : start + LONGEST_DATA]
-            last = fin and start + LONGEST_DATA >= len(data)
+        for start in range(0, len(data) or 1, MAX_DATA):
+            piece = data[start : start + MAX_DATA]
+            last = fin and start + MAX_DATA >= len(data)
             self._out += (data_head(stream, len(piece), last), piece)
         if fin:
             state.ours_ended = True
@@ -139,20 +139,20 @@ class Session:
         return True
 
     def reset(self, stream: int, status: Reset = Reset.CANCEL) -> None:
-        """Cut a stream off, both ways."""
+        """Reset a stream, both ways."""
         if self._streams.pop(stream, None) is not None:
             self._reset(stream, status)
 
     def go_away(self) -> None:
-        """Say that no more streams are wanted."""
+        """Announce that no more streams are accepted."""
         self._out.append(control_frame(ControlFrameType.GOAWAY, _TWO.pack(max(self._expected - 2, 0), 0)))
 
     def takes(self, stream: int) -> bool:
-        """Whether `send` would be of use."""
+        """True if `send` would succeed."""
         state = self._streams.get(stream)
         return state is not None and not state.ours_ended
 
-    # What arrives.
+    # Receiving.
 
     def _on_data(self, frame: Data, events: list[Event]) -> None:
         state = self._streams.get(frame.stream)
@@ -177,7 +177,7 @@ class Session:
                         events.append(Finished(stream, reset=True))
                 case ControlFrameType.PING:
                     (number,) = _ONE.unpack(payload)
-                    if number % 2 == self._expected % 2:  # theirs; else it answers one of ours
+                    if number % 2 == self._expected % 2:  # the peer's; else it answers a ping of this side
                         self._out.append(control_frame(ControlFrameType.PING, payload))
                 case ControlFrameType.GOAWAY:
                     events.append(GoneAway(_TWO.unpack(payload)[1]))
@@ -193,7 +193,7 @@ class Session:
     def _on_syn_stream(self, frame: Control, events: list[Event]) -> None:
         stream, _, _, _ = _SYN.unpack_from(frame.payload)
         headers = self._decoder.decode(frame.payload[_SYN.size :])
-        if not self._expected <= stream <= _HIGHEST or stream % 2 != self._expected % 2:
+        if not self._expected <= stream <= _MAX_31_BITS or stream % 2 != self._expected % 2:
             self._reset(stream, Reset.PROTOCOL_ERROR)
             return
         self._expected = stream + 2
@@ -225,17 +225,17 @@ class Session:
             self._streams.pop(stream, None)
 
     def _reset(self, stream: int, status: Reset) -> None:
-        if 0 < stream <= _HIGHEST:
+        if 0 < stream <= _MAX_31_BITS:
             self._out.append(control_frame(ControlFrameType.RST_STREAM, _TWO.pack(stream, status)))
 
 
 def _check_settings(payload: bytes) -> None:
-    """As many as the frame has room for: implementations that believe the number make room for four billion."""
+    """Check the count against the frame's size: implementations that trust it allocate for four billion."""
     (count,) = _ONE.unpack_from(payload)
     if len(payload) != _ONE.size + 8 * count:
         raise ProtocolViolation(f"{count} settings in a frame of {len(payload)} bytes")
 
 
 def _check_window(stream: int, more: int) -> None:
-    if stream > _HIGHEST or not 0 < more <= _HIGHEST:
+    if stream > _MAX_31_BITS or not 0 < more <= _MAX_31_BITS:
         raise ProtocolViolation(f"a window that grows by {more}")

@@ -1,4 +1,4 @@
-"""WebSocket (RFC 6455) for both roles: the handshake's arithmetic, and frames without any input or output."""
+"""WebSocket (RFC 6455) for both roles: the handshake's keys, and frames without any I/O."""
 
 from tarmac.wire.websocket.frames import Closed, Event, Piece, Pinged, Ponged, Socket
 from tarmac.wire.websocket.handshake import accept_key, new_key, offered

@@ -1,7 +1,7 @@
-"""Frames and messages, without any input or output.
+"""Frames and messages, without any I/O.
 
-Messages are handed on piece by piece as they arrive, so a message of any size needs no memory; only control frames,
-which are short, are collected. A client masks what it sends and a server does not; either refuses the other way round.
+Messages are passed on in parts as they arrive, so a message of any size needs no memory; only control frames, which are
+short, are buffered. A client masks its frames and a server does not; each refuses the opposite.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import NamedTuple
 from tarmac.base.randomness import Randomness
 from tarmac.wire.violations import ProtocolViolation
 
-_LONGEST_CONTROL = 125
+_MAX_CONTROL = 125
 _FIN = 0x80
 _MASKED = 0x80
 
 
 class Opcode(IntEnum):
-    """What a frame is."""
+    """Frame types."""
 
     CONTINUATION = 0x0
     TEXT = 0x1
@@ -34,7 +34,7 @@ _KNOWN = frozenset(Opcode)
 
 
 class Piece(NamedTuple):
-    """Some bytes of a message, cut anywhere. An empty message is one empty piece, first and last."""
+    """A part of a message, cut anywhere. An empty message is one empty part, first and last."""
 
     data: bytes
     first: bool
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 
 class Pinged(NamedTuple):
-    """Already answered."""
+    """A ping, already answered."""
 
     data: bytes
 
@@ -54,7 +54,7 @@ class Ponged(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The peer closes; 1005 when it gave no code."""
+    """The peer closed; 1005 when it gave no code."""
 
     code: int
     reason: str
@@ -64,26 +64,26 @@ Event = Piece | Pinged | Ponged | Closed
 
 
 class Socket:
-    """One side of a WebSocket after the handshake: the client's if there is `masking`, which its masks come from."""
+    """One side of a WebSocket after the handshake: the client if there is `masking`, the source of its masks."""
 
     def __init__(self, masking: Randomness | None = None) -> None:
         self._server = masking is None
         self._masking = masking
         self._buffer = bytearray()
-        self._left = 0  # bytes of a data frame that have not come yet
+        self._left = 0  # bytes of a data frame not yet received
         self._mask = b""
-        self._first = True  # the next piece begins a message
+        self._first = True  # the next part begins a message
         self._fin = True  # the frame being read is the last of its message
         self._inside = False  # a message has begun and not ended
         self._closed = False
         self._out: list[bytes] = []
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the peer sent. Raises Violation."""
+        """Return the events in these bytes. Raises ProtocolViolation."""
         events: list[Event] = []
         if self._closed:
             return events
-        if self._left:  # in bulk the usual case, and without a copy into the buffer
+        if self._left:  # the usual case in bulk transfers, without a copy into the buffer
             piece, data = data[: self._left], data[self._left :]
             events.append(self._piece(piece))
         if data:
@@ -92,21 +92,21 @@ class Socket:
         return events
 
     def take(self) -> bytes:
-        """Bytes to send, once."""
+        """Return the bytes to send, once."""
         out, self._out = self._out, []
         return out[0] if len(out) == 1 else b"".join(out)
 
     def send(self, *parts: bytes, text: bool = False) -> None:
-        """Queue one message, the parts put together."""
+        """Queue one message, joined from the parts."""
         self._frame(Opcode.TEXT if text else Opcode.BINARY, b"".join(parts))
 
     def ping(self, data: bytes = b"") -> None:
-        """Ask for a sign of life."""
+        """Queue a ping."""
         self._frame(Opcode.PING, data)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Say good-bye; nothing may be sent afterwards."""
-        self._frame(Opcode.CLOSE, struct.pack(">H", code) + reason.encode()[: _LONGEST_CONTROL - 2])
+        """Queue a close frame; nothing may be sent afterwards."""
+        self._frame(Opcode.CLOSE, struct.pack(">H", code) + reason.encode()[: _MAX_CONTROL - 2])
 
     # Sending.
 
@@ -145,7 +145,7 @@ class Socket:
             yield self._piece(data)
 
     def _head(self) -> tuple[int, bool, int, bytes, int] | None:
-        """Opcode, last frame of its message, length, mask and the size of the head; None when more bytes are needed."""
+        """Parse opcode, FIN, length, mask and the size of the head; None when more bytes are needed."""
         buffer = self._buffer
         if len(buffer) < 2:
             return None
@@ -198,7 +198,7 @@ class Socket:
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """`data` with the mask put on or taken off. One large integer is the fastest exclusive-or that Python has."""
+    """Apply or remove a mask. One large integer is the fastest exclusive-or that Python has."""
     if not data or not mask:
         return data
     repeated = (mask * (len(data) // 4 + 1))[: len(data)]
