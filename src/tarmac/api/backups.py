@@ -1,4 +1,4 @@
-"""Where the newest backup is recorded: ConfigMap `kube-system/tarmac-backups`, which `tarmac backup create` writes."""
+"""The record of the newest backup: ConfigMap `kube-system/tarmac-backups`, written by `tarmac backup create`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tarmac.base.clock import parse_rfc3339
 
 BACKUPS_MAP: Final = "tarmac-backups"
 TIME: Final = "time"
-"""When it was made, in RFC 3339. Beside it stand `revision` and `digest`."""
+"""Key of the creation time, in RFC 3339. The other keys are `revision` and `digest`."""
 
 
 def made_at(record: Mapping[str, str]) -> float | None:
-    """When the newest backup was made, in Unix seconds; None where that cannot be read."""
+    """Return the creation time of the newest backup in Unix seconds, or None if it cannot be read."""
     try:
         return parse_rfc3339(record.get(TIME, ""))
-    except ValueError:  # whoever may write ConfigMaps there can write anything
+    except ValueError:  # any user with write access to that ConfigMap can store an invalid time
         return None

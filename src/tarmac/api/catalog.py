@@ -1,4 +1,4 @@
-"""The catalogue of everything that is served, and how to look things up in it."""
+"""The catalogue of all served resources, indexed by URL and by kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.api.submariner import resources as submariner
 
 
 class Catalog:
-    """All resources, by the ways the server needs to find them."""
+    """All resources, indexed for lookups by the server."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._all = tuple(resources)
@@ -26,25 +26,25 @@ class Catalog:
         return iter(self._all)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """By URL."""
+        """Return the resource of a URL, or None."""
         return self._by_path.get((group, version, plural))
 
     def find_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """By apiVersion and kind."""
+        """Return the resource of an apiVersion and kind, or None."""
         return self._by_kind.get((group, version, kind))
 
 
 def build_catalog(lookup: Lookup | None = None) -> Catalog:
-    """Everything Tarmac serves: Kubernetes' own resources and Tarmac's.
+    """Return the catalogue of all served resources: Kubernetes' own and Tarmac's.
 
-    `lookup` answers what validation asks about the live system (cities, Locations, instance types).
+    `lookup` gives validation access to the live system (cities, Locations, instance types).
     """
     own = (*compute.resources(lookup), *networking.resources(), *submariner.resources())
     return Catalog([*map(_explained, kubernetes.resources()), *own])
 
 
 def _explained(resource: Resource) -> Resource:
-    """Pods can be explained, wherever they come from, and nodes, which have a ledger too."""
+    """Add the `why` subresource to pods and nodes, and the ledger to nodes."""
     if resource.bucket not in ("core/nodes", "core/pods"):
         return resource
     ledger = (LEDGER,) if resource.bucket == "core/nodes" else ()

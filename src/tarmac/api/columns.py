@@ -1,7 +1,7 @@
 """Printer columns of Tarmac's own kinds.
 
 A column that reads one path is the same in our tables and in a CRD. Where a path is not enough for our own table,
-`value` computes the cell and `json_path` says what a CRD shows instead.
+`value` computes the cell and `json_path` is the path that a CRD shows instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.api.schema import JsonObject
 
 
 def lookup(obj: JsonObject, path: str) -> Any:
-    """The value at a dotted path with list indexes (`.status.networkInterfaces[0].name`), or None."""
+    """Return the value at a dotted path with list indexes (`.status.networkInterfaces[0].name`), or None."""
     value: Any = obj
     for step in _steps(path):
         if isinstance(step, int):
@@ -34,12 +34,12 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 
 def column(name: str, path: str, description: str, *, type: str = "string", wide: bool = False) -> Column:
-    """A cell that shows what is at a path."""
+    """Return a column that shows the value at a path."""
     return computed(name, lambda obj: lookup(obj, path), path, description, type=type, wide=wide)
 
 
 def join(name: str, path: str, description: str, *, wide: bool = False) -> Column:
-    """A cell that shows what is at a path in every item of a list (`.spec.placements[*].name`), joined by commas."""
+    """Return a column that joins the values at a path in all items of a list (`.spec.placements[*].name`) by commas."""
     before, _, after = path.partition("[*]")
 
     def value(obj: JsonObject) -> str | None:
@@ -59,12 +59,12 @@ def computed(
     type: str = "string",
     wide: bool = False,
 ) -> Column:
-    """A cell that a function makes."""
+    """Return a column with cells computed by a function."""
     return Column(name, value, type, priority=int(wide), description=description, json_path=path)
 
 
 def condition(name: str, type: str, description: str, *, field: str = "status", wide: bool = False) -> Column:
-    """A cell that shows a condition's status or reason."""
+    """Return a column that shows a condition's status or reason."""
 
     def value(obj: JsonObject) -> Any:
         conditions = lookup(obj, ".status.conditions") or ()

@@ -1,8 +1,8 @@
-"""Conditions: one entry per type, whose time moves only when its status flips.
+"""Conditions: one entry per type; lastTransitionTime changes only with the status.
 
-They are met in two forms. Decoded ones (of `api.shared`, or a reader's own projection with `type` and `status`) are
-asked with `find` and `holds`, and written with `with_condition`. Those of an encoded object, plain dictionaries, are
-asked with `condition_of` and `is_true`, and written with `replaced`.
+Conditions occur in two forms. Decoded ones (of `api.shared`, or a reader's own projection with `type` and `status`) are
+read with `find` and `holds`, and written with `with_condition`. Those of an encoded object, plain dictionaries, are
+read with `condition_of` and `is_true`, and written with `replaced`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ C = TypeVar("C", bound=Typed)
 
 
 def truth(holds: bool) -> Truth:
-    """How a condition says yes or no."""
+    """Return the status of a condition as the API writes it."""
     return "True" if holds else "False"
 
 
 def find(conditions: Iterable[C] | None, type: str) -> C | None:
-    """The condition of a type."""
+    """Return the condition of a type, or None."""
     for each in conditions or ():
         if each.type == type:
             return each
@@ -44,13 +44,13 @@ def find(conditions: Iterable[C] | None, type: str) -> C | None:
 
 
 def holds(conditions: Iterable[Typed] | None, type: str) -> bool:
-    """Whether a condition is True. One that is absent is unknown."""
+    """Return True if the condition is present and its status is True."""
     found = find(conditions, type)
     return found is not None and found.status == "True"
 
 
 def with_condition(conditions: Sequence[Condition], wanted: Condition, now: float) -> list[Condition]:
-    """The conditions with one of them as wanted, in the order they had."""
+    """Return the conditions with `wanted` in place of the one of its type, or appended. The order is kept."""
     known = find(conditions, wanted.type)
     since = known.last_transition_time if known is not None and known.status == wanted.status else None
     made = Condition(
@@ -67,7 +67,7 @@ def with_condition(conditions: Sequence[Condition], wanted: Condition, now: floa
 
 
 def stated(conditions: Iterable[JsonObject] | None, type: str) -> JsonObject:
-    """The encoded condition of a type; empty when there is none."""
+    """Return the encoded condition of a type, or an empty object."""
     for each in conditions or ():
         if each.get("type") == type:
             return each
@@ -75,15 +75,15 @@ def stated(conditions: Iterable[JsonObject] | None, type: str) -> JsonObject:
 
 
 def condition_of(obj: JsonObject | None, type: str) -> JsonObject:
-    """A condition of an encoded object; empty when there is none."""
+    """Return a condition of an encoded object, or an empty object."""
     return stated(((obj or {}).get("status") or {}).get("conditions"), type)
 
 
 def is_true(obj: JsonObject | None, type: str) -> bool:
-    """Whether a condition of an encoded object is True."""
+    """Return True if the condition of an encoded object has status True."""
     return condition_of(obj, type).get("status") == "True"
 
 
 def replaced(conditions: Iterable[JsonObject] | None, made: JsonObject) -> list[JsonObject]:
-    """The encoded conditions with this one, as the last, in place of another of its type."""
+    """Return the encoded conditions without any of this type, followed by this one."""
     return [*(each for each in conditions or () if each["type"] != made["type"]), made]

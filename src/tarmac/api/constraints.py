@@ -1,7 +1,7 @@
 """Checks that a schema alone can make: required fields, closed sets, bounds, lengths, patterns, unique items.
 
-Kubernetes makes the same checks from the schema of a CRD, and the words are the same. Types are not checked here: what
-reaches this has been decoded. The walk follows the data, in the order in which the schema declares its fields.
+Kubernetes makes the same checks from the schema of a CRD, and the messages are the same. Types are not checked here:
+the value has already been decoded. The walk follows the data, in the order in which the schema declares its fields.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tarmac.base.fielderrors import FieldErrors
 _pattern = lru_cache(maxsize=256)(re.compile)
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-_LOOKED_AT = 1000  # items of a list that is too long anyway; to look at all of one would take too long
+_LOOKED_AT = 1000  # items checked of a list that exceeds its limit; checking all of them would take too long
 
 
 def check(value: Json, schema: Schema, path: str, errors: FieldErrors) -> None:
-    """Add a cause for everything in `value` that breaks a rule of `schema`."""
+    """Add a cause for every violation of `schema` in `value`."""
     if isinstance(value, dict):
         _object(value, schema, path, errors)
     elif isinstance(value, list):
@@ -51,7 +51,7 @@ def _object(value: dict[str, Any], schema: Schema, path: str, errors: FieldError
 
 @cache
 def _bound_fields(schema: Schema) -> tuple[tuple[str, Schema, bool], ...]:
-    """The fields of an object that some rule is about, and whether they must be there."""
+    """Return the fields of an object that a rule applies to, each with its schema and True if it is required."""
     fields = schema.fields.items()
     required = frozenset(schema.required)
     return tuple((name, field, name in required) for name, field in fields if name in required or _is_bound(field))
@@ -59,7 +59,7 @@ def _bound_fields(schema: Schema) -> tuple[tuple[str, Schema, bool], ...]:
 
 @cache
 def _is_bound(schema: Schema) -> bool:
-    """Whether some rule is about a value or anything below it."""
+    """Return True if a rule applies to a value or to any value below it."""
     own = (
         schema.enum, schema.pattern, schema.min_length, schema.max_length, schema.minimum, schema.maximum,
         schema.min_items, schema.max_items,
@@ -89,7 +89,7 @@ def _list(value: list[Any], schema: Schema, path: str, errors: FieldErrors) -> N
 
 
 def _identity(item: Json, schema: Schema) -> Json:
-    """What must be unique about a list item, or None."""
+    """Return the part of a list item that must be unique, or None."""
     if schema.list_type == "set":
         return item
     if schema.list_type == "map" and isinstance(item, dict):

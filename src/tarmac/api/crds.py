@@ -1,8 +1,8 @@
 """Tarmac's own kinds as CustomResourceDefinitions, for a real Kubernetes API server.
 
-A CRD says less than our own server does: there is no normalising, so the two shorthand nodes (`network` as a plain
-name, labels directly in `template`) let unknown shapes through and the controllers normalise what they read; and what
-only code can check is not checked.
+A CRD enforces less than our own server. Shorthands are not normalised: the two shorthand nodes (`network` as a plain
+name, labels directly in `template`) accept unknown shapes, and the controllers normalise them when they read the
+object. Rules that need code are not checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _QUANTITY = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))
 
 
 def crd_documents(resources: Iterable[Resource]) -> list[JsonObject]:
-    """One CRD for each of Tarmac's own kinds among `resources`, such as a `Catalog`, that can be written."""
+    """Return one CRD for each of Tarmac's own writable kinds in `resources`, such as a `Catalog`."""
     return [_crd(resource) for resource in resources if not resource.native and "create" in resource.verbs]
 
 
@@ -51,7 +51,7 @@ def _names(resource: Resource) -> JsonObject:
 
 
 def _version(resource: Resource) -> JsonObject:
-    fields = {name: resource.schema.fields[name] for name in ("spec", "status")}
+    fields = {name: resource.schema.fields[name] for name in ("spec", "status") if name in resource.schema.fields}
     root: JsonObject = {
         "type": "object",
         "description": resource.schema.description,
@@ -74,7 +74,7 @@ def _version(resource: Resource) -> JsonObject:
 
 
 def _subresources(resource: Resource) -> JsonObject:
-    found: JsonObject = {"status": {}}
+    found: JsonObject = {"status": {}} if "status" in resource.schema.fields else {}
     if resource.scale is not None:
         spec, status, selector = resource.scale
         found["scale"] = {"specReplicasPath": spec, "statusReplicasPath": status}
@@ -93,7 +93,7 @@ def _column(column: Column) -> JsonObject:
 
 
 def _node(schema: Schema, name: str) -> JsonObject:
-    """The JSON schema of one node. `name` is the field it was reached by."""
+    """Return the JSON schema of one node. `name` is the name of its field."""
     node: JsonObject = {"description": schema.description} if schema.description else {}
     if schema.or_name:
         return {**node, "x-kubernetes-preserve-unknown-fields": True}
@@ -137,7 +137,8 @@ def _map(schema: Schema, name: str) -> JsonObject:
 def _list(schema: Schema, name: str) -> JsonObject:
     node: JsonObject = {"type": "array", "items": _items(schema, name), "x-kubernetes-list-type": schema.list_type}
     if not _keys_are_given(schema):
-        # Only our own server can fill in keys (interfaces get eth0, eth1, …); elsewhere the list is taken as a whole.
+        # Only our own server can fill in keys (interfaces get eth0, eth1, …); elsewhere the list is replaced as a
+        # whole.
         node["x-kubernetes-list-type"] = "atomic"
     elif schema.list_map_keys:
         node["x-kubernetes-list-map-keys"] = list(schema.list_map_keys)

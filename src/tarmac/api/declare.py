@@ -1,4 +1,4 @@
-"""How a kind of Tarmac's own is declared: once, as typed and documented classes.
+"""Declaration of Tarmac's own kinds: once, as typed and documented classes.
 
 A kind is a `Struct` whose fields carry their documentation and rules as `Field` in an `Annotated` type. From that one
 declaration come the structural schema (which feeds decoding, apply, OpenAPI and CRDs) and typed decoding for
@@ -10,9 +10,12 @@ controllers:
         name: Annotated[str, Field("A DNS label, unique in the workload.")]
         city_codes: Annotated[list[str], Field("IATA codes.", unique=True)] = []
 
-A field without a default is required. Objects are stored as their authors wrote them, and defaults are what typed
-decoding gives; only a default marked `stored` becomes part of the schema and of the object. JSON names are the
-camelCase of the Python names unless `msgspec.field` says so.
+The docstring of a `Struct` is published: it is the description of its type in OpenAPI and CRDs, except where the
+`Field` of the referring field has a text of its own.
+
+A field without a default is required. Objects are stored as their authors wrote them; defaults apply in typed
+decoding. Only a default marked `stored` becomes part of the schema and of the stored object. JSON names are the
+camelCase of the Python names unless `msgspec.field` names them.
 """
 
 from __future__ import annotations
@@ -44,11 +47,11 @@ class Struct(msgspec.Struct, rename="camel", omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    key: str | None = None  # a list of objects, each known by this field
+    key: str | None = None  # a list of objects with this field as their key
     unique: bool = False  # a list without duplicates
     atomic: bool = False  # an object or map that is applied as a whole
-    or_name: bool = False  # an object for which its name alone may stand in a manifest
-    stored: bool = False  # the default is stored when the field is left out
+    or_name: bool = False  # an object that a manifest may abbreviate to its name
+    stored: bool = False  # the default is stored when the field is omitted
     minimum: int | None = None
     maximum: int | None = None
     min_items: int | None = None
@@ -61,7 +64,7 @@ class _Rules:
 
 @dataclass(frozen=True, slots=True)
 class Field(_Rules):
-    """What the schema says about a field beyond its type. The text is what `kubectl explain` shows."""
+    """Schema rules of a field beyond its type. `kubectl explain` shows the text."""
 
     doc: str
 
@@ -70,17 +73,17 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def decode(type: type[T], obj: JsonObject) -> T:
-    """A stored object as its declared type. Unknown fields are left out; raises msgspec.ValidationError."""
+    """Decode a stored object into its declared type, ignoring unknown fields. Raises msgspec.ValidationError."""
     return msgspec.convert(obj, type, dec_hook=_decode_special)
 
 
 def decoder(type: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-    """As `decode`, from encoded objects: for those who decode many."""
+    """Return a reusable decoder of encoded objects, for callers that decode many. Otherwise as `decode`."""
     return msgspec.json.Decoder(type, dec_hook=_decode_special).decode
 
 
 def encode(value: msgspec.Struct) -> JsonObject:
-    """The JSON object of a typed value, without fields that have their default."""
+    """Return the JSON object of a typed value, without fields that have their default."""
     return msgspec.to_builtins(value, enc_hook=str)
 
 
@@ -103,7 +106,7 @@ _SCALARS: dict[Any, Type] = {
 
 @cache
 def schema_of(struct: type[msgspec.Struct]) -> Schema:
-    """The structural schema of a declared type. Types that refer to themselves are not supported, nor needed."""
+    """Return the structural schema of a declared type. Types that refer to themselves are not supported."""
     infos = msgspec.structs.fields(struct)
     return Schema(
         Type.OBJECT,
@@ -191,7 +194,7 @@ def declare(
     validate_name: Callable[[str], list[str]] | None = None,
     subresources: tuple[Subresource, ...] = (),
 ) -> Resource:
-    """The served resource of a declared kind. The kind's name is the class's; every kind has a status subresource."""
+    """Return the served resource of a declared kind, named after its class. A field `status` adds a subresource."""
     group, version = api_version.split("/")
     kind = struct.__name__
     return Resource(
@@ -205,7 +208,7 @@ def declare(
         strategy=strategy,
         short_names=short_names,
         categories=categories,
-        subresources=(*_subresources(kind, has_scale=bool(scale or scaled_at)), *subresources),
+        subresources=(*_subresources(struct, has_scale=bool(scale or scaled_at)), *subresources),
         columns=columns,
         selectable=selectable,
         scale=scale,
@@ -214,14 +217,15 @@ def declare(
     )
 
 
-def _subresources(kind: str, *, has_scale: bool) -> tuple[Subresource, ...]:
+def _subresources(struct: type[msgspec.Struct], *, has_scale: bool) -> tuple[Subresource, ...]:
     verbs = ("get", "patch", "update")
-    status = Subresource("status", kind, verbs)
-    return (status, Subresource("scale", "Scale", verbs, "autoscaling", "v1")) if has_scale else (status,)
+    has_status = "status" in struct.__struct_fields__
+    status = (Subresource("status", struct.__name__, verbs),) if has_status else ()
+    return (*status, Subresource("scale", "Scale", verbs, "autoscaling", "v1")) if has_scale else status
 
 
 def _kind_schema(struct: type[msgspec.Struct], group: str, version: str) -> Schema:
-    from tarmac.api.kubernetes.tables import load_schema  # the tables are read when a kind is first used
+    from tarmac.api.kubernetes.tables import load_schema  # deferred: the tables are read when a kind is first used
 
     schema = schema_of(struct)
     metadata = load_schema("", "v1", "ConfigMap").fields["metadata"]
@@ -237,7 +241,7 @@ _TYPE_META = {
 
 
 def fill_defaults(value: Json, schema: Schema) -> None:
-    """Store the schema's defaults for what was left out, in place. A field is only filled where its object exists."""
+    """Store the schema's defaults for omitted fields, in place. A field is only filled where its object exists."""
     if isinstance(value, dict) and schema.type is Type.OBJECT:
         for name, field in _defaulted_fields(schema):
             if name in value:
@@ -251,7 +255,7 @@ def fill_defaults(value: Json, schema: Schema) -> None:
 
 @cache
 def _defaulted_fields(schema: Schema) -> tuple[tuple[str, Schema], ...]:
-    """The fields that have a default, or something with a default in them; the walk skips all others."""
+    """Return the fields that have a default or contain one; the walk skips all other fields."""
     return tuple((name, field) for name, field in schema.fields.items() if field.default or _has_defaults(field))
 
 

@@ -1,6 +1,6 @@
-"""Discovery documents: what is served, in the older one-group-at-a-time form and in the aggregated one.
+"""Discovery documents: the served resources, in the older form with one document per group and in the aggregated form.
 
-Everything is a function of the catalogue, which does not change while the server runs; callers keep the bytes.
+All documents are functions of the catalogue, which does not change while the server runs; callers cache the bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Document(NamedTuple):
 
 
 class Discovery:
-    """All documents of one catalogue. Each is made when first asked for."""
+    """All documents of one catalogue. Each is made on first request."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._groups: dict[str, dict[str, list[Resource]]] = {}
@@ -39,22 +39,22 @@ class Discovery:
         self._made: dict[str, Document] = {}
 
     def core_versions(self, address: str) -> bytes:
-        """`/api`. `address` is the host and port by which clients reach the server."""
+        """Return `/api`. `address` is the host and port under which clients reach the server."""
         cidrs = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         return _encode({"kind": "APIVersions", "versions": list(self._groups[""]), "serverAddressByClientCIDRs": cidrs})
 
     def groups(self) -> bytes:
-        """`/apis`."""
+        """Return `/apis`."""
         return self._document("groups", self._group_list).body
 
     def group(self, group: str) -> bytes | None:
-        """`/apis/<group>`."""
+        """Return `/apis/<group>`, or None."""
         if not group or group not in self._groups:
             return None
         return _encode({"kind": "APIGroup", "apiVersion": "v1", **self._group(group)})
 
     def resources(self, group: str, version: str) -> bytes | None:
-        """`/api/v1` or `/apis/<group>/<version>`."""
+        """Return `/api/v1` or `/apis/<group>/<version>`, or None."""
         resources = self._groups.get(group, {}).get(version)
         if resources is None:
             return None
@@ -63,7 +63,7 @@ class Discovery:
         return _encode({**head, "groupVersion": resources[0].api_version, "resources": listed})
 
     def aggregated(self, core: bool, version: str) -> Document:
-        """`/api` (core) or `/apis` in one document that names every resource; `version` is of AGGREGATED_VERSIONS."""
+        """Return `/api` (core) or `/apis` with every resource in one document, in one of AGGREGATED_VERSIONS."""
 
         def make() -> JsonObject:
             names = [group for group in self._groups if (group == "") is core]
@@ -113,7 +113,7 @@ def _rows(resource: Resource) -> Iterable[JsonObject]:
 
 
 def _storage_hash(resource: Resource) -> str:
-    """Names the form in which the resource is stored; a view's is that of what it shows."""
+    """Return the hash of the storage format. A view has the hash of the resource that stores its objects."""
     group = resource.group if resource.storage is None else ""
     digest = hashlib.sha256(f"{group}/{resource.version}/{resource.kind}".encode()).digest()
     return b64encode(digest[:8]).decode()
@@ -160,7 +160,7 @@ def _aggregated(resource: Resource) -> JsonObject:
 
 
 def _response_kind(resource: Resource, kind: str, subresource: Subresource | None) -> JsonObject:
-    """Kubernetes leaves group and version of its own kinds to be taken from where they stand."""
+    """Return group, version and kind. As in Kubernetes, group and version of native kinds are left empty."""
     if subresource is not None and subresource.group:
         return {"group": subresource.group, "version": subresource.version, "kind": kind}
     if resource.native:

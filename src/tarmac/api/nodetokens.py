@@ -1,11 +1,12 @@
-"""Tokens that join nodes and servers, and certificates that are good no longer: how both are written down.
+"""Formats of join tokens for nodes and servers, and of certificate revocations.
 
-A token is `tarmac1.<id>.<secret>.<hash>`. `<id>.<secret>` is a bootstrap token of Kubernetes', kept as a Secret of
-`kube-system`; the hash says which authority's servers may see it. Our fields of that Secret say where the nodes belong,
-how many there may be, and the names that have been used, each with the moment of its first use.
+A token is `tarmac1.<id>.<secret>.<hash>`. `<id>.<secret>` is a Kubernetes bootstrap token, stored as a Secret in
+`kube-system`; the hash names the authority, and a client shows the token only to servers of that authority. Our fields
+of that Secret hold the Location of the nodes, the number of permitted uses, and the names used so far, each with the
+time of its first use.
 
-A revocation says that certificates of a name which were issued before a moment are refused. All stand in one ConfigMap,
-under the SHA-256 of the name, since names may hold characters that keys may not.
+A revocation rejects certificates of a name that were issued before a given time. All revocations are in one ConfigMap,
+under the SHA-256 of the name, since names may contain characters that keys may not.
 """
 
 from __future__ import annotations
@@ -32,35 +33,35 @@ USED: Final = "tarmac-used"
 NODE: Final = "node"
 SERVER: Final = "server"
 SERVERS_GROUP: Final = f"{BOOTSTRAPPERS}:tarmac:servers"
-"""Whose members may ask for what makes a machine a server. They are no bootstrappers of nodes."""
+"""Members may request server credentials. They are not bootstrappers of nodes."""
 MOST_SERVER_TTL: Final = 3600.0
 MOST_USES: Final = 1000
-"""Each use rewrites the Secret with all names so far; whoever joins more machines takes a token without a count."""
+"""Each use rewrites the Secret with all names so far. To join more machines, create a token without a count."""
 
 AUTHORITIES_PATH: Final = "/tarmac/v1/ca"
-"""Where a server shows the certificates of its authorities, to anybody."""
+"""Path of the authorities' certificates. Needs no authentication."""
 
 SERVERS_PATH: Final = "/tarmac/v1/servers"
-"""Where a machine with a server token asks for what makes it a server."""
+"""Path where a machine with a server token requests server credentials."""
 
 REVOKED_MAP: Final = "tarmac-revoked"
 KEPT: Final = 366 * 24 * 3600.0
-"""Longer than any certificate lasts, so nothing that was revoked is good again."""
+"""Longer than the lifetime of any certificate, so that no revoked certificate becomes valid again."""
 
 LEAVING: Final = "tarmac.dev/leaving"
-"""On a Node: until when its pods may take their time before the node goes."""
+"""On a Node: the deadline for its pods to terminate before the node is removed."""
 DELETE_DISKS: Final = "tarmac.dev/delete-disks"
-"""On a Node that leaves: its disks and what is on them go with it."""
+"""On a Node that leaves: delete its disks with their content."""
 
 _TOKEN = re.compile(r"tarmac1\.([a-z0-9]{6})\.([a-z0-9]{16})\.([0-9a-f]{64})", re.ASCII)
 
 
 class BadToken(ValueError):
-    """It is no token of `tarmac token create`."""
+    """The text is not a token of `tarmac token create`."""
 
 
 class NodeToken(NamedTuple):
-    """What a machine is given to join with."""
+    """A join token."""
 
     id: str
     secret: str
@@ -68,17 +69,17 @@ class NodeToken(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As people pass it on."""
+        """The token as users pass it on."""
         return f"tarmac1.{self.id}.{self.secret}.{self.ca_hash}"
 
     @property
     def credential(self) -> str:
-        """The part that the server knows. Only a server of the authority that `ca_hash` names may see it."""
+        """The part that the server knows. It may be sent only to a server of the authority that `ca_hash` names."""
         return f"{self.id}.{self.secret}"
 
 
 def parse_token(text: str) -> NodeToken:
-    """Read one. Raises BadToken, which never shows what was given: it may be most of a secret."""
+    """Parse a token. Raises BadToken, which never quotes the text: it may be most of a secret."""
     match = _TOKEN.fullmatch(text.strip())
     if match is None:
         raise BadToken("this is no token of `tarmac token create`: tarmac1.ID.SECRET.HASH, 96 characters in all")
@@ -86,7 +87,7 @@ def parse_token(text: str) -> NodeToken:
 
 
 def token_secret(token: NodeToken, location: str, uses: int, expires: str) -> JsonObject:
-    """The Secret that stands for a new token of a Location's nodes; without a Location, of one server."""
+    """Return the Secret of a new token for nodes of a Location or, without a Location, for one server."""
     data = {
         "token-id": token.id,
         "token-secret": token.secret,
@@ -103,7 +104,7 @@ def token_secret(token: NodeToken, location: str, uses: int, expires: str) -> Js
 
 
 def secret_fields(secret: JsonObject) -> dict[str, str]:
-    """The data of a Secret as text. What is no text, which only a mistake puts there, is empty."""
+    """Return the data of a Secret as text. A value that is not text can only be a mistake and becomes empty."""
     found: dict[str, str] = {}
     for name, value in (secret.get("data") or {}).items():
         try:
@@ -114,7 +115,7 @@ def secret_fields(secret: JsonObject) -> dict[str, str]:
 
 
 def used_names(fields: Mapping[str, str]) -> dict[str, str]:
-    """The names that a token has joined, each with when. Raises ValueError."""
+    """Return the names that a token has joined, each with the time. Raises ValueError."""
     found = json.loads(fields.get(USED) or "{}")
     if not isinstance(found, dict):
         raise ValueError(f"{USED} is no JSON object")  # noqa: TRY004
@@ -122,20 +123,23 @@ def used_names(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def revocation_key(name: str) -> str:
-    """Where the revocation of a common name stands."""
+    """Return the ConfigMap key for the revocation of a common name."""
     return sha256(name.encode()).hexdigest()
 
 
 def revocation(name: str, now: float) -> str:
-    """Certificates of this name that were issued until now are refused.
+    """Return a revocation of all certificates of this name issued until now.
 
-    Certificates count whole seconds, so `before` is the end of this one.
+    Certificate times have whole seconds, so `before` is rounded up to the next one.
     """
     return json.dumps({"name": name, "before": rfc3339(ceil(now))})
 
 
 def refused_before(value: str) -> float:
-    """The moment that a revocation names. One that cannot be read refuses whatever its key stands for."""
+    """Return the time before which certificates are rejected.
+
+    An unreadable revocation rejects all certificates of its name.
+    """
     try:
         return parse_rfc3339(json.loads(value)["before"])
     except (ValueError, TypeError, KeyError):

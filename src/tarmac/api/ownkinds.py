@@ -1,8 +1,8 @@
 """Rules that all of Tarmac's own kinds share.
 
-Defaults and bounds come from the declaration. A kind adds what a schema cannot say by overriding `check_spec`, names
-the parts of its spec that never change in `immutable`, and gets all causes reported together. Status writes are
-checked by the schema alone, since only controllers make them.
+Defaults and bounds come from the declaration. A kind overrides `check_spec` for rules that a schema cannot express,
+lists the immutable parts of its spec in `immutable`, and reports all causes together. Status writes are checked by the
+schema alone, since only controllers make them.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class OwnStrategy(Strategy):
                 fill_defaults(obj[part], self.schema.fields[part])
 
     def prepare_for_create(self, obj: JsonObject) -> None:
-        """Status is the platform's to write."""
+        """Drop the status: only controllers write it, through the subresource."""
         obj.pop("status", None)
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        """Status is the platform's to write."""
+        """Keep the old status: only controllers write it, through the subresource."""
         new.pop("status", None)
         if "status" in old:
             new["status"] = old["status"]
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
-        """Bounds of the declaration, then the rules of the kind."""
+        """Check the bounds of the declaration, then the rules of the kind."""
         if obj.get("spec") is None:
             errors.required("spec")
             return
@@ -61,7 +61,7 @@ class OwnStrategy(Strategy):
         self.check_spec(obj, None, errors)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        """As on create, and what may not change has not."""
+        """Check as on create, and reject changes of immutable fields."""
         if new.get("spec") is None:
             errors.required("spec")
             return
@@ -72,13 +72,13 @@ class OwnStrategy(Strategy):
                 errors.invalid(path, lookup(new, path), IMMUTABLE)
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        """Bounds of the declaration."""
+        """Check the bounds of the declaration."""
         if new.get("status") is not None:
             check(new["status"], self.schema.fields["status"], "status", errors)
 
     def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
-        """What the declaration says about the spec. Kinds that word everything themselves override it."""
+        """Check the declared bounds of the spec. Kinds with error messages of their own for every rule override it."""
         check(spec, self.schema.fields["spec"], "spec", errors)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """What a schema cannot say. `old` is None on create."""
+        """Check rules that a schema cannot express. `old` is None on create."""

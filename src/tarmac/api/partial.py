@@ -1,8 +1,8 @@
-"""Encoded objects read in part: the decoder skips what is not named, so that a look at an object costs microseconds.
+"""Partial decoding of encoded objects: the decoder skips undeclared fields, so a read takes microseconds.
 
-Readers share these where they mean the same fields. One that looks at every change of every pod, or that keeps what it
-read for each of them, names its own few fields instead, since each field more costs time or memory there: the
-scheduler's `podfacts`, the networks' `members`, the `podendpoint` that servers project.
+Readers that need the same fields share these types. A reader that decodes every change of every pod, or keeps data per
+pod, declares its own few fields instead, since each additional field costs time or memory there: the scheduler's
+`podfacts`, the networks' `members`, the `podendpoint` that servers project.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Partial(msgspec.Struct, rename="camel"):
 
 
 class PartialMetadata(Partial):
-    """Whose it is, and since when."""
+    """Identity, labels, timestamps and generation."""
 
     name: str
     namespace: str = ""
@@ -31,7 +31,7 @@ class PartialMetadata(Partial):
 
 
 class PartialCondition(Partial):
-    """A condition. Its status is any text: another program may have written it."""
+    """A condition. Its status is an arbitrary string: another program may have written it."""
 
     type: str
     status: str
@@ -41,19 +41,19 @@ class PartialCondition(Partial):
 
 
 class PartialStatus(Partial):
-    """How far an object has come, and what is said about it."""
+    """Phase and conditions of an object."""
 
     phase: str = ""
     conditions: list[PartialCondition] | None = None
 
     @property
     def ended(self) -> bool:
-        """Of a Pod: whether nothing of it runs, and nothing of it ever will."""
+        """True for a Pod in a terminal phase: no container of it runs or will run."""
         return self.phase in TERMINAL
 
     @property
     def ready(self) -> bool:
-        """Whether it says that it is."""
+        """True if the condition Ready is True."""
         return holds(self.conditions, "Ready")
 
 
@@ -66,7 +66,7 @@ class _Phase(Partial):
 
 
 class Whereabouts(Partial):
-    """The node that a Pod is on, and whether anything of it runs there."""
+    """The node of a Pod, and its phase."""
 
     spec: _Binding
     status: _Phase = msgspec.field(default_factory=_Phase)

@@ -1,7 +1,7 @@
-"""The platform's own registry, and who may do what there: `repositories.images.tarmac.dev`.
+"""The platform's own registry and its access rules: `repositories.images.tarmac.dev`.
 
-Repositories are no objects; the resource exists for RBAC. A repository is called `NAMESPACE/NAME`, where the name may
-have further slashes, and whoever has the verb `pull` or `push` on `repositories` in that namespace may do so.
+Repositories are not objects; the resource exists for RBAC. A repository is called `NAMESPACE/NAME`, where the name may
+contain further slashes. A user with the verb `pull` or `push` on `repositories` in that namespace may pull or push.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ REGISTRY: Final = "registry.tarmac.local"
 
 TOKEN_ISSUER: Final = "tarmac"
 TOKENS_PATH: Final = "/registry/token"
-"""Where the server gives out what the registry asks its clients for."""
+"""Path where the server issues the bearer tokens that the registry demands from its clients."""
 
 _LONGEST: Final = 255
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-# No two ways to match the same text, so that a long name costs its length.
+# Every text has at most one match, so that matching a long name takes linear time.
 _COMPONENT: Final = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*", re.ASCII)
 
 
 class Repository(NamedTuple):
-    """Where images of one name are kept."""
+    """A repository: namespace and image name."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class Repository(NamedTuple):
 
 
 def parse_repository(text: str) -> Repository | None:
-    """`NAMESPACE/NAME` as registries spell names; None for anything else."""
+    """Parse `NAMESPACE/NAME` by the rules of registries; return None for any other text."""
     namespace, _, name = text.partition("/")
     if len(text) > _LONGEST or not _NAMESPACE.fullmatch(namespace):
         return None
@@ -45,5 +45,5 @@ def parse_repository(text: str) -> Repository | None:
 
 
 def is_own(host: str) -> bool:
-    """Whether the host of an image's name, with or without a port, is the platform's registry."""
+    """Return True if the host of an image name, with or without a port, is the platform's registry."""
     return host.partition(":")[0].lower() == REGISTRY

@@ -1,8 +1,7 @@
-"""What the server knows about one served resource, in one place.
+"""The description of one served resource, in one place.
 
-A `Resource` is the row that discovery, OpenAPI, storage, printing and authorization read. Behaviour that differs from
-kind to kind (defaults, validation, what a status write may touch) is a `Strategy`; the generic server code never asks
-"which kind is this?".
+Discovery, OpenAPI, storage, printing and authorization read a `Resource`. Behaviour that differs from kind to kind
+(defaults, validation, the scope of a status write) is a `Strategy`; the generic server code never branches on a kind.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 class Age(NamedTuple):
-    """A cell that says how long ago something was: the one thing in a table that changes while its object does not."""
+    """A cell with the time since an event: the only cell that changes while its object does not."""
 
     since: str  # RFC 3339
-    text: str = "%s"  # what stands around it
+    text: str = "%s"  # format of the cell
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One printer column. `value` makes the cell from the object alone, so that it holds for that version for good."""
+    """One printer column. `value` computes the cell from the object alone, so it stays valid for that version."""
 
     name: str
     value: Callable[[JsonObject], Any]
@@ -33,7 +32,7 @@ class Column:
     format: str = ""
     priority: int = 0  # 0 always shown, 1 with -o wide
     description: str = ""
-    # where the value is, when a plain path is enough: also used for CRD columns
+    # path of the value, when a plain path is enough: also used for CRD columns
     json_path: str | None = None
 
 
@@ -46,22 +45,23 @@ class Subresource:
     verbs: tuple[str, ...]
     group: str | None = None  # group and version of the kind when they differ from the parent's
     version: str | None = None
-    answer: Callable[[], Schema] | None = None  # schema of the answer, when it is of a type that only we have
+    answer: Callable[[], Schema] | None = None  # schema of the response, when only Tarmac has its type
 
 
 class Strategy:
-    """Per-kind rules. The defaults are those of a kind with no rules at all; subclasses override what they need.
+    """Per-kind rules. The defaults are those of a kind with no rules at all; subclasses override as needed.
 
     Objects are decoded JSON and may be changed in place where the docstring says so.
     """
 
-    allow_create_on_update: bool = False  # PUT to a name that is not there creates it (Lease, Event, Node, …)
+    allow_create_on_update: bool = False  # PUT to a name that does not exist creates it (Lease, Event, Node, …)
     has_status: bool = False  # `status` is a subresource: main writes keep the old status, and the reverse
     generation: bool = True  # bump metadata.generation when the spec changes
-    generation_fields: tuple[str, ...] = ("spec",)  # of Kubernetes' own kinds: what counts as a new generation
+    # of Kubernetes' own kinds: a change in these fields is a new generation
+    generation_fields: tuple[str, ...] = ("spec",)
     allow_unconditional_update: bool = True  # PUT without a resourceVersion overwrites (CRD-like kinds always refuse)
-    deprecation: str = ""  # told to whoever asks for this kind, whatever the verb
-    returns_deleted: bool = False  # DELETE answers with the last state of the object and not with a Status
+    deprecation: str = ""  # warning for every request for this kind, regardless of the verb
+    returns_deleted: bool = False  # DELETE responds with the last state of the object instead of a Status
 
     def normalise(self, obj: JsonObject) -> None:
         """Rewrite accepted shorthands into the stored form, in place. Runs before pruning and type checks."""
@@ -70,20 +70,20 @@ class Strategy:
         """Fill in defaults, in place. Must be idempotent."""
 
     def is_of_a_stranger(self, new: JsonObject) -> bool:
-        """Whether an object that replaces another comes from a client who does not know our own fields in it."""
+        """Return True if the client that sent a replacement does not know our own fields of the object."""
         return False
 
     def prepare_for_create(self, obj: JsonObject) -> None:
-        """Drop or set what a client may not choose on create, in place."""
+        """Drop or set fields that a client may not choose on create, in place."""
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        """Carry over from `old` what an update may not change silently, in place on `new`."""
+        """Carry over from `old` fields that an update may not change silently, in place on `new`."""
 
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
-        """Static validation on create. Every cause at once."""
+        """Validate statically on create. Reports every cause."""
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        """Static validation on update, immutability included. Defaults to `validate`."""
+        """Validate statically on update, including immutability. Defaults to `validate`."""
         self.validate(new, errors)
 
     def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
@@ -103,26 +103,26 @@ class Strategy:
         """Validate a write to the status subresource."""
 
     def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
-        """Seconds from delete to the end, for kinds whose end somebody else must confirm; None: at once."""
+        """Return the seconds until removal, for kinds whose removal another component confirms; None: at once."""
         return None
 
     def is_held(self, obj: JsonObject) -> bool:
-        """Whether something beyond metadata.finalizers keeps a deleted object (a namespace's spec.finalizers)."""
+        """Return True if more than metadata.finalizers holds a deleted object (a namespace's spec.finalizers)."""
         return False
 
     def mark_deleted(self, obj: JsonObject) -> None:
-        """Note in a held object, in place, that its deletion has begun."""
+        """Record in a held object, in place, that its deletion has begun."""
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        """Texts for Warning headers: accepted but deprecated, ignored or risky input."""
+        """Return texts for Warning headers: accepted but deprecated, ignored or risky input."""
         return []
 
     def row_conditions(self, obj: JsonObject) -> list[JsonObject]:
-        """What a table row says about its object besides the cells, such as that it has completed."""
+        """Return conditions of a table row besides the cells, such as completion."""
         return []
 
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
-        """Values of the field selectors beyond metadata.name and metadata.namespace. Keys must always be present."""
+        """Return values of field selectors beyond metadata.name and metadata.namespace. All keys must be present."""
         return {}
 
 
@@ -152,15 +152,16 @@ class Resource:
     )
     subresources: tuple[Subresource, ...] = ()
     columns: tuple[Column, ...] = ()
-    # Kubernetes' own kind: strategic merge patch, protobuf bodies, Go-like decoding errors. Ours: as CRDs (415, 422).
+    # Kubernetes' own kind: strategic merge patch, protobuf bodies, Go-like decoding errors. Tarmac's: as CRDs (415,
+    # 422).
     native: bool = False
     # keys of Strategy.selectable_fields, for "field label not supported" errors
     selectable: tuple[str, ...] = ()
     # validates metadata.name; returns messages
     validate_name: Callable[[str], list[str]] | None = None
-    # another resource ("core/events") whose storage this one is a view of
+    # another resource ("core/events") that stores the objects of this one, which is a view
     storage: str | None = None
-    # reviews and other kinds that are answered, never stored
+    # False for reviews and other kinds that are answered, never stored
     stored: bool = True
     # scale subresource: dotted paths (spec replicas, status replicas, label selector)
     scale: tuple[str, str, str | None] | None = None
@@ -179,10 +180,10 @@ class Resource:
 
     @cached_property
     def bucket(self) -> str:
-        """Where the store keeps it: `core/pods`, `compute.datumapis.com/workloads`."""
+        """The bucket in the store: `core/pods`, `compute.datumapis.com/workloads`."""
         return self.storage or f"{self.group or 'core'}/{self.plural}"
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of these."""
+        """The kind of a list of this resource."""
         return f"{self.kind}List"

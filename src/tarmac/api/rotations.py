@@ -1,4 +1,4 @@
-"""Rotating keys of the cluster: what is asked of a server, and how servers and nodes show which keys they go by."""
+"""Rotation of cluster keys: the request to a server, and the annotation where servers and nodes report keys."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import msgspec
 
 ROTATIONS_PATH: Final = "/tarmac/v1/rotations/"
 TRUSTS: Final = "tarmac.dev/trusts"
-"""On a server's Lease and on a Node, with spaces between: ids of the keys whose tokens are taken, and words of keys."""
+"""On a server's Lease and on a Node, space-separated: ids of the keys whose tokens are accepted, and words as below."""
 
 
 def trusts_authority(key: str) -> str:
-    """The word of whoever trusts certificates of this authority."""
+    """Return the word of a server or node that trusts certificates of this authority."""
     return f"ca:{key}"
 
 
 def certified_by(key: str) -> str:
-    """The word of a node whose own certificate is of this authority."""
+    """Return the word of a node that has a certificate of this authority."""
     return f"own:{key}"
 
 
 def opens_with(key: str) -> str:
-    """The word of a server that reads what this key has sealed, and will after its next start."""
+    """Return the word of a server that can decrypt with this key, now and after its next start."""
     return f"encryption:{key}"
 
 
 def seals_with(key: str) -> str:
-    """The word of a server that seals with this key."""
+    """Return the word of a server that encrypts with this key."""
     return f"seals:{key}"
 
 
 class RotationRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What to do. `force`: retire whoever still needs the old key; or begin, and do not wait for nodes."""
+    """A step of a rotation. `force`: retire a key although it is still needed, or begin without waiting for nodes."""
 
     action: Literal["begin", "retire"]
     force: bool = False

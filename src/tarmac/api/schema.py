@@ -1,7 +1,7 @@
-"""The structural schema of a kind, as everything in the server sees it.
+"""The structural schema of a kind, as all parts of the server see it.
 
-A `Schema` is one node of a type: an object with named fields, a map, a list or a scalar, together with what
-Kubernetes' merge rules need to know about it (list type, map keys, patch strategy). Kubernetes' own kinds get theirs
+A `Schema` is one node of a type: an object with named fields, a map, a list or a scalar, together with the data
+that Kubernetes' merge rules need (list type, map keys, patch strategy). Kubernetes' own kinds get theirs
 from the tables that `make setup` generates, Tarmac's kinds from their declarations; decoding, pruning, strategic merge,
 server-side apply and OpenAPI all walk the same nodes. Nodes may be shared and recursive (a JSONSchemaProps refers to
 itself), so walkers must follow data, never the schema alone. Nodes are immutable once built.
@@ -20,7 +20,7 @@ JsonObject = dict[str, Any]
 
 
 class Type(Enum):
-    """What a node holds. The special scalars have their own decoding and comparison rules."""
+    """The type of a node. The special scalars have their own decoding and comparison rules."""
 
     OBJECT = "object"  # named fields
     MAP = "map"  # free keys, values all of one schema
@@ -47,7 +47,7 @@ class Schema:
     fields: dict[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     preserve_unknown: bool = False
-    or_name: bool = False  # a plain string may stand for it in what clients send; it is stored written out
+    or_name: bool = False  # clients may send a plain string, the name; the object is stored
     atomic: bool = False  # x-kubernetes-map-type: atomic (OBJECT and MAP); free JSON that is owned as a whole (ANY)
     # MAP values and LIST items
     items: Schema | None = None
@@ -71,8 +71,9 @@ class Schema:
     max_length: int | None = None
     # the published name, e.g. "io.k8s.api.core.v1.PodSpec", when the node is a named type
     name: str | None = None
-    # how Go encodes an OBJECT (Kubernetes' own kinds only): fields that are there even when not given, with their zero
-    # value (`status: {}`, `rules: null`), and fields whose empty value is kept when given (the others vanish)
+    # Go's encoding of an OBJECT (Kubernetes' own kinds only): `always` are fields that are written even when omitted,
+    # with their zero value (`status: {}`, `rules: null`); `keep_empty` are fields whose empty value is kept when given
+    # (other empty values vanish)
     always: dict[str, Json] = field(default_factory=dict)
     keep_empty: frozenset[str] = frozenset()
     embedded: dict[str, str] = field(default_factory=dict)  # fields of embedded structs, and those structs' Go names

@@ -1,4 +1,4 @@
-"""Pieces that several of Tarmac's kinds are made of. Names, fields and meanings are those of Kubernetes."""
+"""Types shared by several of Tarmac's kinds. Names, fields and meanings are those of Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from tarmac.api.declare import Field, Struct, Time
 from tarmac.base.quantity import Quantity
-from tarmac.base.selectors import MOST_REQUIREMENTS
+from tarmac.base.selectors import MAX_REQUIREMENTS
 
 ResourceList = dict[str, Quantity]
 """Amounts by resource name: cpu, memory, storage, or a device such as `datumcloud.com/nvidia-tesla-a100`."""
@@ -18,7 +18,7 @@ Protocol = Literal["TCP", "UDP", "SCTP"]
 IPFamily = Literal["IPv4", "IPv6"]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation in which `kubectl apply` notes the file that it applied last."""
+"""Annotation in which `kubectl apply` stores the last applied file."""
 
 
 class OwnerReference(Struct):
@@ -33,7 +33,7 @@ class OwnerReference(Struct):
 
 
 class ObjectMeta(Struct):
-    """What controllers read of an object's metadata."""
+    """The metadata fields that controllers read."""
 
     name: str
     namespace: str = ""
@@ -75,7 +75,10 @@ ObservedGeneration = Annotated[
 
 
 def counted() -> int:
-    """Zero, but said: a default that has to be made is written even when nothing was counted, and can be waited for."""
+    """Return a field that defaults to zero and is always written: clients can wait for a count of zero.
+
+    `omit_defaults` leaves out plain defaults; one from a factory is written.
+    """
     return msgspec.field(default_factory=int)
 
 
@@ -91,10 +94,10 @@ class LabelSelector(Struct):
     """Objects chosen by their labels. All conditions must hold; an empty selector chooses everything."""
 
     match_labels: Annotated[
-        Labels, Field("Labels that must be there with exactly these values.", max_items=MOST_REQUIREMENTS)
+        Labels, Field("Labels that must be there with exactly these values.", max_items=MAX_REQUIREMENTS)
     ] = {}
     match_expressions: Annotated[
-        list[LabelSelectorRequirement], Field("Further conditions on labels.", max_items=MOST_REQUIREMENTS)
+        list[LabelSelectorRequirement], Field("Further conditions on labels.", max_items=MAX_REQUIREMENTS)
     ] = []
 
 

@@ -20,19 +20,19 @@ from tarmac.base.fielderrors import FieldErrors
 
 _encode = msgspec.json.Encoder().encode
 _LONGEST_NAME = 4096  # characters
-_MOST_TEXT = 256 * 1024  # characters that causes say together: each may quote the value it is about, however long
+_MOST_TEXT = 256 * 1024  # characters of all causes together: each may quote a value of any length
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Cause of a refusal: nothing new goes into a namespace that is being deleted."""
+"""Cause of a rejection: the namespace is being deleted and accepts no new objects."""
 
 QUOTA_EXCEEDED = "QuotaExceeded"
-"""Cause of a refusal: a ResourceQuota has no room for the amount that `field` names."""
+"""Cause of a rejection: a ResourceQuota has no room for the amount that `field` names."""
 
 NO_METHOD = "the server does not allow this method on the requested resource"
 
 
 class ApiError(Exception):
-    """A refusal that becomes a Status object. `details` follows metav1.StatusDetails."""
+    """An error that becomes a Status object. `details` follows metav1.StatusDetails."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
@@ -54,11 +54,11 @@ class ApiError(Exception):
         self.headers = headers
 
     def has_cause(self, reason: str) -> bool:
-        """Whether the details name such a cause."""
+        """Return True if the details name such a cause."""
         return any(cause.get("reason") == reason for cause in (self.details or {}).get("causes") or ())
 
     def status(self) -> dict[str, Any]:
-        """The Status object as JSON."""
+        """Return the Status object as JSON."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -74,26 +74,26 @@ class ApiError(Exception):
         return body
 
     def encoded(self) -> bytes:
-        """The Status object as bytes."""
+        """Return the Status object as bytes."""
         return _encode(self.status())
 
 
 class BadRequest(ApiError):
-    """The request makes no sense: malformed body, contradictory parameters."""
+    """The request is malformed: undecodable body, contradictory parameters."""
 
     code = 400
     reason = "BadRequest"
 
 
 class Unauthorized(ApiError):
-    """Nobody we know."""
+    """The client is not authenticated."""
 
     code = 401
     reason = "Unauthorized"
 
 
 class Forbidden(ApiError):
-    """Somebody we know who may not do this, or admission said no."""
+    """The user is not authorized, or admission rejected the request."""
 
     code = 403
     reason = "Forbidden"
@@ -114,7 +114,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """No offered content type is one we can send."""
+    """The server can send none of the accepted content types."""
 
     code = 406
     reason = "NotAcceptable"
@@ -134,7 +134,7 @@ class AlreadyExists(Conflict):
 
 
 class Gone(ApiError):
-    """The history asked for is no longer there."""
+    """The requested history has been compacted."""
 
     code = 410
     reason = "Expired"
@@ -148,46 +148,46 @@ class TooLarge(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """A body, or a patch, of a type this resource does not take."""
+    """The resource does not accept a body, or a patch, of this type."""
 
     code = 415
     reason = "UnsupportedMediaType"
 
 
 class Invalid(ApiError):
-    """A well-formed object that breaks rules, with every cause."""
+    """A well-formed object violates rules; all causes are listed."""
 
     code = 422
     reason = "Invalid"
 
 
 class TooManyRequests(ApiError):
-    """Ask again later."""
+    """The client should retry later."""
 
     code = 429
     reason = "TooManyRequests"
 
 
 class InternalError(ApiError):
-    """Our fault."""
+    """A fault of the server."""
 
 
 class ServiceUnavailable(ApiError):
-    """The store or a peer is not there right now."""
+    """The store or a peer is unavailable."""
 
     code = 503
     reason = "ServiceUnavailable"
 
 
 class Timeout(ApiError):
-    """It took too long; whether it happened is unknown."""
+    """The request took too long; its outcome is unknown."""
 
     code = 504
     reason = "Timeout"
 
 
 def qualified(plural: str, group: str) -> str:
-    """`pods` or `workloads.compute.datumapis.com`, as messages name resources."""
+    """Return `pods` or `workloads.compute.datumapis.com`, as messages name resources."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -203,35 +203,35 @@ def _details(name: str, group: str, kind: str) -> dict[str, Any]:
 
 
 def not_found(group: str, plural: str, name: str) -> NotFound:
-    """An object that is not there."""
+    """Return the error for an object that does not exist."""
     return NotFound(f'{qualified(plural, group)} "{name}" not found', details=_details(name, group, plural))
 
 
 def already_exists(group: str, plural: str, name: str) -> AlreadyExists:
-    """A name that is taken."""
+    """Return the error for a name that is taken."""
     return AlreadyExists(f'{qualified(plural, group)} "{name}" already exists', details=_details(name, group, plural))
 
 
 def misplaced() -> BadRequest:
-    """The object says it belongs elsewhere than where the URL would put it."""
+    """Return the error for an object with another namespace than its URL."""
     return BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def conflict(group: str, plural: str, name: str, why: str) -> Conflict:
-    """A write that lost a race."""
+    """Return the error for a write that lost a race."""
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
     return Conflict(message, details=_details(name, group, plural))
 
 
 def forbidden(group: str, plural: str, name: str, why: str) -> Forbidden:
-    """A refusal by authorization or admission."""
+    """Return the error for a rejection by authorization or admission."""
     resource = qualified(plural, group)
     subject = f'{resource} "{name}" is forbidden' if name else f"{resource} is forbidden"
     return Forbidden(f"{subject}: {why}", details=_details(name, group, plural))
 
 
 def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
-    """An object that breaks rules; details carry one cause per rule."""
+    """Return the error for an object that violates rules; details carry one cause per rule."""
     causes: list[dict[str, str]] = []
     room = _MOST_TEXT
     for cause in errors:

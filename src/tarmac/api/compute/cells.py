@@ -1,4 +1,4 @@
-"""Cells of tables that one path cannot give."""
+"""Table cells that a single path cannot compute."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tarmac.api.schema import JsonObject
 
 
 def images_of(workload: JsonObject) -> str | None:
-    """What the instances of a Workload are made from."""
+    """Return the container images of a Workload, or the image of the machine's boot disk."""
     spec = mapping(workload, "spec", "template", "spec")
     images = [each.get("image", "") for each in objects(spec, "runtime", "sandbox", "containers")]
     return ",".join(images) or boot_image(spec) or None
 
 
 def runtime_of(instance: JsonObject) -> str:
-    """Whether an Instance is a sandbox or a machine."""
+    """Return the runtime of an Instance: sandbox or machine."""
     return "machine" if mapping(instance, "spec", "runtime").get("virtualMachine") is not None else "sandbox"
 
 
 def source_of(image: JsonObject) -> str:
-    """How the file of a MachineImage is to be had."""
+    """Return the kind of a MachineImage's source: file, url, or none."""
     source = mapping(image, "spec", "source")
     return next((name for name in ("file", "url") if source.get(name)), "<none>")

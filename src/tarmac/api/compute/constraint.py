@@ -1,13 +1,12 @@
 """Placement constraints: CEL expressions over a Location's topology.
 
-An expression sees `region`, `cityCode` and `topology` (every topology key), and must be a bool. It is compiled and
-type-checked when a Workload is written, so a placement never fails on a typo later, and tried once. What is left can
-only fail on a place's own values (`1 / int(topology['racks'])`). The CEL library is loaded when the first expression is
-met.
+An expression sees `region`, `cityCode` and `topology` (every topology key), and must be a bool. It is compiled,
+type-checked and evaluated once when a Workload is written, so a placement never fails on a typo later. Later errors can
+only come from a place's own values (`1 / int(topology['racks'])`). The CEL library is loaded for the first expression.
 
-Expressions are evaluated for every place, so they must be cheap. What makes them expensive are loops within loops, and
-loops that make their values longer: two hundred characters of those keep everybody waiting for seconds. One short loop
-is enough to look through a topology.
+Expressions are evaluated for every place, so they must be cheap. Nested loops, and loops that make their values longer,
+are expensive: two hundred characters of those block the server for seconds. One short loop is enough to search a
+topology.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ _MAX_LOOPS = 1
 _MAX_LENGTH_WITH_LOOP = 512
 
 Constraint = Callable[[Mapping[str, str]], bool]
-"""Whether a place with this topology is meant. Raises ConstraintError when that cannot be said."""
+"""Return True if a place with this topology is selected. Raises ConstraintError if the evaluation fails."""
 
 
 class ConstraintError(ValueError):
-    """The expression does not compile, is no condition, or has no answer for a place."""
+    """The expression does not compile, is not a bool, or cannot be evaluated for a place."""
 
 
 class _NoAnswerError(ConstraintError):
-    """The values of one place are to blame."""
+    """The evaluation failed because of the values of one place."""
 
 
-# A comment may stand before the parenthesis. The words may also stand in a text, where two of them are rare.
+# A comment may precede the parenthesis. The words may also occur in a string, where two of them are rare.
 _LOOP = re.compile(r"\b(?:all|exists|exists_one|map|filter)\s*(?:\(|//)")
 _TOPOLOGY_KEY = re.compile(r"""\btopology(?:\[\s*(['"])(.*?)\1\s*\]|\.([A-Za-z_]\w*))""")
 
@@ -53,7 +52,7 @@ def _environment() -> Any:
 
 @remembered(256)
 def compile_constraint(text: str) -> Constraint:
-    """The expression as a function of a topology. Raises ConstraintError with the compiler's words."""
+    """Compile the expression into a function of a topology. Raises ConstraintError with the compiler's message."""
     from tarmac.api.networking.names import TOPOLOGY_CITY_CODE, TOPOLOGY_REGION
 
     _check_loops(text)
@@ -64,20 +63,20 @@ def compile_constraint(text: str) -> Constraint:
     if program.return_type().name() != "BOOL":
         raise ConstraintError(f"must be a bool, but is of type {program.return_type().name().lower()}")
 
-    # A key that a place lacks is the empty string, while CEL would stop with an error.
+    # A missing key is the empty string, while CEL would stop with an error.
     absent = {match[2] or match[3]: "" for match in _TOPOLOGY_KEY.finditer(text)}
 
     def matches(topology: Mapping[str, str]) -> bool:
         region, city = topology.get(TOPOLOGY_REGION, ""), topology.get(TOPOLOGY_CITY_CODE, "")
         try:
             answer = program.eval(data={"region": region, "cityCode": city, "topology": {**absent, **topology}}).value()
-        except RuntimeError as error:  # too many steps, or the library itself
+        except RuntimeError as error:  # too many steps, or an error of the library
             raise ConstraintError(_readable(str(error))) from None
         if not isinstance(answer, bool):
             raise _NoAnswerError(_readable(str(answer)))
         return answer
 
-    with suppress(_NoAnswerError):  # an empty place may lack what the expression needs
+    with suppress(_NoAnswerError):  # the empty topology may lack a value that the expression needs
         matches({})
     return matches
 
@@ -91,7 +90,7 @@ def _check_loops(text: str) -> None:
 
 
 def _readable(message: str) -> str:
-    """The first line of the compiler's complaint, without its status words."""
+    """Return the first line of the compiler's message, without its status words."""
     line = message.splitlines()[0].removeprefix("INVALID_ARGUMENT: ").removeprefix("ERROR: ")
     line = line.removeprefix("INTERNAL: ").removesuffix(" [INTERNAL]")
     return line.replace("<input>:1:", "column ").replace(" (in container '')", "")

@@ -1,4 +1,4 @@
-"""Instance and the instance template: what runs, with which resources, on which networks, with which volumes."""
+"""Instance and the instance template: runtime, resources, network interfaces and volumes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SeccompProfile(Struct):
 
 
 class SecurityContext(Struct):
-    """What the container's processes may do."""
+    """Security settings of the container's processes."""
 
     allow_privilege_escalation: Annotated[bool | None, Field("Whether a process may gain more privileges.")] = None
     capabilities: Annotated[Capabilities | None, Field("Linux capabilities.")] = None
@@ -123,12 +123,16 @@ class Sandbox(Struct):
     sysctls: Annotated[list[Sysctl], Field("Kernel parameters.", key="name")] = []
     termination_grace_period_seconds: Annotated[
         int | None,
-        Field("How long the containers have to end before they are killed; by default 30.", minimum=0, format="int64"),
+        Field(
+            "How long the containers have to end before they are killed; by default 30, at most 600.",
+            minimum=0,
+            format="int64",
+        ),
     ] = None
 
 
 class CloudInit(Struct):
-    """What cloud-init finds on first boot: inline, or in a Secret with the keys userData and networkData."""
+    """cloud-init data for the first boot: inline, or in a Secret with the keys userData and networkData."""
 
     user_data: Annotated[
         str, Field("cloud-init user data, such as a #cloud-config. With networkData at most 64 KiB.")
@@ -150,6 +154,13 @@ class VirtualMachine(Struct):
     ]
     ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
     cloud_init: Annotated[CloudInit | None, Field("First-boot configuration.")] = None
+    running: Annotated[
+        bool,
+        Field(
+            "Whether the machine runs; by default true. With false it is shut down and keeps its disks and addresses. "
+            "A change of this alone replaces no instance."
+        ),
+    ] = True
     readiness_probe: Annotated[
         Probe | None,
         Field("Whether the machine serves; by default whether its first TCP port opens, asked every 2 seconds."),
@@ -157,6 +168,14 @@ class VirtualMachine(Struct):
     liveness_probe: Annotated[Probe | None, Field("Whether the machine is alive; if not, it is started again.")] = None
     startup_probe: Annotated[
         Probe | None, Field("Whether the machine has started; the other probes wait for it. If not, it starts again.")
+    ] = None
+    termination_grace_period_seconds: Annotated[
+        int | None,
+        Field(
+            "How long the operating system has to shut down before the machine is ended; by default 60, at most 600.",
+            minimum=0,
+            format="int64",
+        ),
     ] = None
 
 
@@ -173,7 +192,7 @@ class RuntimeResources(Struct):
 
 
 class Runtime(Struct):
-    """What runs: a sandbox of containers, or a virtual machine. Exactly one is set."""
+    """The runtime: a sandbox of containers, or a virtual machine. Exactly one is set."""
 
     resources: Annotated[RuntimeResources, Field("Resources of one instance.")]
     sandbox: Annotated[Sandbox | None, Field("Containers in a sandbox.")] = None
@@ -224,7 +243,7 @@ class Toleration(Struct):
 
 
 class InstanceTemplateSpec(Struct):
-    """What an instance is."""
+    """The spec of an instance."""
 
     runtime: Annotated[Runtime, Field("What runs, and with which resources.")]
     network_interfaces: Annotated[
@@ -265,12 +284,15 @@ class SchedulingGate(Struct):
 
 
 class InstanceController(Struct):
-    """What the deployment's controller knows about the instance."""
+    """The deployment controller's data about the instance."""
 
     template_hash: Annotated[str, Field("Revision of the template that the instance was made from.")]
     scheduling_gates: Annotated[
         list[SchedulingGate], Field("What must happen before the instance starts.", key="name")
     ] = []
+    running: Annotated[
+        bool, Field("The template's `running` that was last applied to the instance's machine; by default true.")
+    ] = True
 
 
 class InstanceSpec(InstanceTemplateSpec):
@@ -307,7 +329,7 @@ class InterfaceStatus(Struct):
 
 
 class ObservedController(Struct):
-    """What is running."""
+    """The running revision."""
 
     observed_template_hash: Annotated[str, Field("Revision of the template that is running.")] = ""
 

@@ -13,7 +13,7 @@ Phase = Literal["Active", "Deprecated", "Disabled"]
 
 
 class Lifecycle(Struct):
-    """Whether the type may still be used."""
+    """Life cycle of the type."""
 
     phase: Annotated[
         Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.", stored=True)
@@ -22,7 +22,7 @@ class Lifecycle(Struct):
 
 
 class InstanceTypeSpec(Struct):
-    """What an instance of the type has."""
+    """The spec of an instance type."""
 
     display_name: Annotated[str, Field("Name for people.")] = ""
     description: Annotated[str, Field("What it is good for.")] = ""
@@ -55,17 +55,17 @@ _STANDARD_SIZES = {f"datumcloud-d1-standard-{cpu}": (str(cpu), f"{cpu}Gi") for c
 
 
 def object_name(instance_type: str) -> str:
-    """The InstanceType object behind a name as written in a Workload."""
+    """Return the name of the InstanceType object for a name as written in a Workload."""
     return instance_type.replace("/", "-")
 
 
 def is_custom(instance_type: str) -> bool:
-    """Whether the amounts are given beside the name."""
+    """Return True if the amounts are given beside the name."""
     return instance_type.endswith(CUSTOM_SUFFIX)
 
 
 def built_in() -> list[JsonObject]:
-    """The catalogue that is there from the start."""
+    """Return the built-in catalogue."""
     fixed = [_standard(name, cpu, memory) for name, (cpu, memory) in _STANDARD_SIZES.items()]
     text = "CPU and memory as requested beside the name."
     custom = {"displayName": "d1 custom", "description": text, "lifecycle": {"phase": "Active"}}

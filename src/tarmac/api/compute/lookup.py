@@ -1,8 +1,8 @@
-"""What validation may ask about the live system.
+"""Access to the live system for validation.
 
-Validation itself is pure. Which cities, Locations, instance types and machine images exist is asked through a
-`Lookup`, so that the server answers from its store, `tarmac plan` from what it fetched, and tests from a table. `None`
-means "cannot say", and then nothing is refused for it.
+Validation itself is pure. It queries the existing cities, Locations, instance types and machine images through a
+`Lookup`, so that the server can use its store, `tarmac plan` the objects it fetched, and tests a table. `None` means
+"unknown"; then no object is rejected for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PROJECT = "datumcloud-"
 
 
 class TypeFacts(NamedTuple):
-    """What validation needs to know about an instance type. `resources` is empty for a custom type."""
+    """The facts about an instance type that validation needs. `resources` is empty for a custom type."""
 
     resources: Mapping[str, Quantity]
     phase: str = "Active"
@@ -26,16 +26,16 @@ class TypeFacts(NamedTuple):
 
 
 class ImageFacts(NamedTuple):
-    """What validation needs to know about a machine image. `size` is the smallest disk that holds it."""
+    """The facts about a machine image that validation needs. `size` is the smallest disk that holds it."""
 
     size: Quantity
     phase: str = "Active"
     replacement: str = ""
-    told: bool = True  # whether it takes keys, addresses and user data
+    told: bool = True  # False if it does not accept keys, addresses and user data
 
 
 class Lookup(Protocol):
-    """Answers about the live system."""
+    """Queries about the live system."""
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
         """Every InstanceType by object name."""
@@ -55,7 +55,7 @@ class Lookup(Protocol):
 
 
 def facts_of(spec: Mapping[str, Any]) -> TypeFacts:
-    """The facts in an InstanceType's spec."""
+    """Return the facts in an InstanceType's spec."""
     amounts = spec.get("resources")
     resources = amounts if isinstance(amounts, dict) else {}
     lifecycle = _lifecycle(spec)
@@ -67,7 +67,7 @@ def facts_of(spec: Mapping[str, Any]) -> TypeFacts:
 
 
 def image_facts_of(spec: Mapping[str, Any]) -> ImageFacts:
-    """The facts in a MachineImage's spec."""
+    """Return the facts in a MachineImage's spec."""
     lifecycle = _lifecycle(spec)
     return ImageFacts(
         Quantity.parse(spec["size"]),
@@ -83,7 +83,7 @@ def _lifecycle(spec: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 class BuiltIn:
-    """Knows the built-in instance types and machine images, and no place."""
+    """A lookup with the built-in instance types and machine images, and without places."""
 
     def __init__(self) -> None:
         self._types = {item["metadata"]["name"]: facts_of(item["spec"]) for item in built_in()}
@@ -98,21 +98,21 @@ class BuiltIn:
         return self._images
 
     def cities(self) -> Collection[str] | None:
-        """Cannot say."""
+        """Return None: unknown."""
         return None
 
     def locations(self) -> Collection[str] | None:
-        """Cannot say."""
+        """Return None: unknown."""
         return None
 
 
 def find_type(lookup: Lookup, written: str) -> TypeFacts | None:
-    """The facts behind a name as written in a manifest. A family alone (`d1-custom`) is the platform's own."""
+    """Return the facts for a name as written in a manifest. A family alone (`d1-custom`) is the platform's own."""
     known = lookup.instance_types()
     name = object_name(written)
     return known.get(name) or (known.get(_PROJECT + name) if is_custom(name) else None)
 
 
 def find_image(lookup: Lookup, written: str) -> ImageFacts | None:
-    """The facts behind the name of an image as written in a manifest."""
+    """Return the facts for the name of an image as written in a manifest."""
     return lookup.machine_images().get(image_object_name(written))

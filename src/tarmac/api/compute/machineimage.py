@@ -1,8 +1,7 @@
 """MachineImage: operating systems that virtual machines boot, and the built-in catalogue of them.
 
-An image is known before it can be had: one without a `source` may be named in manifests, and the instances that name
-it wait until somebody says where its file is. Nothing about an image is guessed: its format, its size and the sum of
-its file are what the object says, and a node refuses a file that is anything else.
+An image without a `source` may be named in manifests; the instances that name it wait until its source is set. No
+property of an image is guessed: format, size and checksum are those of the object, and a node rejects any other file.
 """
 
 from __future__ import annotations
@@ -25,10 +24,17 @@ Checksum = Annotated[str, Field("sha256:<64 hex digits> of the file as it is fet
 
 
 class ImageSource(Struct):
-    """Where the file is. Exactly one of the fields is set."""
+    """Where the file is. Exactly one of file and url is set."""
 
     file: File = ""
     url: Url = ""
+    checksums: Annotated[
+        str,
+        Field(
+            "Beside url: address of a list of sums as sha256sum writes it, for a file that its publisher renews. Each "
+            "node takes the sum that the list has when it first fetches the file; spec.checksum comes before it."
+        ),
+    ] = ""
 
 
 class BootFile(Struct):
@@ -48,7 +54,7 @@ class DirectBoot(Struct):
 
 
 class ImageLifecycle(Struct):
-    """Whether the image may still be used."""
+    """Life cycle of the image."""
 
     phase: Annotated[
         Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.", stored=True)
@@ -57,7 +63,7 @@ class ImageLifecycle(Struct):
 
 
 class MachineImageSpec(Struct, kw_only=True):
-    """What the image is, and where it is to be had."""
+    """Properties and source of the image."""
 
     size: Annotated[
         Quantity, Field("Smallest and default size of a disk made from it: whole Gi between 1Gi and 100Gi.")
@@ -99,22 +105,116 @@ class MachineImage(Kind):
     status: Annotated[MachineImageStatus | None, Field("The image as it is.")] = None
 
 
+class UrlSource(Struct):
+    """Where the file is."""
+
+    url: Url
+
+
+class LocalMachineImageSpec(Struct, kw_only=True):
+    """Properties and URL of the image."""
+
+    size: Annotated[
+        Quantity, Field("Smallest and default size of a disk made from it: whole Gi between 1Gi and 100Gi.")
+    ]
+    format: Annotated[Literal["raw", "qcow2"], Field("Format of the file, once unpacked. It is never guessed.")]
+    compression: Annotated[
+        Literal["gzip", "xz", "zstd"] | None, Field("How the file is packed as it is fetched; by default not at all.")
+    ] = None
+    source: Annotated[UrlSource, Field("Where the file is. Nodes reach public addresses, and those they are allowed.")]
+    checksum: Checksum
+    firmware: Annotated[Literal["bios", "uefi"], Field("What starts the machine; by default bios.")] = "bios"
+    accepts: Annotated[
+        Literal["cloud-init", "none"],
+        Field("How it is told keys, addresses and user data: by cloud-init, the default, or not at all (none)."),
+    ] = "cloud-init"
+    display_name: Annotated[str, Field("Name for people.", max_length=256)] = ""
+    description: Annotated[str, Field("What it is good for.", max_length=4096)] = ""
+    default_user: Annotated[str, Field("Whom to log in as when the keys name nobody else.")] = ""
+
+    def for_nodes(self) -> MachineImageSpec:
+        """Return the fields that matter to machines, in the form that nodes get."""
+        return MachineImageSpec(
+            size=self.size,
+            format=self.format,
+            compression=self.compression,
+            source=ImageSource(url=self.source.url),
+            checksum=self.checksum,
+            firmware=self.firmware,
+            accepts=self.accepts,
+            default_user=self.default_user,
+        )
+
+
+class LocalMachineImage(Kind):
+    """An operating system that a namespace brings for its own virtual machines. `./os` in a Workload names `os`."""
+
+    spec: Annotated[LocalMachineImageSpec, Field("What the image is, and where nodes fetch it.")]
+
+
+LOCAL = "./"
+"""Prefix of the name of a LocalMachineImage in a Workload. No name of the catalogue has it."""
+
+_OWNED = ":"
+
+
 def image_object_name(image: str) -> str:
-    """The MachineImage object behind a name as written in a Workload."""
-    return image.replace("/", "-")
+    """Return the object name for a name as written in a Workload: a LocalMachineImage or a MachineImage."""
+    return image.removeprefix(LOCAL) if is_local(image) else image.replace("/", "-")
+
+
+def is_local(image: str) -> bool:
+    """Return True if a name as written in a Workload is that of a LocalMachineImage."""
+    return image.startswith(LOCAL)
+
+
+def node_image_name(image: str, namespace: str) -> str:
+    """Return the name of an image on Pods and nodes: `NAMESPACE:NAME` for a local one, which makes it unique."""
+    return f"{namespace}{_OWNED}{image_object_name(image)}" if is_local(image) else image
+
+
+def image_owner(name: str) -> str:
+    """Return the namespace that owns the image of this name on a node; empty if it is the catalogue's."""
+    return name.partition(_OWNED)[0] if _OWNED in name else ""
+
+
+def described_image(name: str) -> str:
+    """Return kind and name of the object for the name of an image on a node."""
+    if _OWNED in name:
+        return f"LocalMachineImage {name.partition(_OWNED)[2]}"
+    return f"MachineImage {image_object_name(name)}"
 
 
 def built_in_images() -> list[JsonObject]:
-    """The catalogue that is there from the start. None has a source yet: where the files are is a matter of place."""
+    """Return the built-in catalogue.
+
+    A source is set where the publisher keeps a stable URL with a list of SHA-256 sums beside it. The other two images
+    are built from packages: their sources are set once their files have been made.
+    """
     ubuntu, tiny, debian = "Ubuntu 22.04 LTS", "A small Linux", "Debian 12"
     return [
-        _document("datumcloud-ubuntu-2204-lts", ubuntu, "General purpose.", "25Gi", "qcow2", "ubuntu"),
+        _document("datumcloud-ubuntu-2204-lts", ubuntu, "General purpose.", "25Gi", "qcow2", "ubuntu", _UBUNTU_SOURCE),
         _document("tarmac-tiny", tiny, "For trying things out: a kernel, busybox and ssh.", "1Gi", "raw", "root"),
         _document("tarmac-debian-12", debian, "General purpose, with cloud-init.", "3Gi", "qcow2", "debian"),
     ]
 
 
-def _document(name: str, display: str, description: str, size: str, format: str, user: str) -> JsonObject:
+_UBUNTU = "https://cloud-images.ubuntu.com/releases/22.04/release"
+_UBUNTU_SOURCE = {
+    "url": f"{_UBUNTU}/ubuntu-22.04-server-cloudimg-amd64.img",
+    "checksums": f"{_UBUNTU}/SHA256SUMS",
+}
+
+
+def _document(
+    name: str,
+    display: str,
+    description: str,
+    size: str,
+    format: str,
+    user: str,
+    source: dict[str, str] | None = None,
+) -> JsonObject:
     spec = {
         "displayName": display,
         "description": description,
@@ -122,5 +222,6 @@ def _document(name: str, display: str, description: str, size: str, format: str,
         "format": format,
         "defaultUser": user,
         "lifecycle": {"phase": "Active"},
+        **({"source": source} if source else {}),
     }
     return {"apiVersion": API_VERSION, "kind": "MachineImage", "metadata": {"name": name}, "spec": spec}

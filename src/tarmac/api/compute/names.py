@@ -1,6 +1,6 @@
-"""Names that the compute kinds share: group, labels, annotations, and how objects made by controllers are called.
+"""Names that the compute kinds share: group, labels, annotations, and names of objects made by controllers.
 
-A name is only a name: children are found by labels and owner, never by taking a name apart.
+Names are never parsed: children are found by labels and owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LABEL_WORKLOAD_NAME = f"{GROUP}/workload-name"
 LABEL_PLACEMENT_NAME = f"{GROUP}/placement-name"
 LABEL_DEPLOYMENT_NAME = f"{GROUP}/workload-deployment-name"
 LABEL_CITY_CODE = f"{GROUP}/city-code"
-LABEL_MOVED_FROM = f"{GROUP}/moved-from"  # only on what stands in for a lost city
+LABEL_MOVED_FROM = f"{GROUP}/moved-from"  # only on replacements for a lost city
 # On Instances and Pods.
 LABEL_DEPLOYMENT_UID = f"{GROUP}/workload-deployment-uid"
 LABEL_INSTANCE_INDEX = f"{GROUP}/instance-index"
@@ -32,25 +32,25 @@ IDENTITY_LABELS = (
     LABEL_DEPLOYMENT_UID,
     LABEL_INSTANCE_INDEX,
 )
-"""What children inherit from the object that they are made for; other labels stay where they are."""
+"""Labels that children inherit from their owner; other labels are not inherited."""
 
 ANNOTATION_SSH_KEYS = f"{GROUP}/ssh-keys"
 ANNOTATION_ANYCAST = f"{GROUP}/enable-anycast"
-# On claims: the image whose files a new disk starts with.
+# On claims: the image with the initial files of a new disk.
 ANNOTATION_POPULATE_FROM = f"{GROUP}/populate-from-image"
-# The sum of a machine's image that the disk was made from, as the catalogue had it then.
+# The checksum of the machine image that the disk was made from, as the catalogue had it then.
 ANNOTATION_POPULATED_CHECKSUM = f"{GROUP}/populated-checksum"
-# The filesystem that a disk without one of its own, a machine's, starts with.
+# The filesystem to create on a new block disk, as a virtual machine uses it.
 ANNOTATION_POPULATE_FILESYSTEM = f"{GROUP}/populate-filesystem"
-# On Pods of Instances: why no node takes it, as a code of the catalogue of reasons. The Pod's condition says
-# `Unschedulable` for all of it, as Kubernetes does.
+# On Pods of Instances: the reason why no node accepts it, as a code of the catalogue of reasons. The Pod's condition
+# says `Unschedulable` for all reasons, as in Kubernetes.
 ANNOTATION_UNSCHEDULABLE = f"{GROUP}/unschedulable-reason"
 ANNOTATION_RUNTIME_CLASS = f"{GROUP}/runtime-class"
-ANNOTATION_CONSOLE_RECORDING = f"{GROUP}/console-recording"  # of a Namespace: "off" turns it off
+ANNOTATION_CONSOLE_RECORDING = f"{GROUP}/console-recording"  # on a Namespace: "off" turns it off
 
-# On Pods of virtual machines, as JSON: all that a node must know and a Pod has no field for. Written by the platform
-# alone; what a template says under these names is not carried over.
-ANNOTATION_CLOUD_INIT = f"{GROUP}/cloud-init"  # {"userData", "networkData"}, those that were given
+# On Pods of virtual machines, as JSON: data for the node that a Pod has no field for. Only the platform writes them;
+# annotations of a template under these names are not carried over.
+ANNOTATION_CLOUD_INIT = f"{GROUP}/cloud-init"  # {"userData", "networkData"}, if given
 ANNOTATION_MACHINE_IMAGES = f"{GROUP}/machine-images"  # name as written -> spec of its MachineImage
 ANNOTATION_MOUNTS = f"{GROUP}/mounts"  # volume -> mount path, for disks
 MACHINE_ANNOTATIONS = (ANNOTATION_CLOUD_INIT, ANNOTATION_MACHINE_IMAGES, ANNOTATION_MOUNTS)
@@ -63,19 +63,19 @@ TYPE_FINALIZER = f"{GROUP}/instance-type-in-use"
 IMAGE_FINALIZER = f"{GROUP}/machine-image-in-use"
 
 DEVICE_LINKS = "/dev/disk/by-id/datumcloud-"
-"""How the path of a disk begins, in containers and in machines; its device name follows."""
+"""Prefix of the path of a disk, in containers and in machines; its device name follows."""
 
 STORAGE_CLASS = "tarmac-local"
 """Class of the disks of Instances: image files on the node where they are first used."""
 
 LOCAL_DISKS = f"{GROUP}/local-disks"
-"""Who provisions that class."""
+"""The provisioner of that class."""
 
 DISK_FINALIZER = f"{GROUP}/local-disk"
-"""Keeps a PersistentVolume until its node has removed what is behind it."""
+"""Holds a PersistentVolume until its node has removed the disk."""
 
 LABEL_DISK_NODE = f"{GROUP}/disk-node"
-"""Label of a PersistentVolume: the node that its disk is on."""
+"""Label of a PersistentVolume: the node of its disk."""
 
 GATE_NETWORK = "Network"
 GATE_QUOTA = "Quota"
@@ -89,9 +89,9 @@ _REVISION_PART = 10
 
 
 def deployment_name(workload: str, placement: str, city: str, moved_from: str = "") -> str:
-    """The WorkloadDeployment of a placement in a city: readable, bounded, and different for each of the three.
+    """Return the name of the WorkloadDeployment of a placement in a city: readable, bounded, unique for the three.
 
-    One that stands in for a lost city is another than the city's own.
+    The replacement for a lost city has another name than the city's own deployment.
     """
     parts = (workload, placement, city.upper(), *([moved_from.upper()] if moved_from else ()))
     identity = "\0".join(parts)
@@ -100,26 +100,26 @@ def deployment_name(workload: str, placement: str, city: str, moved_from: str = 
 
 
 def revision_name(workload: str, uid: str, number: int, template_hash: str) -> str:
-    """The ControllerRevision that keeps one template of a Workload, and of no other that had its name before."""
+    """Return the name of the ControllerRevision of one template. The uid tells apart Workloads with the same name."""
     digest = sha256("\0".join((uid, str(number), template_hash)).encode()).hexdigest()[:_REVISION_PART]
     return f"{workload[:_WORKLOAD_PART]}-{digest}"
 
 
 def instance_name(deployment: str, ordinal: int) -> str:
-    """The Instance, and its Pod, at an ordinal."""
+    """Return the name of the Instance, and of its Pod, at an ordinal."""
     return f"{deployment}-{ordinal}"
 
 
 def binding_name(deployment: str, interface: int) -> str:
-    """The NetworkBinding of a deployment's interface."""
+    """Return the name of the NetworkBinding of a deployment's interface."""
     return f"{deployment}-net-{interface}"
 
 
 def identity_of(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels that children inherit."""
+    """Return the labels that children inherit."""
     return {name: labels[name] for name in IDENTITY_LABELS if name in labels}
 
 
 def claim_name(instance: str, volume: str) -> str:
-    """The claim of an instance's disk. It is the same for every instance that follows at the same ordinal."""
+    """Return the name of the claim of an instance's disk. Later instances at the same ordinal get the same claim."""
     return f"{instance}-{volume}"

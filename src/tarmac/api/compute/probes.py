@@ -1,6 +1,6 @@
-"""What keeps an eye on a container, and what happens around its start and end: probes and hooks.
+"""Probes and lifecycle hooks of containers.
 
-The shape is that of Kubernetes. Numbers left out, or 0, are what Kubernetes makes of them in the Pod.
+The shape is that of Kubernetes. Numbers that are omitted, or 0, get the defaults of Kubernetes in the Pod.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Probe(Struct):
 
 
 class LifecycleHandler(Struct):
-    """What to do. Exactly one of the fields is set."""
+    """The action of a hook. Exactly one of the fields is set."""
 
     exec: Annotated[ExecAction | None, Field("Run a command in the container.")] = None
     http_get: Annotated[HTTPGetAction | None, Field("Ask over HTTP.")] = None

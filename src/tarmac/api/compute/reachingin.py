@@ -1,6 +1,6 @@
-"""What is asked of and answered by the subresources that lead into a virtual machine. Nothing of it is stored.
+"""Options and responses of the subresources for access to a virtual machine. They are never stored.
 
-`console` and `vnc` are streams, so what is told of them here are their query parameters, as Kubernetes does for exec.
+`console` and `vnc` are streams, so these types hold their query parameters, as Kubernetes does for exec.
 """
 
 from __future__ import annotations
@@ -31,12 +31,18 @@ class InstanceVncOptions(_Answered, frozen=True):
     takeover: Annotated[bool, Field("Take keys and pointer from whoever has them.")] = False
 
 
+PowerAction = Literal["Reboot", "Reset", "Pause", "Resume", "Stop", "Start"]
+
+
 class InstancePower(_Answered, frozen=True):
     """A button of a virtual machine."""
 
     action: Annotated[
-        Literal["Reboot", "Reset", "Pause", "Resume"],
-        Field("Reboot: down in order, then up again. Reset: up again at once. Pause: stand still. Resume: go on."),
+        PowerAction,
+        Field(
+            "Reboot: down in order, then up again. Reset: up again at once. Pause: stand still. Resume: go on. "
+            "Stop: down in order, until Start; disks and addresses stay."
+        ),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The resources of compute.datumapis.com as the server serves them: columns, subresources, rules."""
+"""The served resources of compute.datumapis.com: columns, subresources, rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.api.compute.cells import images_of, runtime_of, source_of
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
-from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
 from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
 from tarmac.api.compute.reachingin import (
     InstanceConsoleOptions,
@@ -19,6 +19,7 @@ from tarmac.api.compute.scaling import replicas_path
 from tarmac.api.compute.strategies import (
     InstanceStrategy,
     InstanceTypeStrategy,
+    LocalMachineImageStrategy,
     MachineImageStrategy,
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
@@ -106,11 +107,19 @@ _MACHINE_IMAGE_COLUMNS = (
     AGE,
 )
 
+_LOCAL_MACHINE_IMAGE_COLUMNS = (
+    NAME,
+    column("Format", ".spec.format", "Format of its file."),
+    column("Size", ".spec.size", "Smallest and default size of a disk made from it."),
+    column("URL", ".spec.source.url", "Where nodes fetch it.", wide=True),
+    AGE,
+)
+
 
 def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
-    """The served resources of the group.
+    """Return the served resources of the group.
 
-    Without a lookup, validation knows the built-in catalogues and no place.
+    Without a lookup, validation has the built-in catalogues and no places.
     """
     lookup = lookup or BuiltIn()
     return (
@@ -162,5 +171,13 @@ def resources(lookup: Lookup | None = None) -> tuple[Resource, ...]:
             columns=_MACHINE_IMAGE_COLUMNS,
             short_names=("mi",),
             namespaced=False,
+        ),
+        declare(
+            LocalMachineImage,
+            API_VERSION,
+            "localmachineimages",
+            strategy=LocalMachineImageStrategy(),
+            columns=_LOCAL_MACHINE_IMAGE_COLUMNS,
+            short_names=("lmi",),
         ),
     )

@@ -1,4 +1,4 @@
-"""How many instances a placement has in each city, and how that number changes by itself."""
+"""The number of instances of a placement in each city, and its autoscaling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TargetType = Literal["Value", "AverageValue", "Utilization"]
 
 
 class MetricTarget(Struct):
-    """What the metric should be. Exactly one amount is set."""
+    """Target of the metric. Exactly one amount is set."""
 
     type: Annotated[TargetType | None, Field("Which amount is set; may be left out.")] = None
     value: Annotated[Quantity | None, Field("The metric as a whole.")] = None
@@ -85,7 +85,7 @@ class ScalingBehavior(Struct):
 
 
 def replicas_path(workload: JsonObject) -> str:
-    """The path of a Workload's replicas for `kubectl scale`, the number in each city. Raises BadRequest."""
+    """Return the path of a Workload's replicas for `kubectl scale`, the number in each city. Raises BadRequest."""
     name, placements = workload["metadata"]["name"], objects(workload["spec"], "placements")
     if len(placements) != 1:
         where = "spec.placements[].scaleSettings.minReplicas"

@@ -1,11 +1,11 @@
 """Shorthands of a template, rewritten into the stored form.
 
-This runs on what a client sent, before types are checked, so nothing is taken for granted about the shape. A
-shorthand that contradicts the full form is left where it is, and validation refuses it there.
+This runs on the client's object before types are checked, so it assumes nothing about the shape. A shorthand that
+contradicts the full form stays in place, and validation rejects it there.
 
-Labels and annotations that were written directly in the template are copied into its metadata, and stay where they
-were written too: `kubectl apply` compares its file with the live object, and would find the short form missing, and so
-something to change, every time. From then on the two are one: whichever of them a write changes, the other follows.
+Labels and annotations that were written directly in the template are copied into its metadata, and also stay in place:
+`kubectl apply` compares its file with the live object, and would otherwise find the short form missing and send a
+change every time. From then on both forms are kept equal: when a write changes one of them, the other follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHORT: Final = ("labels", "annotations")
 
 
 def normalise_template(template: Json) -> None:
-    """`template.labels`, `template.annotations`, and everything in `template.spec`."""
+    """Normalise `template.labels`, `template.annotations`, and `template.spec`."""
     if not isinstance(template, dict):
         return
     for field in _SHORT:
@@ -31,7 +31,7 @@ def normalise_template(template: Json) -> None:
 
 
 def without_short_form(workload: JsonObject) -> None:
-    """Leave labels and annotations in the template's metadata alone, for those who only read. Normalise first."""
+    """Remove the short form of labels and annotations, for readers. Call after `normalise_template`."""
     template = _template(workload)
     metadata = template.get("metadata")
     for field in _SHORT:
@@ -40,9 +40,9 @@ def without_short_form(workload: JsonObject) -> None:
 
 
 def follow_changed(new: JsonObject, old: JsonObject) -> None:
-    """Make the short and the full form of a changed Workload one again: what was changed counts, the other follows.
+    """Make the short and the full form of a changed Workload equal again: the unchanged form follows the changed one.
 
-    Where both were changed and disagree, both stay, and validation refuses them.
+    Where both were changed and disagree, both stay, and validation rejects them.
     """
     template, before = _template(new), _template(old)
     for field in _SHORT:
@@ -53,7 +53,7 @@ def _follow(new: JsonObject, old: JsonObject, template: JsonObject, before: Json
     metadata, metadata_before = template.get("metadata") or {}, before.get("metadata") or {}
     short, full = template.get(field), metadata.get(field)
     if short == full:
-        return  # and nothing is written: after a patch, what did not change is the old object's own
+        return  # and nothing is written: after a patch, unchanged parts are shared with the old object
     if full != metadata_before.get(field):
         if short is not None and short == before.get(field):
             template[field] = dict(full or {})
@@ -64,10 +64,10 @@ def _follow(new: JsonObject, old: JsonObject, template: JsonObject, before: Json
 
 
 def _took_away(new: JsonObject, old: JsonObject, field: str) -> bool:
-    """Whether a file that had the short form was applied again and has neither form now.
+    """Return True if a file that had the short form was applied again and has neither form now.
 
     The patch of `kubectl apply` is the same as for a file that has changed over to the full form, with the same
-    content: only what kubectl notes in its annotation tells them apart.
+    content: only the annotation of kubectl distinguishes them.
     """
     noted = _annotation(new)
     if not noted or noted == _annotation(old):
@@ -91,7 +91,7 @@ def _template(obj: JsonObject) -> JsonObject:
 
 
 def normalise_instance(spec: Json) -> None:
-    """`network: name`, interface names, and device names on attachments."""
+    """Normalise `network: name`, interface names, and device names on attachments."""
     if not isinstance(spec, dict):
         return
     interfaces = [item for item in _items(spec, "networkInterfaces") if isinstance(item, dict)]
@@ -105,7 +105,7 @@ def normalise_instance(spec: Json) -> None:
 
 
 def upper_cities(owner: Json, field: str) -> None:
-    """City codes in capital letters."""
+    """Convert city codes to capital letters."""
     if not isinstance(owner, dict):
         return
     value = owner.get(field)
@@ -125,7 +125,10 @@ def _copy_metadata(template: JsonObject, field: str) -> None:
 
 
 def _name_interfaces(interfaces: list[JsonObject]) -> None:
-    """Each gets the first free number from its index on; all between an index and the number found are taken."""
+    """Name unnamed interfaces: each gets the first free number from its index on.
+
+    All numbers between its index and the number found are taken, so the search never starts over.
+    """
     taken = {_text(interface, "name") for interface in interfaces}
     number = 0
     for index, interface in enumerate(interfaces):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import Lookup, find_image, find_type
-from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
 from tarmac.api.compute.shorthand import follow_changed, normalise_instance, normalise_template, upper_cities
 from tarmac.api.compute.validation.context import Context, Stored
 from tarmac.api.compute.validation.images import means_latest
 from tarmac.api.compute.validation.instancetypes import check_instance_type
-from tarmac.api.compute.validation.machineimages import check_machine_image
+from tarmac.api.compute.validation.machineimages import check_local_machine_image, check_machine_image
 from tarmac.api.compute.validation.machinewarnings import machine_warnings
 from tarmac.api.compute.validation.rollout import check_rollout
 from tarmac.api.compute.validation.scaling import MAX_REPLICAS, check_scale_settings
@@ -25,14 +25,17 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 class WorkloadStrategy(OwnStrategy):
-    """Every cause is worded and ordered by the catalogue, so the declaration's bounds are not checked on their own."""
+    """Rules of Workloads.
+
+    The catalogue words and orders every cause, so the declaration's bounds are not checked separately.
+    """
 
     def __init__(self, lookup: Lookup) -> None:
         super().__init__(Workload)
         self._lookup = lookup
 
     def normalise(self, obj: JsonObject) -> None:
-        """Shorthands of the template; city codes in capitals."""
+        """Normalise shorthands of the template; convert city codes to capitals."""
         spec = obj.get("spec")
         if not isinstance(spec, dict):
             return
@@ -44,19 +47,19 @@ class WorkloadStrategy(OwnStrategy):
                 upper_cities(placement.get("onCityLoss"), "cities")
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        """Shorthands and their full form, of which only one may have been changed."""
+        """Make shorthands and their full form equal, if only one of them was changed."""
         super().prepare_for_update(new, old)
         follow_changed(new, old)
 
     def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
-        """Part of the catalogue."""
+        """Check nothing: the catalogue includes the bounds."""
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The catalogue."""
+        """Check the rules of the catalogue."""
         check_workload(obj["spec"], Context(errors, self._lookup, _stored(old)))
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        """Accepted, but probably not meant."""
+        """Return warnings about accepted input that is probably a mistake."""
         return list(_template_warnings(mapping(obj, "spec", "template"), self._lookup))
 
 
@@ -89,7 +92,7 @@ def _template_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
 
 
 class WorkloadDeploymentStrategy(OwnStrategy):
-    """Made by the Workload's controller; its identity never changes."""
+    """Rules of WorkloadDeployments, which the Workload's controller makes; their identity never changes."""
 
     immutable = ("spec.workloadRef", "spec.placementName", "spec.cityCode")
 
@@ -98,17 +101,17 @@ class WorkloadDeploymentStrategy(OwnStrategy):
         self._lookup = lookup
 
     def normalise(self, obj: JsonObject) -> None:
-        """As for a Workload."""
+        """Normalise as for a Workload."""
         spec = obj.get("spec")
         if isinstance(spec, dict):
             normalise_template(spec.get("template"))
             upper_cities(spec, "cityCode")
 
     def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
-        """Part of the catalogue."""
+        """Check nothing: the catalogue includes the bounds."""
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Identity, then the template and scale settings by the catalogue."""
+        """Check the identity, then the template and scale settings by the catalogue."""
         spec = obj["spec"]
         for field in ("name", "uid"):
             if not mapping(spec, "workloadRef").get(field):
@@ -116,7 +119,7 @@ class WorkloadDeploymentStrategy(OwnStrategy):
         for field in ("placementName", "cityCode"):
             if not spec.get(field):
                 errors.required(f"spec.{field}")
-        # The Workload was admitted already; places are no longer asked about here.
+        # The Workload was admitted already; the existence of places is not checked again.
         context = Context(errors, self._lookup, _stored(old or obj))
         check_template(spec, context)
         check_scale_settings(spec, "spec", errors)
@@ -126,7 +129,7 @@ class WorkloadDeploymentStrategy(OwnStrategy):
             errors.invalid("spec.replicas", replicas, f"must be between 0 and {MAX_REPLICAS}, inclusive")
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        """Numbers that the bounds of the placement do not let be, whichever way they were written."""
+        """Return a warning if replicas are outside the bounds of the placement, for every kind of write."""
         replicas, settings = obj["spec"].get("replicas"), mapping(obj, "spec", "scaleSettings")
         if replicas is None:
             return []
@@ -139,21 +142,21 @@ class WorkloadDeploymentStrategy(OwnStrategy):
 
 
 class InstanceStrategy(OwnStrategy):
-    """Made by the deployment's controller from a template that was admitted already."""
+    """Rules of Instances, which the deployment's controller makes from an admitted template."""
 
     def __init__(self, lookup: Lookup) -> None:
         super().__init__(Instance)
         self._lookup = lookup
 
     def normalise(self, obj: JsonObject) -> None:
-        """As for a template."""
+        """Normalise as for a template."""
         normalise_instance(obj.get("spec"))
 
     def check_bounds(self, spec: JsonObject, errors: FieldErrors) -> None:
-        """Part of the catalogue."""
+        """Check nothing: the catalogue includes the bounds."""
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The template's rules, without asking the live system again."""
+        """Check the template's rules, without querying the live system again."""
         spec = obj["spec"]
         stored = Stored.of_template_spec(spec if old is None else old["spec"])
         check_instance(spec, "spec", Context(errors, self._lookup, stored))
@@ -163,7 +166,7 @@ class InstanceStrategy(OwnStrategy):
 
 
 class InstanceTypeStrategy(OwnStrategy):
-    """Sizes never change; the life cycle only moves forward."""
+    """Rules of InstanceTypes: sizes never change; the life cycle only moves forward."""
 
     immutable = ("spec.resources",)
 
@@ -172,17 +175,28 @@ class InstanceTypeStrategy(OwnStrategy):
         self._lookup = lookup
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Amounts and life cycle."""
+        """Check amounts and life cycle."""
         check_instance_type(obj, old, self._lookup, errors)
 
 
 class MachineImageStrategy(OwnStrategy):
-    """Where an image is to be had may change; its life cycle only moves forward."""
+    """Rules of MachineImages: the source may change; the life cycle only moves forward."""
 
     def __init__(self, lookup: Lookup) -> None:
         super().__init__(MachineImage)
         self._lookup = lookup
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Size, files and life cycle."""
+        """Check size, files and life cycle."""
         check_machine_image(obj, old, self._lookup, errors)
+
+
+class LocalMachineImageStrategy(OwnStrategy):
+    """Rules of LocalMachineImages: only a URL, a checksum and a bounded size, since tenants name files for nodes."""
+
+    def __init__(self) -> None:
+        super().__init__(LocalMachineImage)
+
+    def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+        """Check size, URL and checksum."""
+        check_local_machine_image(obj["spec"], errors)

@@ -1,4 +1,4 @@
-"""Volumes of an instance, and how they are attached."""
+"""Volumes of an instance, and their attachments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class VolumeAttachment(Struct):
 class ImagePopulator(Struct):
     """Fill the disk with an operating system image."""
 
-    name: Annotated[str, Field("Name of the image, such as datumcloud/ubuntu-2204-lts.")]
+    name: Annotated[
+        str,
+        Field("Name of the image, such as datumcloud/ubuntu-2204-lts; ./os is a LocalMachineImage of the namespace."),
+    ]
 
 
 class FilesystemPopulator(Struct):
@@ -34,7 +37,7 @@ class FilesystemPopulator(Struct):
 
 
 class DiskPopulator(Struct):
-    """What is on the disk at first. At most one of the fields is set."""
+    """Initial content of the disk. At most one of the fields is set."""
 
     image: Annotated[ImagePopulator | None, Field("An operating system image.")] = None
     filesystem: Annotated[FilesystemPopulator | None, Field("An empty filesystem.")] = None
@@ -49,7 +52,7 @@ class DiskResources(Struct):
 
 
 class DiskSpec(Struct):
-    """What the disk is."""
+    """The spec of a disk."""
 
     type: Annotated[str, Field("Kind of disk; by default pd-standard.")] = "pd-standard"
     resources: Annotated[DiskResources | None, Field("Size; by default that of the image.")] = None

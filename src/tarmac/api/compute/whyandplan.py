@@ -1,6 +1,6 @@
-"""What the server answers to questions about workloads: why something is as it is, and what a manifest would do.
+"""The server's explanations of workloads and previews of manifests (`why`, `plan`).
 
-These are answered and never stored. Every field is always there, so that programs need not ask whether it is.
+They are computed and never stored. Every field is always present, so that programs need not check.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Answer = Literal["Yes", "Wait", "No", "Unknown"]
 
 
 class Answered(msgspec.Struct, rename="camel", frozen=True):
-    """An answer, or a part of one."""
+    """An explanation or preview, or a part of one."""
 
 
 class Subject(Answered, frozen=True):
@@ -65,7 +65,7 @@ class ReachPath(Answered, frozen=True):
 
 
 class Reach(Answered, frozen=True):
-    """Whether one reaches the other, by which rule, and what would change it."""
+    """The verdict on one connection, with the deciding rule and the change that would help."""
 
     from_: Annotated[Subject, Field("Who wants to connect.")] = msgspec.field(name="from")
     to: Annotated[Subject, Field("With what; of a bare address nobody knows more than it.")]
@@ -80,7 +80,7 @@ class Reach(Answered, frozen=True):
 
 
 class Reachability(Reach, frozen=True):
-    """Whether an instance reaches something, and if asked, the other way round."""
+    """The verdict on a connection from an instance and, on request, on the opposite one."""
 
     reverse: Annotated[Reach | None, Field("The same from there to here, at the same port, if that was asked.")] = None
 
@@ -126,6 +126,8 @@ class CityPlan(Answered, frozen=True):
     boot_disks: Annotated[
         int, Field("Machines among those to replace whose boot disk would be made again: their image is another.")
     ] = 0
+    stop: Annotated[int, Field("Machines among those to keep that would be stopped.")] = 0
+    start: Annotated[int, Field("Machines among those to keep that would be started.")] = 0
 
 
 class Plan(Answered, frozen=True):
@@ -137,11 +139,11 @@ class Plan(Answered, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Whether everything the manifest asks for would run."""
+        """True if all instances of the manifest would run."""
         return self.accepted and not any(city.refused for city in self.cities)
 
 
 WHY = Subresource("why", "Explanation", ("get",), *API_VERSION.split("/"), answer=lambda: schema_of(Explanation))
 PLAN = Subresource("plan", "Plan", ("create",), *API_VERSION.split("/"), answer=lambda: schema_of(Plan))
 LEDGER = Subresource("ledger", "NodeLedger", ("get",), *API_VERSION.split("/"), answer=None)
-"""Of a Node: what it has, holds back, has promised and uses."""
+"""Of a Node: its capacity, reservations, allocations and use."""

@@ -1,4 +1,4 @@
-"""Workload and WorkloadDeployment: instances in many cities as one object, and the part of it that is in one city."""
+"""Workload and WorkloadDeployment: instances in many cities as one object, and its part in one city."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlacementSelector(Struct):
 
 
 class OnCityLoss(Struct):
-    """What to do with the instances of a city that is lost."""
+    """Policy for the instances of a lost city."""
 
     policy: Annotated[
         Literal["Stay", "Move"], Field("Stay (the default) waits for the city, Move starts instances in others.")
@@ -91,7 +91,7 @@ class Rollout(Struct):
 
 
 class WorkloadSpec(Struct):
-    """What should run, and where."""
+    """The spec of a Workload."""
 
     template: Annotated[InstanceTemplate, Field("What each instance is.")]
     placements: Annotated[
@@ -111,6 +111,7 @@ class Counters(Struct):
     desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = counted()
     ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = counted()
     updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = counted()
+    stopped_replicas: Annotated[int, Field("Virtual machines that are stopped.", minimum=0)] = 0
 
 
 class PlacementStatus(Counters, kw_only=True):
@@ -228,7 +229,7 @@ class ScalingMetric(Struct):
 
 
 class Scaling(Struct):
-    """What metrics say, told when it has changed much, at most once a minute."""
+    """Metrics, reported after a considerable change, at most once a minute."""
 
     metrics: Annotated[list[ScalingMetric], Field("Each metric of the scale settings, in their order.")] = []
     wanted: Annotated[int, Field("How many instances they come to.", minimum=0)] = 0

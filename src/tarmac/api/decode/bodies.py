@@ -1,9 +1,9 @@
-"""Decoding a request body into a checked object, with the answers Kubernetes gives to bodies that are wrong.
+"""Decoding of a request body into a checked object, with Kubernetes' responses to invalid bodies.
 
-Kubernetes' own kinds are decoded as Go decodes them into typed structs: type and kind may be left out, the first wrong
-type is a 400. Tarmac's kinds behave as custom resources: type and kind must be there, wrong types are a 422 that lists
-every one. Unknown and repeated fields are dropped; whether that is silent, a warning or a refusal is for the client to
-say (`fieldValidation`).
+Kubernetes' own kinds are decoded as Go decodes them into typed structs: type and kind may be omitted, the first wrong
+type is a 400. Tarmac's kinds behave as custom resources: type and kind are required, and a 422 lists all wrong types.
+Unknown and repeated fields are dropped; the client chooses (`fieldValidation`) if that is silent, a warning or an
+error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Decoded(NamedTuple):
 
 
 class _Body(NamedTuple):
-    """A parsed body: `pairs` if JSON keys repeat, `notes` on what the encoding itself had to leave out."""
+    """A parsed body: `pairs` if JSON keys repeat, `notes` on fields that the parser dropped or found twice."""
 
     value: Json
     pairs: Written | None
@@ -53,7 +53,7 @@ class _Body(NamedTuple):
 
 
 def decode_object(resource: Resource, body: bytes, content_type: str = "", field_validation: str = "") -> Decoded:
-    """The object in a POST or PUT of a resource. Raises BadRequest, UnsupportedMediaType, Invalid."""
+    """Return the object in a POST or PUT of a resource. Raises BadRequest, UnsupportedMediaType, Invalid."""
     if resource.native:
         return decode_kind(resource.group, resource.version, resource.kind, body, content_type, field_validation)
     kind = (resource.group, resource.version, resource.kind)
@@ -70,7 +70,7 @@ def decode_object(resource: Resource, body: bytes, content_type: str = "", field
 def decode_kind(
     group: str, version: str, kind: str, body: bytes, content_type: str = "", field_validation: str = ""
 ) -> Decoded:
-    """An object of one of Kubernetes' own kinds, be it a resource or the body of a subresource."""
+    """Return an object of one of Kubernetes' own kinds, which is a resource or the body of a subresource."""
     parsed = _parse(body, body_type(content_type, native=True), (group, version, kind))
     obj = native_object(parsed.value, body, kind)
     check_header(obj, group, version, kind, body)
@@ -94,7 +94,7 @@ def _not_handled(kind: str, version: str, why: UndecodableBody) -> BadRequest:
 
 
 def decode_delete_options(body: bytes, content_type: str = "") -> JsonObject:
-    """The DeleteOptions in the body of a DELETE, of any group and version; empty if there is no body."""
+    """Return the DeleteOptions in the body of a DELETE, of any group and version, or {} without a body."""
     if not body:
         return {}
     try:
@@ -116,9 +116,9 @@ def check_object(
     notes: Sequence[str] = (),
     known: JsonObject | None = None,
 ) -> list[str]:
-    """Check an object that a patch made, in place; returns warnings.
+    """Check the result of a patch, in place; return warnings.
 
-    `notes` are on what the patch had twice or in vain; `known` is a part that has been checked before.
+    `notes` are on repeated and unknown fields of the patch; `known` is a part that has been checked before.
     """
     try:
         _insist_on_object(resource, obj)
@@ -136,7 +136,7 @@ def check_object(
 
 
 def _insist_on_object(resource: Resource, obj: object) -> None:
-    """A JSON patch of the whole document may make it anything."""
+    """Reject a non-object: a JSON patch of the whole document may produce any value."""
     if not isinstance(obj, dict):
         kind = "array" if isinstance(obj, list) else "null" if obj is None else type(obj).__name__
         raise UndecodableBody(f"json: cannot unmarshal {kind} into Go value of type v1.{resource.kind}")
@@ -161,12 +161,13 @@ def _parse(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
 
 def _read(body: bytes, media: str, kind: tuple[str, str, str]) -> _Body:
     if media == PROTOBUF:
-        from tarmac.api.decode.protobuf import parse_protobuf  # its tables are read when the first such body comes
+        # deferred: its tables are read for the first protobuf body
+        from tarmac.api.decode.protobuf import parse_protobuf
 
         obj, notes = parse_protobuf(body, *kind)
         return _Body(obj, None, notes)
     if media == YAML:
-        from tarmac.api.decode.yamltext import parse_yaml  # most servers never see a YAML body
+        from tarmac.api.decode.yamltext import parse_yaml  # deferred: most servers never get a YAML body
 
         value, repeated = parse_yaml(body)
         return _Body(value, None, repeated)
@@ -200,7 +201,7 @@ def _check_own(
     resource.strategy.normalise(obj)
     in_metadata, walk = Walk(True), Walk(False, known)
     _check_metadata(resource.schema.fields["metadata"], obj, in_metadata)
-    # metadata is Go's everywhere; the walk over the rest must not look at it again
+    # metadata follows Go's rules in all kinds, so the walk over the rest must not see it
     metadata = obj.pop("metadata")
     try:
         compile_rule(resource.schema, native=False)(obj, walk, None, None)
@@ -231,7 +232,7 @@ def _check_metadata(schema: Schema, obj: JsonObject, walk: Walk) -> None:
 
 
 def _judge(found: list[str], field_validation: str) -> list[str]:
-    """What a client hears about dropped fields; it warns unless told otherwise."""
+    """Return the warnings about dropped fields, by default all of them. Raises UndecodableBody if Strict."""
     if field_validation == "Strict":
         raise UndecodableBody(f"strict decoding error: {strictness.joined(found)}")
     return [] if field_validation == "Ignore" else found

@@ -1,10 +1,9 @@
-"""How much a document holds, found out before anything is made of it.
+"""Limits on the number of values in a document, enforced before it is decoded.
 
-What a document costs is decided less by its bytes than by its values: a megabyte of text in one string is nothing, a
-megabyte of empty objects keeps everybody waiting for a second, in decoding, in validation and in who owns which field.
-So documents are limited in values: members of objects, entries of lists, and the objects and lists themselves. Counting
-brackets and commas is enough for that, and at the speed of memory; only where strings hold so many of them that the
-answer could be wrong are strings left out first.
+The cost of a document depends less on its bytes than on its values: a megabyte of text in one string is cheap, a
+megabyte of empty objects blocks the server for a second, in decoding, validation and field ownership. So documents are
+limited in values: members of objects, entries of lists, and the objects and lists themselves. Counting brackets and
+commas gives an upper bound at the speed of memory; strings are removed first only where that bound exceeds the limit.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from __future__ import annotations
 from tarmac.api.status import TooLarge
 
 MOST_VALUES = 20_000
-MOST_KEYED = 8000  # entries of maps, and of lists whose entries are told apart: each has owners of its own
-MOST_STORED_VALUES = 50_000  # with the managed fields, which name what is keyed once more for each owner
-MOST_QUANTITIES = 2000  # each is parsed, normalised, compared and added up, with the name of what it is of
+MOST_KEYED = 8000  # entries of maps and of lists with keys: field ownership is tracked for each
+MOST_STORED_VALUES = 50_000  # including managed fields, which repeat each keyed entry for each owner
+MOST_QUANTITIES = 2000  # each is parsed, normalised, compared and added up, under its resource name
 _MARKS = (b",", b"{", b"[")
 
 
 def check_extent(text: bytes, most: int = MOST_VALUES) -> None:
-    """Raise TooLarge unless a JSON text has at most so many values. It need not be well-formed."""
+    """Raise TooLarge if a JSON text has more values than the limit. The text need not be well-formed."""
     if len(text) > most and count_values(text) > most:
         found = count_values(_without_strings(text, most))
         if found > most:
@@ -27,27 +26,30 @@ def check_extent(text: bytes, most: int = MOST_VALUES) -> None:
 
 
 def too_many_values(found: int, most: int = MOST_VALUES) -> TooLarge:
-    """The refusal of a document."""
+    """Return the rejection of a document with too many values."""
     return TooLarge(f"Request entity too large: the document holds {found} values, limit is {most}")
 
 
 def too_many_quantities() -> TooLarge:
-    """The refusal of a document with more amounts of resources than anybody asks for."""
+    """Return the rejection of a document with too many amounts of resources."""
     return TooLarge(f"Request entity too large: the document holds too many quantities, limit is {MOST_QUANTITIES}")
 
 
 def too_many_keyed() -> TooLarge:
-    """The refusal of a document with more members of maps, and of lists with keys, than anybody can keep track of."""
+    """Return the rejection of a document with too many entries of maps and of lists with keys."""
     return TooLarge(f"Request entity too large: the document holds too many keyed entries, limit is {MOST_KEYED}")
 
 
 def count_values(text: bytes) -> int:
-    """How many values a JSON text has at most: what looks like one in a string counts."""
+    """Return an upper bound of the values in a JSON text: marks inside strings count, too."""
     return sum(text.count(mark) for mark in _MARKS)
 
 
 def _without_strings(text: bytes, most: int) -> bytes:
-    """The text between strings. So many strings that they alone are too many values count as that many commas."""
+    """Return the text between strings.
+
+    If the strings alone exceed the limit, return as many commas as they have values at least.
+    """
     if b"\\" in text:
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     strings = text.count(b'"') // 2

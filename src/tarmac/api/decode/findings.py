@@ -1,6 +1,6 @@
-"""Says where a finding is and what it is, in the words of Kubernetes. Only runs when there is something to say.
+"""Describes findings and their paths in Kubernetes' words. Runs only when there is a finding.
 
-Rules record containers, not paths; a path is found again by looking for the container in the object.
+Rules record containers, not paths; a path is computed by searching the object for the container.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 
 
 def locate(root: Json) -> dict[int, Path]:
-    """Identity of every container in a tree -> its path."""
+    """Return the path of every container in a tree, by the container's identity."""
     found: dict[int, Path] = {}
     waiting: list[tuple[Json, Path]] = [(root, ())]
     while waiting:
@@ -30,7 +30,7 @@ def locate(root: Json) -> dict[int, Path]:
 
 
 def show(path: Path) -> str:
-    """`spec.containers[0].name`."""
+    """Return `spec.containers[0].name`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -38,7 +38,7 @@ def show(path: Path) -> str:
 
 
 def go_text(found: Mismatch, root: Json, schema: Schema) -> str:
-    """A mismatch as Go's decoder words it, for an object of Kubernetes' own kinds."""
+    """Return a mismatch as Go's decoder words it, for an object of Kubernetes' own kinds."""
     if found.why is not None:
         return found.why
     path = (*locate(root)[id(found.container)], found.key)
@@ -71,7 +71,7 @@ def _go_value(value: Json, node: Schema) -> str:
 
 
 def go_kind(value: Json) -> str:
-    """What Go calls a JSON value of the wrong type."""
+    """Return Go's name for a JSON value of the wrong type."""
     names: dict[type, str] = {
         bool: "bool",
         str: "string",
@@ -108,7 +108,7 @@ _WANTED = {
 
 
 def add_mismatches(mismatches: list[Mismatch], root: Json, errors: FieldErrors) -> None:
-    """Mismatches as field errors, as a CRD's schema would report them."""
+    """Add mismatches as field errors, as a CRD's schema would report them."""
     where = locate(root)
     for found in mismatches:
         path = show((*where[id(found.container)], found.key))

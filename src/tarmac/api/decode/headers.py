@@ -1,4 +1,4 @@
-"""What a body says it is: `apiVersion` and `kind`, and what is answered when that is not what the URL asks for."""
+"""The `apiVersion` and `kind` of a body, and the responses if they do not match the URL."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 class UndecodableBody(Exception):
-    """The body does not decode; the caller knows which Status that is."""
+    """The body cannot be decoded; the caller chooses the Status."""
 
 
 def unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
-    """The answer to a body that is no object of any kind."""
+    """Return the response to a body that is not an object of any kind."""
     return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(body)})")
 
 
@@ -30,7 +30,7 @@ _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind 
 
 
 def object_or_refuse(value: Json) -> JsonObject:
-    """A JSON object with texts for type and kind; null is an empty one, as in Go."""
+    """Return the value as a JSON object with strings for apiVersion and kind; null is an empty object, as in Go."""
     if value is None:
         return {}
     if type(value) is not dict:
@@ -48,7 +48,7 @@ def _unreadable(value: Json, wanted: str) -> UndecodableBody:
 
 
 def native_object(value: Json, body: bytes, kind: str) -> JsonObject:
-    """The object in a body; Kubernetes' own kinds may leave type and kind out."""
+    """Return the object in a body; Kubernetes' own kinds may omit apiVersion and kind."""
     try:
         return object_or_refuse(value)
     except UndecodableBody as refusal:
@@ -56,7 +56,7 @@ def native_object(value: Json, body: bytes, kind: str) -> JsonObject:
 
 
 def check_header(obj: JsonObject, group: str, version: str, kind: str, body: bytes) -> None:
-    """Fill in what is left out, refuse what is something else."""
+    """Fill in missing apiVersion and kind; reject other ones. Raises BadRequest."""
     api_version = f"{group}/{version}" if group else version
     given_version, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
     problem = kind_problem(given_version, given_kind, api_version, kind)
@@ -73,7 +73,7 @@ _CONVERTED = {("policy/v1beta1", "Eviction")}
 
 
 def kind_problem(given_version: str, given_kind: str, api_version: str, kind: str) -> str | None:
-    """Why one of Kubernetes' kinds cannot be taken for another; None if it is that one."""
+    """Return the reason why an object of one kind is not accepted as another, or None if it is of that kind."""
     if given_kind == kind and (given_version == api_version or (given_version, kind) in _CONVERTED):
         return None
     if given_version.count("/") > 1:
@@ -81,14 +81,14 @@ def kind_problem(given_version: str, given_kind: str, api_version: str, kind: st
     group, _, version = given_version.rpartition("/")
     if not is_published(group, version, given_kind):
         return not_registered(given_kind, given_version)
-    if given_kind == kind == "Event":  # the one kind that is served in two groups
+    if given_kind == kind == "Event":  # the only kind that is served in two groups
         raise _other_version(given_version, api_version)
     package = (api_version.rpartition("/")[0] or "core").partition(".")[0]
     return f"converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion"
 
 
 def not_registered(kind: str, version: str) -> str:
-    """A kind that nobody has heard of, as Kubernetes says it."""
+    """Return Kubernetes' message about an unknown kind."""
     return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
 
 
@@ -97,7 +97,7 @@ def _other_version(given: str, wanted: str) -> BadRequest:
 
 
 def own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
-    """The object in a body of one of Tarmac's kinds, which must say what it is."""
+    """Return the object in a body of one of Tarmac's kinds, which must state apiVersion and kind."""
     obj = native_object(value, body, resource.kind)
     if not obj.get("kind"):
         why = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
@@ -110,7 +110,7 @@ def own_object(resource: Resource, value: Json, body: bytes) -> JsonObject:
 
 
 def check_own_kind(resource: Resource, obj: JsonObject) -> None:
-    """Type and kind must be the resource's."""
+    """Reject an object with another apiVersion or kind than the resource's."""
     for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         given = obj.get(field)
         if given != wanted:
@@ -120,7 +120,7 @@ def check_own_kind(resource: Resource, obj: JsonObject) -> None:
 
 
 def stated_name(obj: JsonObject) -> str:
-    """The name that an object gives itself before anybody has checked that it is text; else empty."""
+    """Return the object's name, or "" if it has none or the value, not validated yet, is not a string."""
     metadata = obj.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""

@@ -1,7 +1,7 @@
-"""Finds the first mistake in a JSON text and names it as Go does, with its line and column.
+"""Finds the first mistake in a JSON text and describes it as Go does, with its line and column.
 
-Runs only on text that a parser has refused. One loop over the text with a stack of open brackets; `expect` names what
-may come next.
+Runs only on text that a parser has rejected. One loop over the text with a stack of open brackets; `expect` is the
+token that may come next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Mistake(Exception):
 
 
 def describe_error(text: str) -> str:
-    """The first mistake in a malformed text."""
+    """Return the first mistake in a malformed text."""
     try:
         _scan(text)
     except _Mistake as mistake:
@@ -45,7 +45,7 @@ def describe_error(text: str) -> str:
 
 def _scan(text: str) -> None:
     position, opened, expect = 0, list[str](), "value"
-    empty = False  # the innermost bracket was opened just now, so it may close at once
+    empty = False  # the innermost bracket has just been opened, so it may close at once
     while True:
         position = _skip_space(text, position)
         character = text[position : position + 1]
@@ -73,7 +73,7 @@ def _scan(text: str) -> None:
 
 
 def _value(text: str, position: int) -> tuple[int, str]:
-    """Past one scalar, or past an opening bracket, which is returned."""
+    """Return the position after a scalar or an opening bracket, and that bracket."""
     character = text[position : position + 1]
     if character in _CLOSERS:
         return position + 1, character

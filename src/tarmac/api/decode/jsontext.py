@@ -1,9 +1,9 @@
-"""JSON bodies: parsed in C, with repeated keys noticed at almost no cost.
+"""JSON bodies: parsed in C, with repeated keys detected at almost no cost.
 
-A parser that keeps the last of two equal keys leaves no trace of the first. Encoding what was parsed gives the same
-number of quotation marks as the body had, unless something got lost or a string was escaped in an unusual way; then the
-body is read again by a slower parser that sees every key. That parser also takes what Go takes and msgspec does not
-(lone surrogates, bytes that are not UTF-8), so it has the last word on what is malformed.
+A parser that keeps the last of two equal keys leaves no trace of the first. The parsed value, encoded again, has the
+same number of quotation marks as the body, unless a key was lost or a string was escaped in an unusual way; then a
+slower parser that sees every key reads the body again. That parser also accepts input that Go accepts and msgspec does
+not (lone surrogates, bytes that are not UTF-8), so it alone decides if a body is malformed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tarmac.api.schema import Json
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-_LARGE = 1 << 15  # bytes: from here on texts get pages of their own from the system, untouched ones for nothing
+_LARGE = 1 << 15  # bytes: larger texts get their own pages from the system; untouched pages cost nothing
 
 
 class Malformed(ValueError):
-    """Text that is no JSON, in Go's words and with the place."""
+    """The text is not JSON; the message is Go's, with the position."""
 
 
 class Parsed(NamedTuple):
-    """A JSON value. `pairs` is the same with every object as `Pairs`, set only when some object has a key twice."""
+    """A JSON value. `pairs` is the same with every object as `Pairs`, set only when an object has a key twice."""
 
     value: Json
     pairs: Written | None = None
@@ -43,7 +43,7 @@ class Pairs(dict[str, Any]):
         super().__init__()
         self.all = members
         self.repeats = False
-        merged: dict[str, dict[str, Any]] = {}  # made here, so each may grow in place however often its key comes
+        merged: dict[str, dict[str, Any]] = {}  # made here, so each may grow in place for every repetition of its key
         for key, value in members:
             earlier = self.get(key)
             if isinstance(earlier, dict) and isinstance(value, dict):
@@ -59,10 +59,11 @@ Written = Pairs | list[Any]
 
 
 def parse_json(body: bytes) -> Parsed:
-    """Any JSON text. Raises Malformed, and TooLarge for one with too many values."""
+    """Parse any JSON text. Raises Malformed, and TooLarge for one with too many values."""
     check_extent(body)
     if len(body) > _LARGE:
-        bytes(2 * len(body))  # the decoder follows a null pointer where memory is short; this raises MemoryError
+        # The decoder dereferences a null pointer when memory is short. This allocation raises MemoryError first.
+        bytes(2 * len(body))
     try:
         value = _decode(body)
         if _marks(body) == _marks(_encode(value)):
@@ -104,7 +105,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _plain(value: Json) -> Json:
-    """The same value in ordinary dicts, lone surrogates replaced as Go replaces them."""
+    """Return the same value in ordinary dicts, with lone surrogates replaced as in Go."""
     if isinstance(value, str):
         return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""How many entries some lists and maps of Kubernetes' kinds may have.
+"""Limits on entries of lists and maps of Kubernetes' kinds.
 
-Kubernetes leaves them open. Here they end far above what anybody writes and far below what would keep others waiting,
-where each entry costs more than to be read: it is held against every node, every pod, or every other entry. What is not
-named here is limited by what a document may hold as a whole (`extent`).
+Kubernetes does not limit them. These limits are far above real use and far below sizes that would delay other requests.
+They exist where an entry costs more than reading it: it is compared with every node, every pod, or every other entry.
+All other lists and maps are limited by the size of the whole document (`extent`).
 """
 
 from __future__ import annotations

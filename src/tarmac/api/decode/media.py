@@ -1,4 +1,4 @@
-"""Which encoding a body has."""
+"""The media type of a body."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ACCEPTED = {JSON, YAML, PROTOBUF}
 
 
 def body_type(content_type: str, native: bool) -> str:
-    """The media type of a body, without parameters. No header means JSON; only Kubernetes' own kinds have protobuf."""
+    """Return the media type without parameters. No header means JSON; only Kubernetes' own kinds have protobuf."""
     if content_type == JSON or not content_type:
         return JSON
     media = content_type.partition(";")[0].strip().lower()

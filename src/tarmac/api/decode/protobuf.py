@@ -1,9 +1,9 @@
-"""Protobuf bodies of Kubernetes' own kinds, turned into JSON by a generic walk over the generated field table.
+"""Protobuf bodies of Kubernetes' own kinds, converted to JSON by a generic walk over the generated field table.
 
 A body is four magic bytes and a `runtime.Unknown`: type, kind, and the object's own message. Embedded structs, which
-are messages of their own on the wire, become flat as they are in JSON. A field number that the table does not know
-means that the client is newer than we are: it is dropped like an unknown JSON field, and like one it is reported.
-Fields are counted as they are read, and a body with more of them than a JSON text may have values is refused.
+are messages of their own on the wire, become flat as they are in JSON. A field number that is not in the table means
+that the client is newer than the server: the field is dropped and reported like an unknown JSON field. Fields are
+counted while they are read; a body with more fields than a JSON text may have values is rejected.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _table(message: str) -> _Table:
 
 
 def parse_protobuf(body: bytes, group: str, version: str, kind: str) -> tuple[JsonObject, list[str]]:
-    """The object, and notes on what was left out. Type and kind default to those given. Raises Malformed."""
+    """Return the object and notes on dropped fields. Type and kind default to those given. Raises Malformed."""
     if not body.startswith(MAGIC):
         expected = f"[{' '.join(str(byte) for byte in MAGIC)}]"
         raise Malformed(f"provided data does not appear to be a protobuf message, expected prefix {expected}")
@@ -159,7 +159,7 @@ def _seconds(value: int | bytes) -> tuple[int, int]:
 
 
 def _time(value: int | bytes) -> str | None:
-    """No bytes at all are Go's zero time, which is null in JSON."""
+    """Return the time; no bytes at all are Go's zero time, which is null in JSON."""
     return _moment(_seconds(value)[0]) if value else None
 
 
@@ -167,14 +167,14 @@ def _micro_time(value: int | bytes) -> str | None:
     if not value:
         return None
     seconds, nanos = _seconds(value)
-    carried, nanos = divmod(nanos, 10**9)  # as Go reads it: any number of nanoseconds, negative ones too
+    carried, nanos = divmod(nanos, 10**9)  # as in Go: any number of nanoseconds, including negative ones
     return f"{_moment(seconds + carried)[:-1]}.{nanos // 1000:06d}Z"
 
 
 def _moment(seconds: int) -> str:
     try:
         return rfc3339(seconds)
-    except (ValueError, OverflowError, OSError):  # whichever of the libraries below is the first to have no such year
+    except (ValueError, OverflowError, OSError):  # depends on the library that first rejects the year
         raise Malformed(f"proto: {seconds} seconds since 1970 are outside of the years 1 to 9999") from None
 
 
@@ -218,7 +218,7 @@ _MOST_PARTS = 16  # fields of a message that is a scalar in JSON; none has more 
 
 
 def _parts(value: int | bytes) -> dict[int, int | bytes]:
-    """A small message as a whole."""
+    """Return all fields of a small message."""
     found = list(islice(_fields(_as_bytes(value)), _MOST_PARTS + 1))
     if len(found) > _MOST_PARTS:
         raise Malformed("proto: too many fields in a message")
@@ -226,7 +226,7 @@ def _parts(value: int | bytes) -> dict[int, int | bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of every field in a message: an unsigned number, or bytes."""
+    """Yield (number, value) of every field in a message; a value is an unsigned number, or bytes."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)

@@ -1,11 +1,11 @@
-"""Checking a decoded object against its schema: one pass, in place, at the speed of a few dict look-ups per field.
+"""Checks a decoded object against its schema: one pass, in place, at the cost of a few dict look-ups per field.
 
 Each schema node is compiled, when data first reaches it, into a rule: a callable that checks a value and returns the
-value to keep. Rules know nothing about paths. What they find is recorded with the container it was found in, and paths
-are worked out afterwards, only if there is anything to say (`findings`). Two sets of rules share one walk:
+value to keep. Rules do not track paths. A finding is recorded with its container, and paths are computed afterwards,
+only if there are findings (`findings`). Two sets of rules share one walk:
 
 - Kubernetes' own kinds follow Go: null is "not given", empty values vanish unless Go would write them, fields that Go
-  always writes are filled in, quantities and times become canonical, and the first wrong type stops everything.
+  always writes are filled in, quantities and times become canonical, and the first wrong type stops the walk.
 - Tarmac's kinds follow CRDs: values stay as written, and every wrong type is recorded.
 """
 
@@ -25,7 +25,7 @@ _INT64 = (-(2**63), 2**63 - 1)
 
 
 class Mismatch(Exception):
-    """A value of the wrong type. `why` replaces the usual text where the value itself is unreadable."""
+    """A value of the wrong type. `why` replaces the usual text if the value itself cannot be parsed."""
 
     def __init__(self, container: Any, key: Any, value: Json, schema: Schema, why: str | None) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Mismatch(Exception):
 
 
 class TooManyItems(Exception):
-    """A list or map with more entries than it may have."""
+    """A list or map with more entries than its limit."""
 
     def __init__(self, container: Any, key: Any, count: int, most: int) -> None:
         super().__init__()
@@ -41,9 +41,9 @@ class TooManyItems(Exception):
 
 
 class Walk:
-    """What one pass finds: the first mismatch of a Kubernetes kind is raised, those of our kinds are all kept.
+    """The findings of one pass: the first mismatch of a Kubernetes kind is raised, those of our kinds are collected.
 
-    The part that is `known`, if there is one, was checked before and is left alone.
+    The part `known`, if given, was checked before and is skipped.
     """
 
     __slots__ = ("keyed", "known", "mismatches", "native", "quantities", "unknown")
@@ -54,30 +54,33 @@ class Walk:
         self.unknown: list[tuple[JsonObject, str]] = []
         self.mismatches: list[Mismatch] = []
         self.quantities = 0
-        self.keyed = 0  # entries of maps, and of lists whose entries are told apart
+        self.keyed = 0  # entries of maps and of lists with keys
 
     def mismatch(self, value: Json, container: Any, key: Any, schema: Schema, why: str | None = None) -> Json:
-        """Report a value that is not what the schema says, and keep it for now."""
-        # Never in a variable of its own: an exception that its own frame refers to is garbage that only a collection
-        # finds, and with it everything that the request was about.
+        """Report a value of the wrong type, and keep it for now."""
+        # Never assign the exception to a variable: an exception referenced by its own frame is a reference cycle, and
+        # keeps the whole request in memory until the next garbage collection.
         if self.native:
             raise Mismatch(container, key, value, schema, why)
         self.mismatches.append(Mismatch(container, key, value, schema, why))
         return value
 
     def count_keyed(self, entries: int) -> None:
-        """Keep count of entries that somebody owns one by one. Raises TooLarge."""
+        """Count entries with individual field ownership. Raises TooLarge."""
         self.keyed += entries
         if self.keyed > MOST_KEYED:
             raise too_many_keyed()
 
 
 Rule = Callable[[Json, Walk, Any, Any], Json]
-"""(value, walk, container, key) -> the value to keep. Never called with null, but for lists and maps of it."""
+"""(value, walk, container, key) -> the value to keep. Called with null only for lists and maps of it."""
 
 
 def _object(schema: Schema, native: bool) -> Rule:
-    """An object with named fields. Plain scalars, the most frequent fields by far, are checked without a call."""
+    """Compile an object with named fields.
+
+    Plain scalars, by far the most frequent fields, are checked without a call.
+    """
     fields, preserve = schema.fields, schema.preserve_unknown
     plain = {name: _PLAIN[field.type] for name, field in fields.items() if field.type in _PLAIN}
     nullable = frozenset(name for name, field in fields.items() if field.nullable)
@@ -141,7 +144,10 @@ def _object(schema: Schema, native: bool) -> Rule:
 
 
 def _many(most: int | None) -> int | None:
-    """A limit for the sake of cost; lower ones are rules about the object and reported with all others."""
+    """Return the limit if it exists for the sake of cost.
+
+    Lower ones are rules of the object, reported with its other errors.
+    """
     return most if most is not None and most >= _FEW else None
 
 
@@ -160,17 +166,18 @@ _compiled: dict[tuple[int, bool], tuple[Schema, Rule]] = {}
 
 
 def compile_rule(schema: Schema, native: bool) -> Rule:
-    """The rule of a node. Rules of named nodes are shared, which also lets types refer to themselves."""
+    """Return the rule of a node. Rules of named nodes are shared, which also allows types that refer to themselves."""
     if schema.type is not Type.OBJECT:
         return _MAKERS[schema.type](schema, native)
     key = (id(schema.fields), native)  # copies of a node that differ in merge rules share their fields
     if key not in _compiled:
+        # The entry holds the schema, so that the id of its fields cannot be reused by another object.
         _compiled[key] = (schema, _object(schema, native))
     return _compiled[key][1]
 
 
 def zero_of(schema: Schema, native: bool, walk: Walk) -> Json:
-    """What null means inside a list or map: Go's zero value."""
+    """Return the meaning of null inside a list or map: Go's zero value."""
     if schema.type is Type.OBJECT:
         return compile_rule(schema, native)({}, walk, None, None)
     return _ZEROS.get(schema.type)
@@ -284,7 +291,7 @@ def _int_or_string(schema: Schema, native: bool) -> Rule:
 
 
 def _text(read: Callable[[str], str]) -> Callable[[Schema, bool], Rule]:
-    """A scalar that is text in JSON; its canonical form replaces it in Kubernetes' own kinds."""
+    """Compile a scalar that is text in JSON; in Kubernetes' own kinds its canonical form replaces it."""
 
     def make(schema: Schema, native: bool) -> Rule:
         def rule(value: Json, walk: Walk, container: Any, key: Any) -> Json:

@@ -1,6 +1,6 @@
-"""Scalars with rules of their own: times, quantities, bytes. Each function returns the form Go would store.
+"""Scalars with rules of their own: times, quantities, bytes. Each function returns the form that Go would store.
 
-They raise ValueError in the words of Go's standard library, because Kubernetes passes those words on to the client.
+They raise ValueError with the messages of Go's standard library, because Kubernetes passes those on to the client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.base.quantity import Quantity
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _MICROS = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{6})(Z|[+-]\d\d:\d\d)", re.ASCII)
 
-# pieces of Go's reference time, and what a value may have in their place
+# elements of Go's reference time, and the pattern of a value in their place
 _DATE = [("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"), ("15", r"\d\d"),
          (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d")]  # fmt: skip
 _ZONE = [("Z07:00", r"Z|[+-]\d\d:\d\d")]
@@ -27,7 +27,7 @@ _RANGES = {"01": (1, 12, "month"), "02": (1, 31, "day"), "15": (0, 23, "hour"), 
 
 
 def time(text: str) -> str:
-    """RFC 3339 in whole seconds, UTC."""
+    """Return RFC 3339 in whole seconds, UTC."""
     if _SECONDS.fullmatch(text):
         try:
             datetime.fromisoformat(text[:-1])
@@ -41,7 +41,7 @@ def time(text: str) -> str:
 
 
 def micro_time(text: str) -> str:
-    """RFC 3339 with exactly six digits of fraction, UTC."""
+    """Return RFC 3339 with exactly six digits of fraction, UTC."""
     match = _MICROS.fullmatch(text)
     try:
         if match is None:
@@ -68,7 +68,7 @@ def _time_error(text: str, layout: list[tuple[str, str]]) -> str:
 
 @remembered(4096)
 def quantity(value: str | int | float) -> str:
-    """The canonical form: `1000m` becomes `1`."""
+    """Return the canonical form: `1000m` becomes `1`."""
     return str(Quantity.parse(value))
 
 
@@ -79,7 +79,7 @@ _LETTERS = re.compile(f"{_ALPHABET}*")
 
 
 def base64(text: str) -> str:
-    """Standard base64 as Go accepts it (line breaks are ignored) and as Go writes it (unused bits are zero)."""
+    """Return standard base64 as Go accepts it (line breaks are ignored) and as Go writes it (unused bits are zero)."""
     if "\n" in text or "\r" in text:
         text = text.replace("\n", "").replace("\r", "")
     if len(text) % 4 or not _BASE64.fullmatch(text):
@@ -88,7 +88,7 @@ def base64(text: str) -> str:
 
 
 def _first_illegal(text: str) -> int:
-    """Where Go's decoder gives up: at a bad character, at the start of a group that is cut off, or past the padding."""
+    """Return the position of Go's decoding error: a bad character, a truncated group's start, or after the padding."""
     start = _prefix(_GROUPS, text, 0)
     end = _prefix(_LETTERS, text, start)
     padding = text[end : end + 4 - (end - start)]

@@ -15,7 +15,7 @@ _MAX_FINDINGS = 100
 
 
 def native_findings(unknown: Unknown, obj: JsonObject, pairs: Written | None, notes: list[str]) -> list[str]:
-    """In the order of the text, repeated keys among the unknown ones."""
+    """Drop unknown fields and list all findings in the order of the text, repeated keys among the unknown ones."""
     dropped = _drop(unknown, obj)
     if pairs is None:
         return [*notes, *(f'unknown field "{show(path)}"' for path in dropped)][:_MAX_FINDINGS]
@@ -25,7 +25,7 @@ def native_findings(unknown: Unknown, obj: JsonObject, pairs: Written | None, no
 def own_findings(
     metadata: Unknown, unknown: Unknown, obj: JsonObject, pairs: Written | None, notes: list[str]
 ) -> list[str]:
-    """Repeated keys first, then metadata, then the rest sorted."""
+    """Drop unknown fields and list all findings: repeated keys first, then metadata, then the rest sorted."""
     in_metadata = [show(path) for path in _drop(metadata, obj)]
     others = sorted(show(path) for path in _drop(unknown, obj))
     repeated = repeated_fields(pairs)
@@ -34,12 +34,12 @@ def own_findings(
 
 
 def repeated_fields(pairs: Written | None, unknown: Collection[Path] = ()) -> list[str]:
-    """What a text has twice, and those of its `unknown` fields, in the order of the text."""
+    """Return the repeated keys of a text, and its `unknown` fields, in the order of the text."""
     return list(_in_order(pairs, set(unknown), ()))
 
 
 def joined(found: list[str]) -> str:
-    """All findings as one text; YAML's notes on repeated keys are one finding of several lines."""
+    """Join all findings into one text; YAML's notes on repeated keys are one finding of several lines."""
     lines = [text for text in found if text.startswith("line ")]
     others = [text for text in found if not text.startswith("line ")]
     yaml_errors = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
@@ -57,7 +57,7 @@ def _drop(unknown: Unknown, obj: JsonObject) -> list[Path]:
 
 
 def _in_order(value: Any, unknown: set[Path], path: Path) -> Iterator[str]:
-    """Walk the members as written. What is inside an unknown field is skipped, as Go skips it."""
+    """Walk the members as written. The content of an unknown field is skipped, as in Go."""
     if isinstance(value, Pairs):
         seen: set[str] = set()
         for key, item in value.all:

@@ -1,4 +1,4 @@
-"""What a scalar means in the YAML that Kubernetes reads: the rules of YAML 1.1 in the Go library behind it.
+"""Values of scalars in the YAML that Kubernetes reads: the rules of YAML 1.1 in the Go library behind it.
 
 They differ from PyYAML's: `y` and `n` are booleans, `1e3` is a number, dates stay text, and keys of any scalar type
 become strings.
@@ -26,18 +26,18 @@ _NULLS = {"", "~", "null", "Null", "NULL"}
 _INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
-_LONGEST_INTEGER = 64  # digits; no field takes a longer one, and reading them takes time
+_LONGEST_INTEGER = 64  # digits; no field takes a longer one, and parsing them takes time
 _RESOLVED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _BINARY = "tag:yaml.org,2002:binary"
 
 
 def is_plain(event: yaml.ScalarEvent) -> bool:
-    """Whether a scalar has neither quotes nor a tag, so that its text says what it is."""
+    """Return True if a scalar has neither quotes nor a tag, so that its text determines its type."""
     return bool(event.implicit[0])
 
 
 def scalar(event: yaml.ScalarEvent) -> Json:
-    """The value of a scalar. Raises Malformed."""
+    """Return the value of a scalar. Raises Malformed."""
     text: str = event.value
     if event.tag == _BINARY:
         return _binary(text)
@@ -51,7 +51,7 @@ def scalar(event: yaml.ScalarEvent) -> Json:
 
 
 def key(value: Json, line: int) -> str:
-    """The value of a key as text. Raises Malformed."""
+    """Return the value of a key as text. Raises Malformed."""
     if value is None or isinstance(value, dict | list):
         raise Malformed(f"yaml: line {line}: unsupported map key")
     if isinstance(value, bool):

@@ -1,10 +1,9 @@
-"""YAML bodies, read as Kubernetes reads them: turned into JSON. Only the first document counts.
+"""YAML bodies, read as Kubernetes reads them: converted to JSON. Only the first document is read.
 
-The parser's events are put together here and not by its own composer, which calls itself for every level: a few
-kilobytes of brackets would end the process. Anchors are copied where they are used; a document that is nested too
-deeply, or has more values than we are ready to read here, those that aliases stand for included, is refused as soon as
-that is seen. Reading YAML costs ten times what JSON does, so it has the smaller limits; clients that have more to say
-send JSON, as kubectl always does.
+Values are composed from the parser's events here, because its own composer recurses for every level: a few kilobytes of
+brackets would end the process. Anchors are copied where they are used. A document that is nested too deeply, or has
+more values than the limit, including those of aliases, is rejected as soon as that is detected. Reading YAML costs ten
+times as much as JSON, so its limits are lower; clients with larger documents send JSON, as kubectl always does.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _MERGE = object()
 
 
 class YamlParsed(NamedTuple):
-    """A JSON value, and a note on each key that was given twice."""
+    """A JSON value, and a note on each repeated key."""
 
     value: Json
     repeated: list[str]
 
 
 def parse_yaml(body: bytes) -> YamlParsed:
-    """The first document. Raises Malformed with the line, and TooLarge for one that takes too long to read.
+    """Parse the first document. Raises Malformed with the line, and TooLarge for one that takes too long to read.
 
-    What clients send as YAML is mostly JSON, which has the limits of JSON then.
+    Most bodies sent as YAML are JSON; those have the limits of JSON.
     """
     found = _as_json(body)
     if found is not None:
@@ -58,7 +57,7 @@ def parse_yaml(body: bytes) -> YamlParsed:
 
 
 def _as_json(body: bytes) -> Parsed | None:
-    """What the body says if it is JSON; not if keys repeat, which YAML reports by their lines."""
+    """Return the value if the body is JSON. None if keys repeat, since YAML reports those by their lines."""
     if body.lstrip()[:1] != b"{":
         return None
     try:
@@ -83,7 +82,7 @@ def _describe(error: yaml.MarkedYAMLError, lines: int) -> str:
 
 
 class _Anchored(NamedTuple):
-    """What an alias stands for, how many values that is, and how deep they go."""
+    """The value of an alias, the number of values in it, and their depth."""
 
     value: Json
     size: int
@@ -98,13 +97,13 @@ class _Frame:
     def __init__(self, value: Any, anchor: str | None) -> None:
         self.value: Any = value
         self.anchor = anchor
-        self.key: Any = _NO_KEY  # of the value that comes next; a list has none
+        self.key: Any = _NO_KEY  # of the next value; a list has none
         self.merged: dict[str, Json] = {}
         self.size = 1
         self.depth = 1
 
     def put(self, value: Json, size: int = 1, depth: int = 0) -> None:
-        """Take the next value."""
+        """Add the next value."""
         self.size += size
         if depth >= self.depth:
             self.depth = depth + 1
@@ -118,19 +117,19 @@ class _Frame:
         self.key = _NO_KEY
 
     def finished(self) -> _Anchored:
-        """The whole; what was written counts more than what was merged."""
+        """Return the finished value; written members take precedence over merged ones."""
         if self.merged:
             return _Anchored({**self.merged, **self.value}, self.size, self.depth)
         return _Anchored(self.value, self.size, self.depth)
 
 
 class _Reader:
-    """Puts events together. `_open` are the lists and objects around the place that is being read."""
+    """Composes values from events. `_open` are the lists and objects around the current position."""
 
     def __init__(self, loader: yaml.CSafeLoader) -> None:
         self._next = loader.get_event
         self._open: list[_Frame] = []
-        self._anchors: dict[str, _Anchored | None] = {}  # None: what it stands for is not finished
+        self._anchors: dict[str, _Anchored | None] = {}  # None: its value is not finished
         self._values = 0
         self._repeated: list[str] = []
 

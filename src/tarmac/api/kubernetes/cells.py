@@ -18,19 +18,19 @@ UNSET = "<unset>"
 
 
 def since(timestamp: str | None) -> Age | str:
-    """How long ago, as the AGE column says it."""
+    """Return the time since a timestamp, for the AGE column."""
     return Age(timestamp) if timestamp else UNKNOWN
 
 
 def cell(
     name: str, value: Callable[[JsonObject], Any], description: str = "", *, type: str = "string", wide: bool = False
 ) -> Column:
-    """A column without a format."""
+    """Return a column without a format."""
     return Column(name, value, type, priority=int(wide), description=description)
 
 
 def field(name: str, path: str, *, default: Any = "", type: str = "string", wide: bool = False) -> Column:
-    """A column that shows one field, described by its schema."""
+    """Return a column that shows one field, described by its schema."""
     keys = path.removeprefix(".").split(".")
 
     def value(obj: JsonObject) -> Any:
@@ -43,7 +43,7 @@ def field(name: str, path: str, *, default: Any = "", type: str = "string", wide
 
 
 def join_labels(labels: dict[str, str] | None) -> str:
-    """`a=b,c=d`, sorted."""
+    """Return `a=b,c=d`, sorted."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else NONE
 
 

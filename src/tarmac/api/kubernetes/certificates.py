@@ -43,7 +43,7 @@ _DECISIONS = ("Approved", "Denied")
 
 
 class SigningRequestStrategy(NativeStrategy):
-    """CertificateSigningRequest. Who asks is filled in by admission, which knows."""
+    """CertificateSigningRequest. Admission fills in the requesting user."""
 
     has_status = True
 
@@ -56,15 +56,15 @@ class SigningRequestStrategy(NativeStrategy):
 
     def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
         super().prepare_for_status_update(new, old)
-        # approval conditions cannot change here, so their instances are the old ones
+        # approval conditions cannot change here, so the old instances are kept
         decided = {before.get("type"): before for before in _conditions(old) if before.get("type") in _DECISIONS}
         if decided and _conditions(new):
-            # In a new list: what a patch left alone is still the old object's.
+            # In a new list: parts that a patch did not touch are shared with the old object.
             conditions = [decided.get(each.get("type"), each) for each in _conditions(new)]
             new["status"] = {**new["status"], "conditions": conditions}
 
     def prepare_approval(self, new: JsonObject, old: JsonObject) -> None:
-        """`approval` changes conditions only."""
+        """Keep everything but conditions: `approval` changes nothing else."""
         conditions = _conditions(new)
         super().prepare_for_status_update(new, old)
         new["status"] = dict(old.get("status") or {})
@@ -89,7 +89,7 @@ class SigningRequestStrategy(NativeStrategy):
             errors.invalid("spec.expirationSeconds", seconds, detail)
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        """Spec and status are the old ones by now."""
+        """Check nothing: `prepare_for_update` has restored spec and status."""
 
     def validate_status_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         _validate_conditions(new, old, errors)
@@ -109,7 +109,7 @@ class SigningRequestStrategy(NativeStrategy):
             errors.forbidden("status.certificate", "updates may not modify existing certificate content")
 
     def validate_approval(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-        """A write through `approval`."""
+        """Validate a write through `approval`."""
         _validate_conditions(new, old, errors)
 
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
@@ -156,7 +156,7 @@ def _validate_request(encoded: str | None, errors: FieldErrors) -> None:
 
 
 def _request_problem(pem: bytes) -> str | None:
-    # loaded on first use: most servers never see a signing request, and the library takes a while to load
+    # loaded on first use: most servers never see a signing request, and the library takes long to load
     from cryptography import x509
 
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:

@@ -1,4 +1,4 @@
-"""Comparing two versions of an object: carrying old values over, and telling what differs."""
+"""Comparison of two versions of an object: carrying over old values, and describing differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.api.schema import JsonObject
 
 
 def keep(target: JsonObject, source: JsonObject, field: str) -> JsonObject:
-    """Make `field` of `target` what it is in `source`, absence included."""
+    """Copy `field` from `source` to `target`, including its absence."""
     if field in source:
         target[field] = source[field]
     else:
@@ -17,7 +17,7 @@ def keep(target: JsonObject, source: JsonObject, field: str) -> JsonObject:
 
 
 def describe(old: Any, new: Any, path: str = "spec") -> str:
-    """The fields that differ, one line each, for the message of a refused update."""
+    """Return the fields that differ, one line each, for the message of a rejected update."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = dict.fromkeys([*old, *new])
         parts = [describe(old.get(key), new.get(key), f"{path}.{key}") for key in keys]

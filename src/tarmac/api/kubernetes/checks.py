@@ -1,7 +1,7 @@
 """Field checks that several of Kubernetes' kinds share.
 
-Each check takes the value, the path it sits at and the collecting `FieldErrors`. A valid value costs one comparison or
-one regular expression; messages and longer paths are built only for values that are wrong.
+Each check takes the value, its path and the collecting `FieldErrors`. A valid value costs one comparison or one regular
+expression; messages and longer paths are built only for invalid values.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ _MAX_ID = 2**31 - 1
 
 
 def report(messages: Iterable[str], value: Any, path: str, errors: FieldErrors) -> None:
-    """One Invalid cause per message of a name check."""
+    """Add one Invalid cause per message of a name check."""
     for message in messages:
         errors.invalid(path, value, message)
 
 
 def dns_label(value: str, path: str, errors: FieldErrors) -> None:
-    """A DNS label."""
+    """Check a DNS label."""
     report(names.dns1123_label(value), value, path, errors)
 
 
 def dns_subdomain(value: str, path: str, errors: FieldErrors) -> None:
-    """A DNS subdomain: most object names."""
+    """Check a DNS subdomain: most object names."""
     report(names.dns1123_subdomain(value), value, path, errors)
 
 
 def qualified_name(value: str, path: str, errors: FieldErrors) -> None:
-    """An optionally prefixed name, such as a label key."""
+    """Check an optionally prefixed name, such as a label key."""
     report(names.qualified_name(value), value, path, errors)
 
 
 def ip_address(value: str, path: str, errors: FieldErrors) -> None:
-    """An address of either family."""
+    """Check an address of either family."""
     report(names.ip_address(value), value, path, errors)
 
 
 def labels(pairs: Mapping[str, str], path: str, errors: FieldErrors) -> None:
-    """A set of labels, wherever it stands; Kubernetes reports all of it at the path of the whole."""
+    """Check a set of labels. Kubernetes reports all errors at the path of the whole set."""
     for key, value in pairs.items():
         report(names.qualified_name(key), key, path, errors)
         report(names.label_value(value), value, path, errors)
 
 
 def label_selector(selector: JsonObject | None, path: str, errors: FieldErrors) -> None:
-    """A metav1.LabelSelector."""
+    """Check a metav1.LabelSelector."""
     if not selector:
         return
     if pairs := selector.get("matchLabels"):
@@ -67,7 +67,7 @@ def label_selector(selector: JsonObject | None, path: str, errors: FieldErrors) 
 
 
 def unique_name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
-    """The name of one of several things side by side: a DNS label that none of those before it has."""
+    """Check the name of an entry in a list: a DNS label that no earlier entry has."""
     if not name:
         errors.required(path)
         return
@@ -80,7 +80,7 @@ def unique_name(name: str, seen: set[str], path: str, errors: FieldErrors) -> No
 def selector_requirement(
     requirement: JsonObject, path: str, errors: FieldErrors, *, ordered: bool = False, check_values: bool = True
 ) -> None:
-    """One expression of a selector. `ordered`: labels may also be compared as numbers, as those of nodes are."""
+    """Check one expression of a selector. `ordered`: labels may also be compared as numbers, as those of nodes are."""
     values = requirement.get("values") or ()
     match requirement.get("operator", ""):
         case "In" | "NotIn":
@@ -100,7 +100,7 @@ def selector_requirement(
 
 
 def one_of(value: str, supported: Collection[str], path: str, errors: FieldErrors) -> None:
-    """A required value of a closed set. `supported` is in the order that messages list it."""
+    """Check a required value of a closed set. `supported` is in the order that messages list it."""
     if value in supported:
         return
     if not value:
@@ -110,25 +110,25 @@ def one_of(value: str, supported: Collection[str], path: str, errors: FieldError
 
 
 def immutable(new: Any, old: Any, path: str, errors: FieldErrors) -> None:
-    """A value that may not change."""
+    """Check that a value has not changed."""
     if new != old:
         errors.invalid(path, new, IMMUTABLE)
 
 
 def non_negative(value: int, path: str, errors: FieldErrors) -> None:
-    """A count or a number of seconds."""
+    """Check a count or a number of seconds."""
     if value < 0:
         errors.invalid(path, value, NOT_NEGATIVE)
 
 
 def port_number(value: int, path: str, errors: FieldErrors) -> None:
-    """A TCP or UDP port."""
+    """Check a TCP or UDP port."""
     if not 1 <= value <= 65535:
         errors.invalid(path, value, PORT_RANGE)
 
 
 def port_number_or_name(value: int | str, path: str, errors: FieldErrors) -> None:
-    """A port, or the name of a container's port."""
+    """Check a port, or the name of a container's port."""
     if isinstance(value, int):
         port_number(value, path, errors)
     else:
@@ -136,40 +136,40 @@ def port_number_or_name(value: int | str, path: str, errors: FieldErrors) -> Non
 
 
 def user_or_group(value: int, path: str, errors: FieldErrors) -> None:
-    """A Unix user or group number."""
+    """Check a Unix user or group number."""
     if not 0 <= value <= _MAX_ID:
         errors.invalid(path, value, ID_RANGE)
 
 
 def file_mode(owner: JsonObject, key: str, path: str, errors: FieldErrors) -> None:
-    """An optional permission number at `key` of `owner`."""
+    """Check an optional permission number at `key` of `owner`."""
     mode = owner.get(key)
     if mode is not None and not 0 <= mode <= 0o777:
         errors.invalid(f"{path}.{key}", mode, FILE_MODE)
 
 
 def no_backsteps(value: str, path: str, errors: FieldErrors) -> None:
-    """A path without `..` in it."""
+    """Check that a path has no `..` in it."""
     if ".." in value and ".." in value.split("/"):
         errors.invalid(path, value, "must not contain '..'")
 
 
 def relative_path(value: str, path: str, errors: FieldErrors) -> None:
-    """A path that stays below where it starts."""
+    """Check a relative path that stays below its root."""
     if value.startswith("/"):
         errors.invalid(path, value, "must be a relative path")
     no_backsteps(value, path, errors)
 
 
 def projected_path(value: str, path: str, errors: FieldErrors) -> None:
-    """A relative path that does not collide with the kubelet's own `..data` names."""
+    """Check a relative path that does not collide with the kubelet's own `..data` names."""
     relative_path(value, path, errors)
     if value.startswith("..") and not value.startswith("../"):
         errors.invalid(path, value, "must not start with '..'")
 
 
 def env_var_name(value: str, path: str, errors: FieldErrors) -> None:
-    """The name of an environment variable: printable ASCII without an equals sign."""
+    """Check the name of an environment variable: printable ASCII without an equals sign."""
     if not (value.isascii() and value.isprintable() and "=" not in value):
         errors.invalid(
             path,
@@ -179,24 +179,24 @@ def env_var_name(value: str, path: str, errors: FieldErrors) -> None:
 
 
 def metadata_of(obj: JsonObject) -> JsonObject:
-    """The object's metadata, which decoding guarantees."""
+    """Return the object's metadata, which decoding guarantees."""
     return obj["metadata"]
 
 
 def annotations_of(obj: JsonObject) -> dict[str, str]:
-    """The object's annotations, or an empty dict that must not be changed."""
+    """Return the object's annotations, or an empty dict that must not be changed."""
     return obj["metadata"].get("annotations") or {}
 
 
 def mapping(obj: JsonObject | None, *keys: str) -> JsonObject:
-    """The object found by following `keys`, or an empty one that must not be changed."""
+    """Return the object found by following `keys`, or an empty one that must not be changed."""
     for key in keys:
         obj = (obj or {}).get(key)
     return obj or {}
 
 
 def objects(obj: JsonObject | None, *keys: str) -> list[JsonObject]:
-    """The list of objects found by following `keys`, or an empty one that must not be changed."""
+    """Return the list of objects found by following `keys`, or an empty one that must not be changed."""
     found: Any = obj
     for key in keys:
         found = (found or {}).get(key)
@@ -204,7 +204,7 @@ def objects(obj: JsonObject | None, *keys: str) -> list[JsonObject]:
 
 
 def go_struct(obj: JsonObject, *fields: tuple[str, Any]) -> JsonObject:
-    """An object as messages quote it: with Go's field names (`Name` for `name`), zero values included."""
+    """Return an object as messages quote it: with Go's field names (`Name` for `name`), including zero values."""
     return {name: obj.get(_json_name(name), zero) for name, zero in fields}
 
 

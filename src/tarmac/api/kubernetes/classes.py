@@ -1,4 +1,4 @@
-"""Small cluster-wide kinds that name a way of doing something: RuntimeClass, StorageClass, PriorityClass."""
+"""Small cluster-scoped kinds: RuntimeClass, StorageClass, PriorityClass."""
 
 from __future__ import annotations
 

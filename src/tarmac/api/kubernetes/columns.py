@@ -1,4 +1,4 @@
-"""Which columns `kubectl get` shows for each of Kubernetes' own kinds."""
+"""The columns of `kubectl get` for each of Kubernetes' own kinds."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _budget(name: str, key: str, description: str) -> Column:
 
 
 def _usage(name: str) -> Column:
-    """What a node, or all containers of a pod together, use of one resource."""
+    """Return a column with the usage of one resource by a node, or by all containers of a pod together."""
 
     def value(metrics: JsonObject) -> str:
         parts = [metrics] if "usage" in metrics else objects(metrics, "containers")
@@ -173,5 +173,5 @@ _PLAIN = (
 
 
 def columns_for(group: str, kind: str) -> tuple[Column, ...]:
-    """The columns of one kind; those without columns of their own show name and creation time."""
+    """Return the columns of one kind; kinds without columns of their own show name and creation time."""
     return _COLUMNS.get((group, kind), _PLAIN)

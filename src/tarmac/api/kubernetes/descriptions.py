@@ -1,7 +1,7 @@
 """The published description of a field, for columns that show it.
 
-Descriptions are not part of the schemas that the server works with; they are read from the generated OpenAPI document
-of the group when a table is first asked for, and only the few types on the way are decoded.
+Descriptions are not part of the server's schemas. They are read from the generated OpenAPI document of the group when a
+table is first requested, and only the few types on the path are decoded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.api.openapi.naming import document_path
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 
-_VALUES = "\n\nPossible enum values:"  # are part of a schema, not of a column
+_VALUES = "\n\nPossible enum values:"  # part of a schema's description, not of a column's
 
 
 class _Components(msgspec.Struct):
@@ -25,7 +25,7 @@ class _Document(msgspec.Struct):
 
 
 def field_descriptions(resource: Resource, paths: list[str]) -> dict[str, str]:
-    """What the schema says about each path (`.spec.nodeName`); a path that leads nowhere has an empty description."""
+    """Return the schema's description of each path (`.spec.nodeName`); empty for a path that does not exist."""
     name = document_path(resource.group, resource.version).replace("/", "__")
     document = msgspec.json.decode(read_generated(f"openapi/{name}.json"), type=_Document)
     return {path: _describe(document.components.schemas, resource.schema.name or "", path) for path in paths}

@@ -1,4 +1,4 @@
-"""EndpointSlice of discovery.k8s.io: a bounded share of a Service's addresses."""
+"""EndpointSlice of discovery.k8s.io: a bounded part of a Service's addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_HINTS = 8
 
 
 class EndpointSliceStrategy(NativeStrategy):
-    """EndpointSlice. It has no spec: its generation counts every change of what it lists, and of its labels."""
+    """EndpointSlice. It has no spec: its generation counts every change of its content and labels."""
 
     generation = True
     generation_fields = ("addressType", "endpoints", "ports", "metadata.labels")
@@ -107,7 +107,7 @@ def _validate_address(address: str, kind: str, path: str, index: int, errors: Fi
 
 
 def _not_canonical(address: str) -> list[str]:
-    """What is wrong with an address that has to be in its canonical form, as those of the newer family have to be."""
+    """Return the errors of an address that must be in canonical form, as IPv6 addresses must be."""
     if messages := names.ip_address(address, strict=True):
         return messages
     usual = str(names.plain_address(address))

@@ -9,7 +9,7 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 class LeaseStrategy(NativeStrategy):
-    """Fields of coordinated leader election, which is not offered, are dropped."""
+    """Lease. Drops fields of coordinated leader election, which is not supported."""
 
     allow_create_on_update = True
     allow_unconditional_update = False
@@ -31,6 +31,6 @@ class LeaseStrategy(NativeStrategy):
 
 
 def _drop_coordination(lease: JsonObject) -> None:
-    """Coordinated leader election is not offered, so its fields are not kept."""
+    """Drop the fields of coordinated leader election, which is not supported."""
     for field in ("strategy", "preferredHolder"):
         (lease.get("spec") or {}).pop(field, None)

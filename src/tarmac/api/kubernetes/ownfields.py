@@ -1,9 +1,9 @@
-"""Fields of Tarmac's own in Kubernetes' kinds: the one table of them.
+"""The table of Tarmac's own fields in Kubernetes' kinds.
 
-`make setup` adds them to the schemas and OpenAPI documents that it makes of Kubernetes' types, so that decoding,
-patches, apply, strict validation and `kubectl explain` know them as they know any field. Types are written as Go writes
-them; one with a star can tell "zero" from "not given", and every field that is not required is left out when empty.
-Protobuf has no numbers for these fields. An API server of Kubernetes drops them.
+`make setup` adds them to the schemas and OpenAPI documents that it generates from Kubernetes' types, so that decoding,
+patches, apply, strict validation and `kubectl explain` treat them as any other field. Types are in Go's notation; one
+with a star distinguishes "zero" from "not given", and every field that is not required is omitted when empty. Protobuf
+has no numbers for these fields. An API server of Kubernetes drops them.
 """
 
 from __future__ import annotations
@@ -131,4 +131,4 @@ OWN_FIELDS: dict[str, tuple[OwnField, ...]] = {
         ),
     ),
 }
-"""Published name of one of Kubernetes' types -> what it has more here."""
+"""Additional fields, by the published name of one of Kubernetes' types."""

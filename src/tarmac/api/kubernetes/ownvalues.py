@@ -1,8 +1,8 @@
-"""Keeping the values of Tarmac's own fields when a client writes who cannot know them.
+"""Preserves the values of Tarmac's own fields when a client that does not know them writes an object.
 
-Such a client reads an object, drops what it does not know, and writes the rest back. `carry_over` gives an object every
-own field that it leaves out and the stored one has, wherever the two have the same item: items of lists are found by
-their key, else by their name or type. It follows the data, so objects without own fields cost one look.
+Such a client reads an object, drops unknown fields, and writes the rest back. `carry_over` restores every own field
+that the new object lacks and the stored one has, wherever both have the same item: items of lists are matched by their
+key, else by their name or type. It follows the data, so objects without own fields cost one check.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ _MARKS = tuple({f'"{field}":'.encode() for fields in _OWN.values() for field in 
 
 
 def has_own_fields(stored: bytes) -> bool:
-    """Whether the text of a stored object may have one. It may say so in vain, but never misses one."""
+    """Return True if the text of a stored object may have an own field.
+
+    False positives are possible, misses are not.
+    """
     return any(mark in stored for mark in _MARKS)
 
 
 def carry_over(schema: Schema, new: JsonObject, old: JsonObject) -> None:
-    """Give `new`, in place, what it leaves out."""
+    """Restore the missing own fields of `new`, in place."""
     for field in _OWN.get(schema.name or "", ()):
         if field in old and not new.get(field):
             new[field] = old[field]

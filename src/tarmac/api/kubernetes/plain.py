@@ -1,4 +1,4 @@
-"""The common ground of Kubernetes' simpler kinds."""
+"""The base strategy of Kubernetes' simpler kinds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from tarmac.api.schema import JsonObject
 
 
 class NativeStrategy(Strategy):
-    """A kind without `metadata.generation`, which is most of Kubernetes' own."""
+    """Rules of a kind without `metadata.generation`, as most of Kubernetes' own."""
 
     generation = False
 
     def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
-        # unlike custom resources, Kubernetes' own kinds let a status write change labels and annotations too
+        # unlike custom resources, Kubernetes' own kinds allow a status write to change labels and annotations too
         kept = {key: value for key, value in old.items() if key not in ("metadata", "status")}
         state, metadata = new.get("status"), new["metadata"]
         new.clear()

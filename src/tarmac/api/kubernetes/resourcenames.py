@@ -1,6 +1,6 @@
-"""Which resource names (`cpu`, `requests.memory`, `example.com/gpu`) mean what, and how their quantities are checked.
+"""Resource names (`cpu`, `requests.memory`, `example.com/gpu`) and checks of their quantities.
 
-The same name rules serve containers, limit ranges, quotas and nodes; they differ only in which plain names they take.
+The same name rules serve containers, limit ranges, quotas and nodes; they differ only in the accepted plain names.
 """
 
 from __future__ import annotations
@@ -48,39 +48,39 @@ _STANDARD = _QUOTA | {"storage"}
 
 @remembered(4096)
 def quantity(text: str | int | float) -> Quantity:
-    """Parse a quantity that decoding has already accepted; texts repeat a lot, so results are remembered."""
+    """Parse a quantity that decoding has accepted. Results are cached, since texts repeat often."""
     return Quantity.parse(text)
 
 
 def is_huge_pages(name: str) -> bool:
-    """`hugepages-2Mi` and the like."""
+    """Return True for `hugepages-2Mi` and the like."""
     return name.startswith(HUGE_PAGES)
 
 
 def is_native(name: str) -> bool:
-    """Kubernetes' own resources, as opposed to those that device plugins offer."""
+    """Return True for Kubernetes' own resources, as opposed to those of device plugins."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_overcommittable(name: str) -> bool:
-    """Whether a limit may be larger than the request."""
+    """Return True if a limit may be larger than the request."""
     return is_native(name) and not is_huge_pages(name)
 
 
 def is_extended(name: str) -> bool:
-    """A device plugin's resource, countable in quotas as `requests.<name>`."""
+    """Return True for a device plugin's resource, countable in quotas as `requests.<name>`."""
     if is_native(name) or name.startswith("requests."):
         return False
     return not names.qualified_name(f"requests.{name}")
 
 
 def is_standard_quota(name: str) -> bool:
-    """A plain name that quotas know."""
+    """Return True for a plain name that quotas know."""
     return name in _QUOTA or name.startswith((HUGE_PAGES, "requests.hugepages-"))
 
 
 def resource_name(name: str, path: str, errors: FieldErrors) -> None:
-    """Any resource's name."""
+    """Check any resource's name."""
     if name in _STANDARD:
         return
     if messages := names.qualified_name(name):
@@ -90,7 +90,7 @@ def resource_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def container_resource_name(name: str, path: str, errors: FieldErrors) -> None:
-    """What a container may ask for."""
+    """Check the name of a resource that a container requests."""
     if name in _CONTAINER:
         return
     resource_name(name, path, errors)
@@ -102,7 +102,7 @@ def container_resource_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def pod_resource_name(name: str, path: str, errors: FieldErrors) -> None:
-    """What a whole pod may ask for."""
+    """Check the name of a resource that a whole pod requests."""
     if name in ("cpu", "memory") or is_huge_pages(name):
         return
     before = len(errors)
@@ -112,7 +112,7 @@ def pod_resource_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def quota_resource_name(name: str, path: str, errors: FieldErrors) -> None:
-    """What a quota may limit."""
+    """Check the name of a resource that a quota limits."""
     if name in _QUOTA:
         return
     resource_name(name, path, errors)
@@ -121,7 +121,7 @@ def quota_resource_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def resource_quantity(name: str, text: str, path: str, errors: FieldErrors) -> None:
-    """Not negative, and whole where halves make no sense."""
+    """Check that a quantity is not negative, and an integer where required."""
     amount = quantity(text)
     if amount < ZERO:
         errors.invalid(path, str(amount), NOT_NEGATIVE)
@@ -132,7 +132,7 @@ def resource_quantity(name: str, text: str, path: str, errors: FieldErrors) -> N
 def resource_list(
     amounts: Mapping[str, str], path: str, check_name: Callable[[str, str, FieldErrors], None], errors: FieldErrors
 ) -> None:
-    """Every name and quantity of a resource list."""
+    """Check every name and quantity of a resource list."""
     for name, text in amounts.items():
         at = f"{path}[{name}]"
         check_name(name, at, errors)
@@ -140,7 +140,7 @@ def resource_list(
 
 
 def round_up(amounts: dict[str, str] | None) -> None:
-    """Kubernetes keeps resource lists at milli precision: finer amounts are rounded up, in place."""
+    """Round amounts up to milli precision, in place, as in Kubernetes."""
     if not amounts:
         return
     for name, text in amounts.items():

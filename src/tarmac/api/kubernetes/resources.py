@@ -1,4 +1,4 @@
-"""Kubernetes' own resources as the server serves them: generated discovery rows joined with the rules written here."""
+"""Kubernetes' own served resources: generated discovery rows joined with the strategies and columns written here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Row(msgspec.Struct):
 
 
 def resources() -> list[Resource]:
-    """Every served resource of Kubernetes itself."""
+    """Return every served resource of Kubernetes itself."""
     return [_resource(row) for row in msgspec.json.decode(read_generated("resources.json"), type=list[_Row])]
 
 

@@ -1,4 +1,4 @@
-"""ControllerRevision of apps: what a controller rolled out once, kept as it was."""
+"""ControllerRevision of apps: an immutable copy of a rolled-out state."""
 
 from __future__ import annotations
 

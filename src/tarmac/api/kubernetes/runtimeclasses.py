@@ -1,6 +1,6 @@
-"""The RuntimeClasses every server has, and which handlers keep a Pod away from the host's kernel.
+"""The built-in RuntimeClasses, and the handlers that isolate a Pod from the host's kernel.
 
-Only what is known to have a kernel of its own counts as such: a handler that is not listed here may be anything.
+Only handlers known to have a kernel of their own count as isolating; an unlisted handler may be anything.
 """
 
 from __future__ import annotations
@@ -9,26 +9,42 @@ from typing import Final
 
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Format, Quantity
 
 BUCKET: Final = "node.k8s.io/runtimeclasses"
 SANDBOX_CLASS: Final = "gvisor"
-"""What a Pod gets that names no class."""
+"""The class of a Pod that names none."""
 HOST_CLASS: Final = "runc"
-"""What nodes run a Pod with that has no class at all."""
+"""The handler that nodes use for a Pod without any class."""
 MACHINE_CLASS: Final = "vm"
 NVIDIA_HANDLER: Final = "gvisor-nvidia"
-"""A sandbox that passes NVIDIA's devices on. No class is made for it: calls of pods reach the host's driver."""
+"""A sandbox that passes NVIDIA's devices through. It has no built-in class: calls of pods reach the host's driver."""
 CLASSES: Final = (SANDBOX_CLASS, HOST_CLASS, MACHINE_CLASS)
-"""Made at start; each is named after its handler."""
+"""Created at start; each is named after its handler."""
 OVERHEADS: Final = {MACHINE_CLASS: {"memory": "192Mi"}}
-"""What a Pod of a class takes beside what its containers do: QEMU itself, in the machine's cgroup."""
+"""Overhead of a Pod of a class beside its containers: QEMU itself, in the machine's cgroup."""
+MACHINE_SHARE: Final = 128
+"""QEMU and the kernel need one byte for so many bytes of guest memory: page tables and page bitmaps."""
+_MIB: Final = 1 << 20
 OWN_KERNEL_HANDLERS: Final = frozenset({SANDBOX_CLASS, MACHINE_CLASS})
 
 SIMULATED_RUNTIME: Final = "sim://"
-"""What the version of a simulated node's runtime begins with: nothing real runs there."""
+"""Prefix of the runtime version of a simulated node, which runs no real containers."""
+
+
+def overhead_of(runtime_class: JsonObject | None, memory: Quantity | None) -> dict[str, str]:
+    """Return the overhead of a Pod of a class: the fixed part and, for a machine, a part proportional to its memory.
+
+    A class without a fixed part has no overhead.
+    """
+    fixed: dict[str, str] = dict(mapping(runtime_class, "overhead").get("podFixed") or {})
+    if runtime_class is None or runtime_class.get("handler") != MACHINE_CLASS or "memory" not in fixed:
+        return fixed
+    share = -(-(memory.value() if memory is not None else 0) // (MACHINE_SHARE * _MIB)) * _MIB
+    return {**fixed, "memory": str(Quantity.parse(fixed["memory"]) + Quantity.of(share, Format.BINARY_SI))}
 
 
 def is_simulated(node: JsonObject) -> bool:
-    """Whether a Node is only played."""
+    """Return True if a Node is simulated."""
     version: str = mapping(node, "status", "nodeInfo").get("containerRuntimeVersion", "")
     return version.startswith(SIMULATED_RUNTIME)

@@ -1,8 +1,8 @@
-"""Which of Kubernetes' own resources are served. `make setup` makes tables for these and for no others."""
+"""The served resources of Kubernetes. `make setup` generates tables for these only."""
 
 from __future__ import annotations
 
-# (group, version) -> plurals; groups in the order in which Kubernetes lists them, by which clients resolve short names
+# (group, version) -> plurals; groups in Kubernetes' order, by which clients resolve short names
 SERVED: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "v1"): (
         "bindings",

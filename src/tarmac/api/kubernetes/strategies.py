@@ -1,4 +1,4 @@
-"""Which rules each of Kubernetes' own kinds follows, how its names look and which fields it can be selected by."""
+"""The strategy, name rules and selectable fields of each of Kubernetes' own kinds."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _any_name(_: str) -> list[str]:
     return []
 
 
-# kinds whose names are not DNS subdomains
+# kinds with names that are not DNS subdomains
 _NAMES: dict[tuple[str, str], NameCheck] = {
     (_CORE, "Event"): _any_name,
     (_CORE, "Namespace"): names.dns1123_label,
@@ -86,15 +86,15 @@ _NAMES: dict[tuple[str, str], NameCheck] = {
 
 
 def strategy_for(group: str, kind: str) -> Strategy:
-    """The strategy of one kind; kinds without rules of their own get the plain one."""
+    """Return the strategy of one kind; kinds without rules of their own get the plain one."""
     return _STRATEGIES.get((group, kind)) or Strategy()
 
 
 def name_validator_for(group: str, kind: str) -> NameCheck:
-    """What `metadata.name` must satisfy."""
+    """Return the check of `metadata.name`."""
     return _NAMES.get((group, kind), names.dns1123_subdomain)
 
 
 def selectable_for(group: str, kind: str) -> tuple[str, ...]:
-    """The keys of the strategy's `selectable_fields`."""
+    """Return the keys of the strategy's `selectable_fields`."""
     return _SELECTABLE.get((group, kind), ())

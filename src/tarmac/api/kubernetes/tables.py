@@ -1,8 +1,8 @@
 """Schemas of Kubernetes' own kinds, from the tables that `make setup` generates.
 
-The file holds one JSON value per published type. Types are decoded when a kind that reaches them is first used, and a
-type is one shared node however many kinds reach it, so a server pays only for the kinds its clients talk about. A field
-that gives a shared type rules of its own (a patch strategy) gets a copy of the node that shares the field table.
+The file holds one JSON value per published type. Types are decoded when a kind that refers to them is first used, and
+all kinds share one node per type, so a server pays only for the kinds that its clients use. A field that gives a shared
+type rules of its own (a patch strategy) gets a copy of the node that shares the field table.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ GENERATED = Path(__file__).parent / "_generated"
 
 
 class TablesMissing(Exception):
-    """The generated tables are not there: the project was not set up."""
+    """The generated tables are missing: the project was not set up."""
 
 
 class _File(msgspec.Struct):
     kinds: dict[str, str]
-    published: msgspec.Raw  # kinds that Kubernetes has, served here or not; only error messages ask
+    published: msgspec.Raw  # all kinds of Kubernetes, served or not; used only for error messages
     types: dict[str, msgspec.Raw]
 
 
 def read_generated(name: str) -> bytes:
-    """The content of one generated file."""
+    """Return the content of one generated file. Raises TablesMissing."""
     try:
         return (GENERATED / name).read_bytes()
     except FileNotFoundError:
@@ -43,17 +43,17 @@ def _file() -> _File:
 
 
 def load_schema(group: str, version: str, kind: str) -> Schema:
-    """The schema of one kind; KeyError for a kind that is not in the tables."""
+    """Return the schema of one kind. Raises KeyError for a kind that is not in the tables."""
     return _named(_file().kinds[f"{group}/{version}/{kind}"])
 
 
 def type_name(group: str, version: str, kind: str) -> str | None:
-    """The published name of a kind's type, if it is in the tables. Every group has the same DeleteOptions."""
+    """Return the published name of a kind's type, if it is in the tables. Every group has the same DeleteOptions."""
     return _file().kinds.get(f"{group}/{version}/{kind}" if kind != "DeleteOptions" else "/v1/DeleteOptions")
 
 
 def is_published(group: str, version: str, kind: str) -> bool:
-    """Whether Kubernetes has such a kind, served here or not."""
+    """Return True if Kubernetes has such a kind, served here or not."""
     return f"{group}/{version}/{kind}" in msgspec.json.decode(_file().published)
 
 
@@ -62,7 +62,10 @@ _leaves: dict[bytes, Schema] = {}
 
 
 def _named(name: str) -> Schema:
-    """The node of a published type. It is registered before its fields are read, so types may refer to themselves."""
+    """Return the node of a published type.
+
+    It is registered before its fields are read, so types may refer to themselves.
+    """
     known = _types.get(name)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Which release of Kubernetes the API and the nodes follow."""
+"""The release of Kubernetes that the API and the nodes follow."""
 
 from __future__ import annotations
 

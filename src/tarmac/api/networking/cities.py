@@ -1,7 +1,7 @@
-"""Cities by their IATA code: which region they are in, and where on the globe.
+"""Cities by their IATA code: their region and coordinates.
 
-Facts for convenience, not a rule: any three capital letters are a city code. `tarmac up` takes a Location's region and
-coordinates from here.
+The table is a convenience, not a rule: any three capital letters are a city code. `tarmac up` takes a Location's region
+and coordinates from here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CITIES = _read()
 
 
 def location_of(name: str, code: str, provider: str) -> JsonObject:
-    """The Location of a place in this city, with what is known about the city."""
+    """Return the Location of a place in this city, with region and coordinates if the city is in the table."""
     spec: JsonObject = {
         "locationClassName": "self-managed",
         "topology": {TOPOLOGY_CITY_CODE: code},
@@ -73,12 +73,12 @@ def location_of(name: str, code: str, provider: str) -> JsonObject:
 
 
 def node_labels(location: str, code: str) -> dict[str, str]:
-    """Where a node in a city is."""
+    """Return the topology labels of a node in a city."""
     return labels_at(location_of(location, code, ""))
 
 
 def labels_at(location: JsonObject) -> dict[str, str]:
-    """Where a node of a Location is, in Tarmac's words and in those of Kubernetes, where its city is a zone."""
+    """Return the topology labels of a node of a Location: Tarmac's, and Kubernetes' with the city as the zone."""
     name, topology = location["metadata"]["name"], (location.get("spec") or {}).get("topology") or {}
     labels = {LABEL_LOCATION: name, LABEL_ZONE: topology.get(TOPOLOGY_CITY_CODE, name).lower()}
     labels |= {key: topology[key] for key in (TOPOLOGY_CITY_CODE, TOPOLOGY_REGION) if key in topology}

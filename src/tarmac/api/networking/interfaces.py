@@ -1,7 +1,7 @@
-"""The interfaces of an Instance or Pod with everything a node needs to make them, as one annotation.
+"""The interfaces of an Instance or Pod, with all data that a node needs to create them, as one annotation.
 
-The annotation is where an address is held: it is written before anything can start, together with whatever lets it
-start, and the address is free again when no object carries it any more. Status only repeats it.
+The annotation is the record of an allocated address: it is written before the pod can start, together with the change
+that allows the start, and the address is free again when no object carries it any more. Status only repeats it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _decode = msgspec.json.Decoder(list[AttachedInterface]).decode
 
 
 def encode_interfaces(interfaces: Sequence[AttachedInterface]) -> str:
-    """The annotation's value."""
+    """Return the annotation's value."""
     return msgspec.json.encode(interfaces, enc_hook=str).decode()
 
 
 def decode_interfaces(text: str) -> list[AttachedInterface]:
-    """The interfaces in an annotation. Raises msgspec.ValidationError."""
+    """Return the interfaces in an annotation. Raises msgspec.ValidationError."""
     return _decode(text)

@@ -19,7 +19,7 @@ class SimulatedProvider(Struct):
 
 
 class Provider(Struct):
-    """Who runs instances here. Exactly one field is set."""
+    """The provider of instances in this place. Exactly one field is set."""
 
     nodes: Annotated[NodesProvider | None, Field("Tarmac nodes.")] = None
     simulated: Annotated[SimulatedProvider | None, Field("A simulation.")] = None
@@ -33,7 +33,7 @@ class Coordinates(Struct):
 
 
 class LocationSpec(Struct):
-    """What the place is."""
+    """The spec of a Location."""
 
     location_class_name: Annotated[Literal["datum-managed", "self-managed"], Field("Who looks after the place.")]
     topology: Annotated[
@@ -66,3 +66,11 @@ class Location(Kind):
 
     spec: Annotated[LocationSpec, Field("What the place is.")]
     status: Annotated[LocationStatus | None, Field("The place as it is.")] = None
+
+
+def is_simulated(location: Location | None) -> bool:
+    """Return True if its nodes are simulated: instances there run nothing and fetch nothing.
+
+    False for a missing Location.
+    """
+    return location is not None and location.spec.provider.simulated is not None

@@ -14,19 +14,21 @@ LABEL_LOCATION = "topology.datum.net/location"
 """Label of a node: the Location it belongs to."""
 
 LABEL_ZONE = "topology.kubernetes.io/zone"
-"""Label of a node, as Kubernetes has it: its city, in lower case."""
+"""Label of a node, as in Kubernetes: its city, in lower case."""
 
 LABEL_REGION = "topology.kubernetes.io/region"
 
 ANNOTATION_INTERFACES = f"{GROUP}/interfaces"
-"""Annotation of an Instance and its Pod: the interfaces with their addresses, as `interfaces.encode_interfaces` writes
-them. It is written once and never changes."""
+"""Annotation of an Instance and its Pod: the interfaces with their addresses, written by `encode_interfaces`.
+
+It is written once and never changes.
+"""
 
 LOCATION_FINALIZER = f"{GROUP}/location-in-use"
-"""Keeps a Location while a deployment is assigned to it."""
+"""Holds a Location while a deployment is assigned to it."""
 
 NETWORK_FINALIZER = f"{GROUP}/network-controller"
-"""Keeps a Network until what was made of it in each place is gone."""
+"""Holds a Network until its derived objects in each place are gone."""
 
 DEFAULT_NETWORK = "default"
 ANNOTATION_DEFAULT_NETWORK = f"{GROUP}/default-network"
@@ -39,54 +41,58 @@ INTERNAL_NETWORK = "kube-system/internal"
 """The Network of the system's own Pods, as namespace/name."""
 
 LABEL_BOUND_FOR = f"{GROUP}/bound-for"
-"""Label of a NetworkBinding that no deployment owns: what it is for, such as `pods`."""
+"""Label of a NetworkBinding that no deployment owns: its purpose, such as `pods`."""
 
 ANNOTATION_NETWORK = f"{GROUP}/network"
-"""Annotation of an EndpointSlice: the Network, as namespace/name, that its addresses are on. Without it they are
-outside all networks."""
+"""Annotation of an EndpointSlice: the Network, as namespace/name, that its addresses are on.
+
+Without it they are outside all networks.
+"""
 
 ANNOTATION_UNDERLAY_MTU = f"{GROUP}/underlay-mtu"
 """Annotation of a node: the largest packet, in bytes, that reaches other nodes."""
 
 RESOLVERS = ("169.254.20.10", "fd00:96:20::a")
-"""Where pods ask for names, in every Network."""
+"""Addresses of the DNS resolver for pods, in every Network."""
 
 SERVICE_RANGES = ("10.96.0.0/12", "fd00:96::/112")
-"""Where Services have their addresses, by family."""
+"""Address ranges of Services, by family."""
 
 NODE_MARKS = ("240.0.0.0/4", "fd74:6172:6d63:fffe::/64")
-"""Of the addresses that stand for nodes inside networks, by family."""
+"""Ranges of the addresses that represent nodes inside networks, by family."""
 
 UPLINKS = ("169.254.64.0/18", "fd74:6172:6d63:ffff::/64")
-"""Of the networks' ends of the ways between a node and its networks, by family; they mean something there only."""
+"""Ranges of the networks' ends of the links between a node and its networks, by family. They are local to the node."""
 
 DIALLED = ("169.254.192.0/18", "fd74:6172:6d63:fffc::/64")
-"""Of the addresses that pods dial for servers outside the platform, by family; routed nowhere."""
+"""Ranges of the addresses that pods dial for servers outside the platform, by family; not routed."""
 
 TRANSITS = ("240.0.0.0/4", "fd74:6172:6d63:fffd::/64")
-"""Of the addresses under which such connections travel between nodes, by family; they mean something in the egress
-namespaces of nodes only, so the first may be the range that stands for nodes elsewhere."""
+"""Ranges of the transit addresses of such connections between nodes, by family.
+
+They are local to the egress namespaces of nodes, so the first may equal the range that represents nodes elsewhere.
+"""
 
 METADATA_ADDRESS = "169.254.169.254"
-"""Where pods ask about themselves, in every Network."""
+"""Address of the metadata service for pods, in every Network."""
 
 SUBNET_CLASS = "private"
-"""The kind of subnet that instances get their addresses from."""
+"""The class of the subnets that instances get their addresses from."""
 
 _NETWORK_PART, _LOCATION_PART, _HASH_PART = 30, 20, 8
 
 
 def pods_network(namespace: str) -> str:
-    """The Network of a namespace's plain Pods, as namespace/name."""
+    """Return the Network of a namespace's plain Pods, as namespace/name."""
     return INTERNAL_NETWORK if namespace.startswith(SYSTEM_PREFIX) else f"{namespace}/{DEFAULT_NETWORK}"
 
 
 def context_name(network: str, location: str) -> str:
-    """The NetworkContext of a network in a place: readable, bounded, and different for each pair."""
+    """Return the name of the NetworkContext of a network in a place: readable, bounded, and unique for each pair."""
     digest = sha256(f"{network}\0{location}".encode()).hexdigest()[:_HASH_PART]
     return f"{network[:_NETWORK_PART].rstrip('.')}-{location[:_LOCATION_PART].rstrip('.')}-{digest}"
 
 
 def subnet_name(context: str, family: str) -> str:
-    """The SubnetClaim of a context for a family, and the Subnet that serves it."""
+    """Return the name of the SubnetClaim of a context for a family, and of the Subnet that serves it."""
     return f"{context}-{family.lower()}"

@@ -1,4 +1,4 @@
-"""Network and what becomes of it in each place: NetworkBinding, NetworkContext, SubnetClaim, Subnet."""
+"""Network and its derived objects in each place: NetworkBinding, NetworkContext, SubnetClaim, Subnet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tarmac.api.shared import (
     ObservedGeneration,
 )
 
+Encryption = Literal["BetweenLocations", "Always", "Never"]
 MTU = Annotated[int, Field("Largest packet in bytes.", minimum=1300, maximum=8856, stored=True)]
 
 
@@ -37,7 +38,7 @@ class IPAM(Struct):
 
 
 class NetworkSpec(Struct):
-    """What the network is."""
+    """The spec of a Network."""
 
     ipam: Annotated[IPAM, Field("Where its addresses come from.")]
     ip_families: Annotated[
@@ -45,6 +46,14 @@ class NetworkSpec(Struct):
         Field("Address families it carries; by default IPv4.", unique=True, min_items=1, max_items=2, stored=True),
     ] = msgspec.field(default_factory=lambda: ["IPv4"])
     mtu: MTU = 1460
+    encryption: Annotated[
+        Encryption,
+        Field(
+            "Which traffic of its instances is encrypted between nodes: that between nodes of different Locations "
+            "(BetweenLocations, the default), all of it (Always), or none (Never).",
+            stored=True,
+        ),
+    ] = "BetweenLocations"
 
 
 class NetworkStatus(Struct):

@@ -1,8 +1,8 @@
-"""PodEndpoint: what nodes may know of pods elsewhere, made by the server from each Pod and never written.
+"""PodEndpoint: the fields of pods that other nodes may read, projected by the server from each Pod and never written.
 
-Routes, policies and names need a pod's labels, ports, addresses, node and state; a right covers an object whole, so
-they are an object of their own, with the pod's name and version. What is not declared here is not in it: a Pod is read
-through structs that know only these fields, and written through others, so nothing else can come along.
+Routes, policies and names need a pod's labels, ports, addresses, node and state. RBAC grants access to whole objects
+only, so these fields form an object of their own, with the pod's name and version. Undeclared fields cannot leak: a Pod
+is decoded into structs that have only these fields, and encoded from others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Kind, ObjectMeta, Protocol
 
-PODS: Final = "core/pods"  # what they are made of
+PODS: Final = "core/pods"  # the bucket it is projected from
 
 
 class EndpointPort(Struct):
@@ -64,10 +64,10 @@ SELECTABLE: Final = ("node", "phase")
 
 
 class PodEndpointStrategy(Strategy):
-    """Nothing but what a read needs."""
+    """Rules of a read-only kind."""
 
     def selectable_fields(self, obj: JsonObject) -> dict[str, str]:
-        """Where it is, and how far it has come."""
+        """Return node and phase."""
         return {field: obj.get(field, "") for field in SELECTABLE}
 
 
@@ -143,9 +143,9 @@ _TAIL: Final = b',"kind":"PodEndpoint","apiVersion":"%b"}' % API_VERSION.encode(
 
 
 def project(key: str, pod: bytes) -> bytes:
-    """The PodEndpoint of a stored Pod, as a store takes it: without a version, metadata first.
+    """Return the PodEndpoint of a stored Pod, in the form a store keeps: without a version, metadata first.
 
-    A Pod that another program stored and that cannot be read is there by its name (`key`) and nothing else.
+    An unreadable Pod, stored by another program, has an endpoint with its name (`key`) and no other data.
     """
     try:
         found = _endpoint(_decode_pod(pod))
@@ -173,13 +173,13 @@ def _endpoint(pod: _Pod) -> PodEndpoint:
 
 
 def _is_instance(metadata: _Metadata) -> bool:
-    """Whether an Instance controls it. A label alone is anybody's to set."""
+    """Return True if an Instance controls it. The label alone is no proof: any client can set it."""
     owners = metadata.owner_references or ()
     return any(each.controller and (each.kind, each.api_version) == ("Instance", COMPUTE) for each in owners)
 
 
 def _ports(spec: _Spec) -> list[EndpointPort]:
-    """Of a name that several have, the first."""
+    """Return the named ports. Of several ports with the same name and protocol, the first counts."""
     found: dict[tuple[str, str], EndpointPort] = {}
     for container in (*(spec.containers or ()), *(spec.init_containers or ())):
         for port in container.ports or ():
@@ -198,4 +198,4 @@ def _interfaces(metadata: _Metadata) -> list[EndpointInterface]:
     try:
         return _decode_interfaces(text) if text else []
     except msgspec.MsgspecError:
-        return []  # the node that has the pod says what is wrong with it
+        return []  # the pod's own node reports the error

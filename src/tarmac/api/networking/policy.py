@@ -56,7 +56,7 @@ class EgressRule(Struct):
 
 
 class InterfacePolicy(Struct):
-    """Rules of one interface. Even without a rule, it denies what it does not list."""
+    """Rules of one interface. Traffic without a matching rule is denied, even if there are no rules."""
 
     ingress: Annotated[list[IngressRule], Field("Traffic that may come in.")] = []
 

@@ -1,4 +1,4 @@
-"""The resources of networking.datumapis.com as the server serves them: columns, subresources, rules."""
+"""The served resources of networking.datumapis.com: columns, subresources, rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from tarmac.api.networking.strategies import (
     NetworkPolicyStrategy,
     NetworkStrategy,
 )
-from tarmac.api.resource import Column, Resource
+from tarmac.api.networking.tunnelendpoint import COLUMNS as TUNNEL_COLUMNS
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
+from tarmac.api.resource import Column, Resource, Strategy
 from tarmac.api.schema import JsonObject
 
 _READY = condition("Ready", "Ready", "Whether it is ready.")
@@ -71,7 +73,7 @@ _POLICY_COLUMNS = (NAME, column("Network", ".spec.network", "Only on this networ
 
 
 def resources() -> tuple[Resource, ...]:
-    """The served resources of the group."""
+    """Return the served resources of the group."""
     return (
         declare(
             Location,
@@ -114,11 +116,12 @@ def resources() -> tuple[Resource, ...]:
         declare(SubnetClaim, API_VERSION, "subnetclaims", strategy=CLAIM, columns=_SUBNET_COLUMNS),
         declare(Subnet, API_VERSION, "subnets", strategy=SUBNET, columns=_SUBNET_COLUMNS),
         _pod_endpoints(),
+        _tunnel_endpoints(),
     )
 
 
 def _pod_endpoints() -> Resource:
-    """Read only, and in no category: it repeats what Pods say."""
+    """Return PodEndpoints: read-only, and in no category, since they repeat Pods."""
     made = declare(
         PodEndpoint,
         API_VERSION,
@@ -126,5 +129,13 @@ def _pod_endpoints() -> Resource:
         strategy=PodEndpointStrategy(),
         columns=COLUMNS,
         selectable=SELECTABLE,
+    )
+    return replace(made, verbs=("get", "list", "watch"), subresources=(), categories=())
+
+
+def _tunnel_endpoints() -> Resource:
+    """Return TunnelEndpoints: read-only, and in no category, since they repeat a part of each Node."""
+    made = declare(
+        TunnelEndpoint, API_VERSION, "tunnelendpoints", strategy=Strategy(), columns=TUNNEL_COLUMNS, namespaced=False
     )
     return replace(made, verbs=("get", "list", "watch"), subresources=(), categories=())

@@ -21,13 +21,13 @@ _city_code = re.compile(r"[A-Z]{3}").fullmatch
 
 
 class LocationStrategy(OwnStrategy):
-    """A place has a city and exactly one provider."""
+    """Rules of Locations: a city and exactly one provider."""
 
     def __init__(self) -> None:
         super().__init__(Location)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Topology, provider, coordinates."""
+        """Check topology, provider, coordinates."""
         spec = obj["spec"]
         if spec.get("topology") is not None:
             self._topology(spec["topology"], errors)
@@ -64,7 +64,7 @@ class LocationStrategy(OwnStrategy):
 
 
 class NetworkStrategy(OwnStrategy):
-    """Ranges, once given, stay."""
+    """Rules of Networks: address ranges are immutable."""
 
     immutable = ("spec.ipam.ipv4Range", "spec.ipam.ipv6Range")
 
@@ -72,7 +72,7 @@ class NetworkStrategy(OwnStrategy):
         super().__init__(Network)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The address ranges."""
+        """Check the address ranges."""
         ipam, known = mapping(obj["spec"], "ipam"), mapping((old or {}).get("spec") or {}, "ipam")
         for field, family in (("ipv4Range", 4), ("ipv6Range", 6)):
             if ipam.get(field) and ipam[field] != known.get(field):
@@ -80,22 +80,22 @@ class NetworkStrategy(OwnStrategy):
 
 
 class AttachmentStrategy(OwnStrategy):
-    """NetworkBinding and NetworkContext: a network in a place."""
+    """Rules of NetworkBindings and NetworkContexts: a network in a place."""
 
     immutable = ("spec.network", "spec.location")
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The two names."""
+        """Check the two names."""
         check_names(obj["spec"], ("network", "location"), errors)
 
 
 class SubnetStrategy(OwnStrategy):
-    """SubnetClaim and Subnet: a range of a network in a place."""
+    """Rules of SubnetClaims and Subnets: a range of a network in a place."""
 
     immutable = ("spec.subnetClass", "spec.networkContext", "spec.location", "spec.ipFamily")
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The names, and that the address is of the family and can be a network's."""
+        """Check the names, and that the start address has the right family and is not reserved."""
         spec = obj["spec"]
         check_names(spec, ("networkContext", "location"), errors)
         family = 6 if spec.get("ipFamily") == "IPv6" else 4
@@ -110,13 +110,13 @@ class SubnetStrategy(OwnStrategy):
 
 
 class NetworkPolicyStrategy(OwnStrategy):
-    """Traffic rules as Kubernetes has them."""
+    """Rules of NetworkPolicies, as in Kubernetes."""
 
     def __init__(self) -> None:
         super().__init__(NetworkPolicy)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Selector and rules."""
+        """Check selector and rules."""
         spec = obj["spec"]
         checks.label_selector(spec.get("selector"), "spec.selector", errors)
         if spec.get("network"):
@@ -127,7 +127,7 @@ class NetworkPolicyStrategy(OwnStrategy):
 
 
 def check_names(spec: JsonObject, fields: tuple[str, ...], errors: FieldErrors) -> None:
-    """Names of other objects; that they are there is a bound of the declaration."""
+    """Check names of other objects; the declaration's bounds check their presence."""
     for field in fields:
         name = mapping(spec, field).get("name")
         if name:

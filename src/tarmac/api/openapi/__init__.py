@@ -1,4 +1,4 @@
-"""OpenAPI documents of everything that is served: v3 by group, v2 as JSON and as protobuf."""
+"""OpenAPI documents of all served resources: v3 by group, v2 as JSON and as protobuf."""
 
 from tarmac.api.openapi.documents import Document, OpenAPI
 

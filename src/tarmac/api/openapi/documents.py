@@ -1,7 +1,7 @@
-"""The documents themselves. Those of Kubernetes' own groups are files made by `make setup`, sent as they are.
+"""The documents. Those of Kubernetes' own groups are files made by `make setup`, sent unchanged.
 
-Those of Tarmac's groups are made from the catalogue when first asked for. Nothing big stays in memory: files are read
-again for each request, which is rare, since clients cache by the hash in the URL.
+Those of Tarmac's groups are made from the catalogue on first request. Large documents do not stay in memory: files are
+read again for each request, which is rare, since clients cache by the hash in the URL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECURITY = {
     }
 }
 
-# what clients ask for, and what Kubernetes calls it in the answer (an `@` would be malformed there)
+# the type that clients request, and Kubernetes' Content-Type of the response (an `@` would be malformed there)
 PROTOBUF_V2_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTOBUF_V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
@@ -52,7 +52,7 @@ class _V2(msgspec.Struct):
 
 
 def digest(body: bytes) -> str:
-    """The hash by which clients know a document."""
+    """Return the hash by which clients identify a document."""
     return hashlib.sha512(body).hexdigest().upper()
 
 
@@ -69,25 +69,25 @@ class OpenAPI:
 
     @cached_property
     def _generated(self) -> dict[str, str]:
-        """Path -> hash of the documents that are files."""
+        """Hash of each document that is a file, by path."""
         return msgspec.json.decode(read_generated("openapi/index.json"), type=dict[str, str])
 
     def index(self) -> Document:
-        """`/openapi/v3`: where each group's document is."""
+        """Return `/openapi/v3`: the URL of each group's document."""
         hashes = {**self._generated, **{path: self._own_document(path).hash for path in self._own}}
         entries = {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={known}"} for path, known in hashes.items()}
         body = _encode({"paths": entries})
         return Document(body, digest(body))
 
     def v3(self, path: str) -> Document | None:
-        """`/openapi/v3/<path>`, such as `apis/policy/v1`; None if there is no such group."""
+        """Return `/openapi/v3/<path>`, such as `apis/policy/v1`, or None if there is no such group."""
         if path in self._own:
             return self._own_document(path)
         known = self._generated.get(path)
         return Document(read_generated(f"openapi/{file_name(path)}"), known) if known else None
 
     def v2(self) -> Document:
-        """`/openapi/v2` as JSON."""
+        """Return `/openapi/v2` as JSON."""
         document = msgspec.json.decode(read_generated("openapi/v2.json"), type=_V2)
         paths, schemas = self._own_v2()
         document.paths = _joined(document.paths, paths)
@@ -96,7 +96,7 @@ class OpenAPI:
         return Document(body, digest(body))
 
     def v2_protobuf(self) -> Document:
-        """`/openapi/v2` as gnostic's protobuf."""
+        """Return `/openapi/v2` as gnostic's protobuf."""
         body = read_generated("openapi/v2.pb") + self._own_protobuf
         return Document(body, digest(body))
 
@@ -118,7 +118,7 @@ class OpenAPI:
 
 
 def document(paths: dict[str, Any], schemas: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
-    """A v3 document."""
+    """Return a v3 document."""
     return {
         "openapi": "3.0.0",
         "info": {"title": "Tarmac", "version": "unversioned"},
@@ -128,7 +128,7 @@ def document(paths: dict[str, Any], schemas: dict[str, Any], shared: dict[str, A
 
 
 def document_v2(paths: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """A v2 document."""
+    """Return a v2 document."""
     return {
         "swagger": "2.0",
         "info": {"title": "Tarmac", "version": "unversioned"},
@@ -140,7 +140,7 @@ def document_v2(paths: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any
 
 
 def file_name(path: str) -> str:
-    """The generated file of a document."""
+    """Return the name of a document's generated file."""
     return f"{path.replace('/', '__')}.json"
 
 
@@ -155,5 +155,5 @@ def _parts(resources: list[Resource]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _joined(members: msgspec.Raw, more: dict[str, Any]) -> msgspec.Raw:
-    """A JSON object with members added, without parsing those it has."""
+    """Return a JSON object with members added, without parsing the existing ones."""
     return msgspec.Raw(bytes(members)[:-1] + b"," + _encode(more)[1:]) if more else members

@@ -1,8 +1,8 @@
-"""OpenAPI v2 as gnostic's protobuf document, which is what kubectl asks for.
+"""OpenAPI v2 as gnostic's protobuf document, the form that kubectl requests.
 
 Only the parts that our documents use are written. Field numbers are those of gnostic-models' `openapiv2` package. A
-document is written in pieces (`head`, `paths`, `definitions`): protobuf messages that are concatenated are merged, so
-what `make setup` made for Kubernetes' own kinds and what is made here for Tarmac's need only be joined.
+document is written in parts (`head`, `paths`, `definitions`): concatenated protobuf messages are merged, so the part
+that `make setup` made for Kubernetes' own kinds and the part made here for Tarmac's only need to be joined.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Writer = Callable[[int, Any], bytes]
 
 
 def head(document: Node) -> bytes:
-    """Everything but paths and definitions."""
+    """Return all of a document but paths and definitions."""
     info, schemes = document["info"], document["securityDefinitions"]
     written = _text(1, document["swagger"])
     written += _message(2, _text(1, info["title"]) + _text(2, info["version"]))
@@ -31,12 +31,12 @@ def head(document: Node) -> bytes:
 
 
 def paths(items: Node) -> bytes:
-    """`paths`, as a piece of a document."""
+    """Return `paths`, as a part of a document."""
     return _message(8, b"".join(_message(2, _text(1, path) + _message(2, _path(item))) for path, item in items.items()))
 
 
 def definitions(schemas: Node) -> bytes:
-    """`definitions`, as a piece of a document."""
+    """Return `definitions`, as a part of a document."""
     return _message(9, b"".join(_named(name, _schema(schema)) for name, schema in schemas.items()))
 
 
@@ -68,12 +68,12 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _named(name: str, value: bytes) -> bytes:
-    """A member of a map: gnostic writes maps as lists of named values, always in field 1."""
+    """Return a member of a map: gnostic writes maps as lists of named values, always in field 1."""
     return _message(1, _text(1, name) + _message(2, value))
 
 
 def _any(number: int, value: Any) -> bytes:
-    """Any value, as YAML text; JSON is YAML."""
+    """Return any value as YAML text; JSON is YAML."""
     return _message(number, _text(2, json.dumps(value)))
 
 
@@ -188,7 +188,7 @@ _COMMON: dict[str, tuple[int, Writer]] = {
     "description": (3, _text),
     "name": (4, _text),
 }
-# where a parameter is -> (its choice among parameters, its fields, its extensions)
+# location of a parameter -> (its choice among parameters, its fields, its extensions)
 _IN: dict[str, tuple[int, dict[str, tuple[int, Writer]], int]] = {
     "query": (3, {**_COMMON, "type": (6, _text), "format": (7, _text), "uniqueItems": (20, _flag)}, 23),
     "path": (4, {**_COMMON, "type": (5, _text), "format": (6, _text), "uniqueItems": (19, _flag)}, 22),

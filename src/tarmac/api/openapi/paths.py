@@ -1,7 +1,7 @@
-"""Paths and operations of a resource, from its row in the catalogue.
+"""Paths and operations of a resource, from its entry in the catalogue.
 
-Clients look here for more than documentation: kubectl decides by the `fieldValidation` and `dryRun` parameters of an
-operation whether it may leave validation and dry runs to the server.
+Clients use them for more than documentation: kubectl decides by the `fieldValidation` and `dryRun` parameters of an
+operation if it may leave validation and dry runs to the server.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _MANY = {
 
 
 def paths_of(resource: Resource, type_name: str) -> dict[str, Any]:
-    """Every path of one resource. `type_name` is the published name of its type."""
+    """Return every path of one resource. `type_name` is the published name of its type."""
     root = f"/{document_path(resource.group, resource.version)}"
     home = f"{root}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{root}/{resource.plural}"
     place = ["namespace"] if resource.namespaced else []
@@ -158,7 +158,7 @@ def _body(verb: str, type_name: str) -> dict[str, Any] | None:
 
 
 def _responses(verb: str, type_name: str) -> dict[str, Any]:
-    """What success looks like; every failure is a Status and needs no listing but the one clients expect."""
+    """Return the responses of success, and 401, which clients expect; other failures are a Status and not listed."""
     name = {"list": f"{type_name}List", "delete": f"{_META}Status", "deletecollection": f"{_META}Status"}
     media = (*_MEDIA, "application/json;stream=watch") if verb == "list" else _MEDIA
     content = {kind: {"schema": reference(name.get(verb, type_name))} for kind in media}

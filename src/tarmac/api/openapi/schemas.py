@@ -1,4 +1,4 @@
-"""Schemas of declared kinds as OpenAPI v3 writes them."""
+"""Schemas of declared kinds in the form of OpenAPI v3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = {
     Type.INT_OR_STRING: "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
 }
 OR_NAME: Final = "x-tarmac-or-name"
-"""On an object for which clients may send its name alone. OpenAPI v3 of Kubernetes has no word for that."""
+"""On an object that clients may abbreviate to its name. OpenAPI v3 of Kubernetes has no keyword for that."""
 
 _LIMITS = {
     "pattern": "pattern",
@@ -38,7 +38,7 @@ _LIMITS = {
 
 
 def components_of(resource: Resource, type_name: str) -> dict[str, Any]:
-    """The type of a resource and of a list of it, by published name."""
+    """Return the type of a resource and of a list of it, by published name."""
     item = openapi_schema(resource.schema, root=True)
     item["x-kubernetes-group-version-kind"] = [_gvk(resource, resource.kind)]
     fields = item["properties"]
@@ -60,7 +60,7 @@ def components_of(resource: Resource, type_name: str) -> dict[str, Any]:
 
 
 def _answers_of(resource: Resource) -> dict[str, Any]:
-    """The types that the resource's subresources answer with."""
+    """Return the response types of the resource's subresources."""
     return {
         answer_name(each): {
             **openapi_schema(each.answer()),
@@ -76,14 +76,14 @@ def _gvk(resource: Resource, kind: str) -> dict[str, str]:
 
 
 def _described(node: dict[str, Any], text: str) -> dict[str, Any]:
-    """A reference may not have siblings in OpenAPI v3, so a description wraps it."""
+    """Add a description. A reference may not have siblings in OpenAPI v3, so it is wrapped."""
     if not text:
         return node
     return {"allOf": [node], "description": text} if "$ref" in node else {**node, "description": text}
 
 
 def openapi_schema(schema: Schema, *, root: bool = False) -> dict[str, Any]:
-    """One node and all below it. The metadata of a kind is a reference that the caller fills in."""
+    """Return one node and all below it. The metadata of a kind is a reference that the caller fills in."""
     node = _described(_shape(schema, root), schema.description)
     if schema.enum:
         node["enum"] = list(schema.enum)

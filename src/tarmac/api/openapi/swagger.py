@@ -1,4 +1,4 @@
-"""OpenAPI v3 rewritten as v2, the way Kubernetes publishes both: same paths and types, older spelling."""
+"""Conversion of OpenAPI v3 to v2, as Kubernetes publishes both: same paths and types, older spelling."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NO_V2 = ("default", "nullable", "oneOf")
 
 
 def definitions(schemas: dict[str, Any]) -> Node:
-    """`components.schemas` as `definitions`."""
+    """Convert `components.schemas` to `definitions`."""
     return {name: schema_v2(schema) for name, schema in schemas.items()}
 
 
 def schema_v2(schema: Node) -> Node:
-    """One schema. A wrapped reference becomes a reference with a description beside it."""
-    if OR_NAME in schema:  # without a type anything goes: kubectl looks into a `kind: List` by this document alone
+    """Convert one schema. A wrapped reference becomes a reference with a description beside it."""
+    if OR_NAME in schema:  # without a type any value is valid: kubectl validates a `kind: List` by this document alone
         return {"description": schema.get("description", "")}
     if "oneOf" in schema:  # a number or a string
         schema = {"type": "string", **schema}
@@ -46,7 +46,7 @@ def _moved(reference: str) -> str:
 
 
 def paths_v2(paths: dict[str, Any]) -> Node:
-    """`paths`: parameters lose their schema wrapper, a request body becomes a parameter."""
+    """Convert `paths`: parameters lose their schema wrapper, a request body becomes a parameter."""
     return {path: _item(item) for path, item in paths.items()}
 
 

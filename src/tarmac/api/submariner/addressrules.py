@@ -1,6 +1,6 @@
-"""Rules of the addresses that managers offer (SourceIPClass), of each (SourceIP), and of holds on them (SourceIPClaim).
+"""Rules of SourceIPClass (offered addresses), SourceIP (one address) and SourceIPClaim (a claim on an address).
 
-What takes other objects to know (whether classes overlap, whether the class of a claim may be used) is admission's.
+Admission checks rules that involve other objects (overlaps of classes, permission to use the class of a claim).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class Bounds(NamedTuple):
     last: int
 
     def overlaps(self, other: Bounds) -> bool:
-        """Whether they have an address in common."""
+        """Return True if both have an address in common."""
         return self.family == other.family and self.first <= other.last and other.first <= self.last
 
     def holds(self, address: Address) -> bool:
-        """Whether an address is one of them."""
+        """Return True if the address is in the range."""
         return self.family == address.version and self.first <= int(address) <= self.last
 
 
 def bounds_of(written: AddressRange) -> Bounds:
-    """Those of a range that was accepted."""
+    """Return the bounds of an admitted range."""
     if written.cidr:
         whole = ip_network(written.cidr)
         return Bounds(whole.version, int(whole.network_address), int(whole.broadcast_address))
@@ -51,18 +51,18 @@ def bounds_of(written: AddressRange) -> Bounds:
 
 
 def written_as(found: AddressRange) -> str:
-    """A range as people write it."""
+    """Return a range as users write it."""
     return found.cidr or f"{found.start}-{found.end}"
 
 
 class SourceIPClassStrategy(OwnStrategy):
-    """Addresses that managers offer."""
+    """Rules of SourceIPClasses."""
 
     def __init__(self) -> None:
         super().__init__(SourceIPClass)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Ranges, places, targets, times."""
+        """Check ranges, places, targets, times."""
         spec = obj["spec"]
         changed = old is None or old["spec"].get("ranges") != spec.get("ranges")
         families = _check_ranges(objects(spec, "ranges"), errors, changed=changed)
@@ -79,7 +79,7 @@ class SourceIPClassStrategy(OwnStrategy):
         _check_hold_down(spec.get("holdDown", ""), errors)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        """Accepted, and not as safe as it looks: a node that can label itself can make itself a gateway."""
+        """Return warnings about unsafe selectors: a node that can label itself can make itself a gateway."""
         found: list[str] = []
         for index, place in enumerate(objects(mapping(obj, "spec"), "locations")):
             chosen = mapping(place, "gatewaySelector")
@@ -93,9 +93,9 @@ class SourceIPClassStrategy(OwnStrategy):
 
 
 def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed: bool) -> set[int]:
-    """Check each range, and that ranges of a class do not overlap; returns their address families.
+    """Check each range, and that ranges of a class do not overlap; return their address families.
 
-    Reserved ranges are refused in new and changed classes; a class of an earlier version keeps them until then.
+    Reserved ranges are rejected in new and changed classes; a class of an earlier version keeps them until it changes.
     """
     found: list[Bounds] = []
     for index, written in enumerate(ranges):
@@ -161,7 +161,7 @@ def _check_hold_down(written: str, errors: FieldErrors) -> None:
 
 
 class SourceIPStrategy(OwnStrategy):
-    """One address; its object's name is the lock on it."""
+    """Rules of SourceIPs. The name of the object is the lock on its address."""
 
     immutable = ("spec.address", "spec.className")
 
@@ -169,7 +169,7 @@ class SourceIPStrategy(OwnStrategy):
         super().__init__(SourceIP)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """The address, and that the object is named after it."""
+        """Check the address, and that the object is named after it."""
         spec, name = obj["spec"], obj["metadata"].get("name", "")
         if spec.get("sharedBy") and not spec.get("claimRef"):
             errors.forbidden("spec.sharedBy", "may not be specified without `claimRef`: the first claim stands there")
@@ -181,13 +181,13 @@ class SourceIPStrategy(OwnStrategy):
 
 
 class SourceIPClaimStrategy(OwnStrategy):
-    """A namespace's hold on an address."""
+    """Rules of SourceIPClaims."""
 
     def __init__(self) -> None:
         super().__init__(SourceIPClaim)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Class, address, and that a bound claim keeps what it has."""
+        """Check class and address; reject changes of a bound claim."""
         spec = obj["spec"]
         if old is None:
             check_namespace(obj, errors)

@@ -1,7 +1,7 @@
-"""Live connections of an ExternalService: what nodes answer, and what the server makes of it.
+"""Live connections of an ExternalService: the responses of nodes, and the server's combined response.
 
-A node that forwards knows the pod and the transit address; the node that carries the SourceIP knows the transit
-address and the port that the outside sees. Both are asked at `NODE_PATH`, and joined by the transit address.
+A forwarding node knows the pod and the transit address; the node that owns the SourceIP knows the transit address and
+the port that the outside sees. The server queries both at `NODE_PATH` and joins their responses by the transit address.
 """
 
 from __future__ import annotations
@@ -18,43 +18,50 @@ from tarmac.api.submariner.names import API_VERSION
 
 MOST_CONNECTIONS: Final = 1000
 NODE_PATH: Final = "/tarmac/v1/external/connections/{namespace}/{name}"
-"""Of a node's own API: GET answers a `NodeConnections` about one ExternalService."""
+"""Path in a node's own API: GET returns the `NodeConnections` of one ExternalService."""
 
 Direction = Literal["out", "in"]
 
+# A node's response is decoded with these bounds: an extreme value invalidates that response only. Otherwise it would
+# break the response to the user, including the data of all other nodes.
+_Text = Annotated[str, msgspec.Meta(max_length=400)]
+_Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]  # until the year 9999
+
 
 class ForwardedConnection(Answered, frozen=True):
-    """A connection of a pod on the node that answers. `pod` and `uid` name it; `since` is in Unix seconds."""
+    """A connection of a pod on the responding node. `pod` and `uid` identify it; `since` is in Unix seconds."""
 
-    pod: str  # namespace/name
-    uid: str
+    pod: _Text  # namespace/name
+    uid: _Text
     protocol: Protocol
     direction: Direction
-    dialled: str  # address that the pod dialled; of one from outside, the endpoint
-    dialled_port: int
-    target: str
-    target_port: int
-    transit: str
-    transit_port: int
-    bytes_out: int = 0
-    bytes_in: int = 0
-    since: float = 0.0
+    dialled: _Text  # address that the pod dialled; for a connection from outside, the endpoint
+    dialled_port: _Port
+    target: _Text
+    target_port: _Port
+    transit: _Text
+    transit_port: _Port
+    bytes_out: _Bytes = 0
+    bytes_in: _Bytes = 0
+    since: _Seconds = 0.0
 
 
 class CarriedConnection(Answered, frozen=True):
-    """A connection under a SourceIP that the node that answers carries."""
+    """A connection under a SourceIP that the responding node owns."""
 
     protocol: Protocol
-    transit: str
-    transit_port: int
-    target: str
-    target_port: int
-    source_ip: str
-    source_port: int
+    transit: _Text
+    transit_port: _Port
+    target: _Text
+    target_port: _Port
+    source_ip: _Text
+    source_port: _Port
 
 
 class NodeConnections(Answered, frozen=True):
-    """What a node says. At most `MOST_CONNECTIONS` of each; `more`: it left some out."""
+    """A node's response. At most `MOST_CONNECTIONS` of each; `more`: it left some out."""
 
     forwarded: list[ForwardedConnection] = []
     carried: list[CarriedConnection] = []

@@ -1,4 +1,4 @@
-"""ExternalService: a server outside the platform, and which instances reach it under which address."""
+"""ExternalService: a server outside the platform, the instances that reach it, and their source addresses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GatewayChoice(Struct):
 
 
 class ExternalServiceSpec(Struct):
-    """A server outside, and who reaches it."""
+    """A server outside the platform, and its users."""
 
     target_ip: Annotated[str, Field("Address of the server. Only it may connect back.", min_length=1)] = msgspec.field(
         name="targetIP"

@@ -1,7 +1,7 @@
-"""What an agent says on its Node about its part in external services, in the annotation `submariner.io/node-facts`.
+"""Capabilities of a node for external services, in the annotation `submariner.io/node-facts` written by its agent.
 
-It is a node's own word, so it is read with care: text that is no such JSON says nothing, and a node that says nothing
-has no datapath for external services.
+The server does not trust the text: an unreadable annotation counts as missing, and a node without one has no datapath
+for external services.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class OutsideInterface(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class NodeFacts(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What the node has and can do; tried by its agent, not assumed.
+    """Capabilities of the node, tested by its agent.
 
-    `encryption` of tunnels between cities: by the kernel, by a program, not possible, or not wanted (`off`).
+    `encryption` of tunnels between cities: by the kernel, by a program, not possible (`none`), or disabled (`off`).
     """
 
     interfaces: list[OutsideInterface] = []
@@ -51,18 +51,18 @@ def _read(text: str) -> NodeFacts | None:
 
 
 def read_facts(annotations: Mapping[str, str]) -> NodeFacts | None:
-    """What a Node's annotations say; None when nothing that can be read."""
+    """Return the facts in a Node's annotations; None if they are missing or unreadable."""
     text = annotations.get(ANNOTATION_NODE_FACTS)
     return _read(text) if text else None
 
 
 def write_facts(facts: NodeFacts) -> str:
-    """The text of the annotation."""
+    """Return the text of the annotation."""
     return msgspec.json.encode(facts).decode()
 
 
 def interface_addresses(facts: NodeFacts | None) -> list[tuple[str, Address, int]]:
-    """Every readable address, with its interface and prefix length."""
+    """Return every readable address, with its interface and prefix length."""
     found: list[tuple[str, Address, int]] = []
     for interface in facts.interfaces if facts is not None else ():
         for written in interface.addresses[: _MOST_ADDRESSES - len(found)]:

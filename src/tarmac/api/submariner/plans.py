@@ -1,4 +1,4 @@
-"""What a manifest of an ExternalService or a SourceIPClaim would do: answered and never stored."""
+"""Previews of manifests of ExternalServices and SourceIPClaims: computed and never stored."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class ExternalPlan(Answered, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Whether everything the manifest asks for would work."""
+        """True if the whole manifest would work."""
         return self.accepted and not self.refused and not any(source.refused for source in self.sources)

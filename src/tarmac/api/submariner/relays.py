@@ -1,8 +1,8 @@
 """Forwarder and Gateway: the contract between the controller and the agents. Not for users.
 
 A Forwarder holds the rules of one ExternalService on one node, a Gateway those of one SourceIP on every node that may
-carry it. Between the two, a connection travels under a transit address, which stands for one ExternalService, node,
-Network and SourceIP; a gateway knows transit addresses and never Pods, whose addresses mean nothing outside their
+own it. Between the two, a connection travels under a transit address, which represents one ExternalService, node,
+Network and SourceIP. A gateway knows transit addresses but no Pods, since a Pod's address has a meaning only in its
 Network.
 """
 
@@ -15,6 +15,9 @@ import msgspec
 from tarmac.api.declare import Field, Struct
 from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Protocol, Time
 from tarmac.api.submariner.sourceip import AddressLimits, Announce, ClassSubnet
+
+_MAX_TOLD = 500
+_MAX_NAME = 253
 
 
 class PeerReference(Struct):
@@ -75,9 +78,14 @@ class RuleError(Struct):
     rule: Annotated[str, Field("Which rule.")]
     message: Annotated[str, Field("Why not.")]
 
+    @property
+    def told(self) -> str:
+        """The message as repeated in conditions and events, truncated: a node writes it, and may write megabytes."""
+        return self.message[:_MAX_TOLD]
+
 
 class ForwarderStatus(Struct):
-    """What is applied."""
+    """The rules in force."""
 
     observed_generation: ObservedGeneration = 0
     applied_generation: Annotated[
@@ -136,7 +144,7 @@ class GatewayNode(Struct):
 
 
 class GatewaySpec(Struct):
-    """Rules of one SourceIP, and who may carry it."""
+    """Rules of one SourceIP, and the candidates for owning it."""
 
     gateway_ip: Annotated[str, Field("The SourceIP.")] = msgspec.field(name="gatewayip", default="")
     mark: Annotated[int, Field("Identity of the SourceIP.", minimum=0, maximum=65535)] = 0
@@ -163,7 +171,7 @@ class GatewaySpec(Struct):
 
     @property
     def concerned(self) -> frozenset[str]:
-        """The names of the nodes that say what they have made of it."""
+        """The names of the nodes that report a status for it."""
         return frozenset(each.name for each in (*self.candidates, *self.voters, *self.leaving))
 
 
@@ -183,7 +191,7 @@ class GatewayNodeStatus(Struct):
     owner: Annotated[bool, Field("Whether it carries the address.")] = False
     epoch: Annotated[int, Field("Counts the changes of owner.", format="int64", minimum=0)] = 0
     since: Annotated[Time | None, Field("Since when it carries the address.")] = None
-    former_owner: Annotated[str, Field("Who carried it before, as far as is known here.")] = ""
+    former_owner: Annotated[str, Field("Who carried it before, as far as is known here.", max_length=_MAX_NAME)] = ""
     cause: Annotated[
         Literal["First", "HandedOver", "Silent", "Regained"] | None,
         Field("Why it has come here: first of all, given up, its owner silent, or after this node's own silence."),
@@ -191,12 +199,12 @@ class GatewayNodeStatus(Struct):
     gap_milliseconds: Annotated[
         int | None, Field("From the last sign of the owner before until it was carried here.", minimum=0)
     ] = None
-    synced_with: Annotated[str, Field("The node that knows its connections.")] = ""
+    synced_with: Annotated[str, Field("The node that knows its connections.", max_length=_MAX_NAME)] = ""
     errors: Annotated[list[RuleError], Field("Rules that could not be applied, and a foreign holder.")] = []
 
 
 class GatewayStatus(Struct):
-    """What is applied, and who carries the address."""
+    """The rules in force, and the owner of the address."""
 
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []

@@ -1,4 +1,4 @@
-"""The resources of submariner.io as the server serves them: columns, subresources, rules."""
+"""The served resources of submariner.io: columns, subresources, rules."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _CLASS_COLUMNS = (
 
 
 def resources() -> tuple[Resource, ...]:
-    """The served resources of the group."""
+    """Return the served resources of the group."""
     return (
         declare(
             ExternalService,

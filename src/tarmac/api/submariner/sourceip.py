@@ -1,4 +1,4 @@
-"""SourceIPClass, SourceIP and SourceIPClaim: addresses the outside sees, handed out as volumes are."""
+"""SourceIPClass, SourceIP and SourceIPClaim: source addresses, provisioned in the way of volumes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ClassSubnet(Struct):
 
 
 class AllowedNamespaces(Struct):
-    """Namespaces that may use the class, by name or by label. Nobody by default."""
+    """Namespaces that may use the class, by name or by label; by default none."""
 
     names: Annotated[list[str], Field("Names.", unique=True)] = []
     selector: Annotated[LabelSelector | None, Field("Labels of namespaces.")] = None

@@ -1,4 +1,4 @@
-"""Rules of ExternalServices: one target, who reaches it under which address, and at which ports."""
+"""Rules of ExternalServices: one target, the sources with their addresses, and the ports."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tarmac.base.fielderrors import FieldErrors
 
 
 def check_namespace(obj: JsonObject, errors: FieldErrors) -> None:
-    """What people write does not lie where the platform keeps what it makes of it."""
+    """Reject objects of users in the namespace of the platform's Forwarders and Gateways."""
     if obj["metadata"].get("namespace") == NAMESPACE:
         errors.forbidden("metadata.namespace", f"{NAMESPACE} holds Forwarders and Gateways only: use another namespace")
 
 
 class ExternalServiceStrategy(OwnStrategy):
-    """One target, who reaches it under which address, and at which ports."""
+    """Rules of ExternalServices: one target, the sources with their addresses, and the ports."""
 
     def __init__(self) -> None:
         super().__init__(ExternalService)
 
     def check_spec(self, obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-        """Name, target, sources, ports."""
+        """Check name, target, sources, ports."""
         spec, metadata = obj["spec"], obj["metadata"]
         if old is None:
             check_namespace(obj, errors)
@@ -39,7 +39,7 @@ class ExternalServiceStrategy(OwnStrategy):
             checks.dns_subdomain(location, "spec.gateway.location", errors)
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
-        """Accepted, and without effect."""
+        """Return warnings about accepted fields without effect."""
         ports = objects(mapping(obj, "spec"), "ports")
         ignored = [index for index, port in enumerate(ports) if port.get("nodePort")]
         return [f"spec.ports[{index}].nodePort: has no effect, Pods dial targetPort" for index in ignored]
@@ -105,7 +105,10 @@ def _check_ports(ports: list[JsonObject], errors: FieldErrors) -> None:
 
 
 def _dialled_port(port: JsonObject, path: str, errors: FieldErrors) -> int | None:
-    """The port that Pods dial. A name has no container to be looked up on, so only the port's own name is one."""
+    """Return the port that Pods dial.
+
+    No container can resolve a port name here, so only the port's own name is accepted.
+    """
     written = port.get("targetPort", port.get("port"))
     if isinstance(written, str):
         if written and written == port.get("name"):

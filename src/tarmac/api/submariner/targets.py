@@ -1,6 +1,6 @@
-"""Addresses that can be no server outside the platform, whatever else there is.
+"""Addresses that are never servers outside the platform.
 
-What depends on other objects (nodes, Networks, classes) is told by admission and, later, by the controller.
+Admission and, later, the controller check conflicts with other objects (nodes, Networks, classes).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _RANGES: Final = [(ipaddress.ip_network(written), use) for use, ranges in _USES.
 
 
 def not_outside(what: str) -> str:
-    """How a target is refused: `what` is the part of the platform and its range."""
+    """Return the error for a rejected target, given the part of the platform and its range."""
     return f"must be the address of a server outside the platform: it is in {what}"
 
 
 def reserved_between(family: int, first: int, last: int) -> str | None:
-    """The first reserved range that overlaps these addresses, with its use; None if there is none."""
+    """Return the first reserved range that overlaps these addresses, with its use; None if there is none."""
     for each, use in _RANGES:
         if each.version == family and first <= int(each.broadcast_address) and int(each.network_address) <= last:
             return f"{use} {each}"
@@ -40,7 +40,7 @@ def reserved_between(family: int, first: int, last: int) -> str | None:
 
 
 def reserved_for(target: Address) -> str | None:
-    """Which part of the platform an address belongs to by itself, with its range; None when to none."""
+    """Return the reserved range that contains the address, with its use; None if there is none."""
     for each, use in _RANGES:
         if each.version == target.version and target in each:
             return f"{use} {each}"

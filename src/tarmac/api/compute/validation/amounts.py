@@ -1,4 +1,4 @@
-"""Amounts of resources: readable, whole where they must be, and not negative."""
+"""Amounts of resources: parseable, integers where required, and not negative."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Format, Quantity
 
-# Resources that are counted in bytes, of which there are no fractions.
+# Resources counted in bytes, which have no fractions.
 _BYTES = frozenset({"memory", "storage", "ephemeral-storage"})
 
 
 def amount(name: str, written: str | float, path: str, errors: FieldErrors) -> Quantity | None:
-    """The amount, or None when it was refused."""
+    """Return the amount, or None if it was rejected."""
     try:
         quantity = Quantity.parse(written)
     except ValueError as error:
@@ -30,11 +30,11 @@ def amount(name: str, written: str | float, path: str, errors: FieldErrors) -> Q
 
 
 def amounts(written: Mapping[str, str | float], path: str, errors: FieldErrors) -> dict[str, Quantity]:
-    """All readable amounts of a resource list; the others are reported at `path[name]`."""
+    """Return all valid amounts of a resource list; invalid ones are reported at `path[name]`."""
     found = {name: amount(name, value, f"{path}[{name}]", errors) for name, value in written.items()}
     return {name: quantity for name, quantity in found.items() if quantity is not None}
 
 
 def _in_mebibytes(quantity: Quantity) -> str:
-    """What somebody who wrote 256m for memory wanted: 256Mi."""
+    """Return the amount meant by a user who wrote 256m for memory: 256Mi."""
     return str(Quantity.of(quantity.milli() << 20, Format.BINARY_SI))

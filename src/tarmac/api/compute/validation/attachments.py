@@ -1,4 +1,4 @@
-"""How containers and virtual machines attach volumes."""
+"""Attachments of volumes to containers and virtual machines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Volumes = dict[str, JsonObject]
 
 
 def volumes_by_name(spec: JsonObject) -> Volumes:
-    """The volumes of a template's spec."""
+    """Return the volumes of a template's spec by name."""
     return {volume.get("name", ""): volume for volume in objects(spec, "volumes")}
 
 
 def check_attachments(user: JsonObject, volumes: Volumes, path: str, errors: FieldErrors, *, container: bool) -> None:
-    """The volume attachments of a container or a virtual machine."""
+    """Check the volume attachments of a container or a virtual machine."""
     mount_paths: set[str] = set()
     for index, attachment in enumerate(objects(user, "volumeAttachments")):
         where = f"{path}.volumeAttachments[{index}]"
@@ -49,7 +49,10 @@ def _fit(attachment: JsonObject, volume: JsonObject, path: str, errors: FieldErr
 
 
 def _leftover_device_name(disk: JsonObject | None, path: str, errors: FieldErrors) -> None:
-    """The shorthand is stored on the disk; one that is still here could not be."""
+    """Reject a device name on an attachment.
+
+    Normalising moves it to the disk; one that is still here could not be moved.
+    """
     if disk is None:
         errors.forbidden(path, "only a disk has a device name")
     else:
@@ -66,7 +69,7 @@ def _mount_path(mount_path: str, seen: set[str], path: str, errors: FieldErrors)
 
 
 def check_boot_disk(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErrors) -> None:
-    """A virtual machine boots from its first attachment."""
+    """Check that the first attachment is bootable: a virtual machine boots from it."""
     if not objects(machine, "volumeAttachments"):
         errors.required(f"{path}.volumeAttachments")
     elif not _image_of_first(machine, volumes):
@@ -74,7 +77,7 @@ def check_boot_disk(machine: JsonObject, volumes: Volumes, path: str, errors: Fi
 
 
 def boot_image(spec: JsonObject) -> str:
-    """The image that the virtual machine of a template's spec boots, as written; empty when there is none."""
+    """Return the boot image of a template's virtual machine, as written, or ""."""
     machine = mapping(spec, "runtime", "virtualMachine")
     return _image_of_first(machine, volumes_by_name(spec)).get("name", "")
 

@@ -1,7 +1,7 @@
 """Reads a cloud-config as cloud-init does: one YAML document, tags of plain YAML only, a mapping.
 
-The parser's events are looked at one by one and nothing is built of them, so a text costs what it is long, however
-deep it goes and however often it says the same by aliases; and what is too much of either is refused when it is seen.
+The parser's events are checked one by one and no value is built from them, so the cost is linear in the length of the
+text, regardless of nesting and aliases. Too many levels or aliases are rejected as soon as they occur.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
 def top_level_keys(text: str) -> list[str]:
-    """The keys of the mapping. Raises Unreadable with line and column."""
+    """Return the keys of the mapping. Raises Unreadable with line and column."""
     if text.count("%TAG") > _MOST_DIRECTIVES:  # libyaml compares each with all before it
         raise Unreadable(f"has more than {_MOST_DIRECTIVES} %TAG directives")
     try:
@@ -43,17 +43,17 @@ def _at(mark: Any, what: str) -> str:
 
 
 class _Scan:
-    """Follows the events of one document. `_depth` is how many lists and mappings are open."""
+    """Follows the events of one document. `_depth` is the number of open lists and mappings."""
 
     def __init__(self, next_event: Any) -> None:
         self._next = next_event
         self._depth = self._aliases = self._documents = 0
-        self._at_key = True  # whether the next member of the outermost mapping is a key
+        self._at_key = True  # True if the next member of the outermost mapping is a key
         self._keys: list[str] = []
         self._anchors: set[str] = set()
 
     def keys(self) -> list[str]:
-        """Read to the end."""
+        """Read to the end and return the keys."""
         for _ in range(_MOST_EVENTS):
             event = self._next()
             if type(event) is yaml.StreamEndEvent:
@@ -88,7 +88,7 @@ class _Scan:
             self._at_key = not self._at_key
 
     def _check(self, event: Any) -> None:
-        """What would keep a safe loader from building the value."""
+        """Reject events from which a safe loader could not build a value."""
         if not self._depth and type(event) is not yaml.MappingStartEvent:
             raise Unreadable(_at(event.start_mark, _NO_MAPPING))
         if type(event) is yaml.AliasEvent:

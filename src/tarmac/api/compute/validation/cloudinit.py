@@ -1,7 +1,7 @@
-"""cloud-init documents: of a kind that cloud-init knows, of bounded size, and YAML where they say so.
+"""cloud-init documents: of a kind that cloud-init knows, of bounded size, and valid YAML if declared as such.
 
-A cloud-config that cannot be read leaves a machine that nobody can log in to, and says so on its console only; so it
-is read here (`cloudconfig`), before there is a machine.
+An unreadable cloud-config leaves a machine without logins, and the error appears only on its console. So it is parsed
+here (`cloudconfig`), before the machine is created.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_LINES: Final = (
 
 
 def check_cloud_init(stated: JsonObject, path: str, errors: FieldErrors) -> None:
-    """What is inline, or the name of the Secret."""
+    """Check the inline documents, or the name of the Secret."""
     secret = stated.get("secretRef")
     if secret is not None:
         if not secret.get("name"):
@@ -60,25 +60,26 @@ def _user_data(text: str, path: str, errors: FieldErrors) -> None:
 
 
 def has_own_users(user_data: str) -> bool:
-    """Whether it is a cloud-config that says whom the machine has; cloud-init then takes no others."""
+    """Return True for a cloud-config with users of its own; cloud-init then creates only those."""
     try:
         return is_cloud_config(user_data) and "users" in keys_of(user_data)
     except Unreadable:
         return False
 
 
-@lru_cache(maxsize=16)  # a template is read again for every Instance that is made from it
+@lru_cache(maxsize=16)  # a template is parsed again for every Instance made from it
 def keys_of(cloud_config: str) -> list[str]:
-    """The keys of a cloud-config. Raises Unreadable."""
-    from tarmac.api.compute.validation.cloudconfig import top_level_keys  # the server starts without a YAML parser
+    """Return the keys of a cloud-config. Raises Unreadable."""
+    # deferred: the server starts without a YAML parser
+    from tarmac.api.compute.validation.cloudconfig import top_level_keys
 
     return top_level_keys(cloud_config)
 
 
 def is_cloud_config(text: str) -> bool:
-    """Whether it is YAML by its first line, and not one of the kinds whose names begin the same."""
+    """Return True if the first line says `#cloud-config`, and not one of the kinds that begin with that name."""
     return text.startswith(_YAML) and not text.startswith(f"{_YAML}-")
 
 
 class Unreadable(ValueError):
-    """A cloud-config that cloud-init could not read; the message says where and why."""
+    """A cloud-config that cloud-init could not read; the message has the position and the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tarmac.api.compute.validation.attachments import Volumes, check_attachments
 from tarmac.api.compute.validation.context import Context
 from tarmac.api.compute.validation.environment import check_environment
+from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.images import check_image
 from tarmac.api.compute.validation.ports import Ports
 from tarmac.api.compute.validation.probes import DEFAULT_GRACE, check_probes, forbid_probes
@@ -17,11 +18,11 @@ _SECCOMP_TYPES = ("RuntimeDefault", "Unconfined", "Localhost")
 
 
 def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Context) -> None:
-    """Everything about a sandbox but its containers' shares of the resources."""
+    """Check a sandbox except its containers' shares of the resources."""
     errors = context.errors
     if not objects(sandbox, "containers"):
         errors.required(f"{path}.containers")
-    grace = _grace(sandbox, f"{path}.terminationGracePeriodSeconds", errors)
+    grace = check_grace(sandbox, DEFAULT_GRACE, path, context)
     names: set[str] = set()
     ports = Ports()
     for field in ("containers", "initContainers"):
@@ -43,15 +44,6 @@ def check_sandbox(sandbox: JsonObject, volumes: Volumes, path: str, context: Con
         if not secret.get("name"):
             errors.required(f"{path}.imagePullSecrets[{index}].name")
     _sysctls(sandbox, f"{path}.sysctls", errors)
-
-
-def _grace(sandbox: JsonObject, path: str, errors: FieldErrors) -> int:
-    grace = sandbox.get("terminationGracePeriodSeconds")
-    if grace is None:
-        return DEFAULT_GRACE
-    if grace < 0:
-        errors.invalid(path, grace, checks.NOT_NEGATIVE)
-    return grace
 
 
 def _image(container: JsonObject, path: str, context: Context) -> None:

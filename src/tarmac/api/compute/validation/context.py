@@ -1,4 +1,4 @@
-"""What a validation run carries along: where causes go, who answers questions, and what is stored already."""
+"""The context of a validation run: the collected errors, the lookup and the stored values."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from tarmac.base.fielderrors import FieldErrors
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Values of the stored object. One that did not change is never refused for what the world has become since."""
+    """Values of the stored object. An unchanged value is never rejected because of later changes in the live system."""
 
     instance_type: str = ""
     images: frozenset[tuple[str, str]] = frozenset()  # (container, image)
     cities: frozenset[str] = frozenset()
     locations: frozenset[str] = frozenset()
-    disk_images: frozenset[tuple[str, str]] = frozenset()  # (image, size) of disks that are made from one
+    disk_images: frozenset[tuple[str, str]] = frozenset()  # (image, size) of disks made from an image
+    grace: int | None = None
 
     @staticmethod
     def of_template_spec(spec: JsonObject, placements: Iterable[JsonObject] = ()) -> Stored:
-        """What an object with this template and these placements holds."""
+        """Return the stored values of an object with this template and these placements."""
         sandbox = mapping(spec, "runtime", "sandbox")
         containers = [*objects(sandbox, "containers"), *objects(sandbox, "initContainers")]
         cities: set[str] = set()
@@ -37,11 +38,12 @@ class Stored:
             frozenset(cities),
             frozenset(locations),
             frozenset(image_and_size(mapping(each, "disk", "template", "spec")) for each in objects(spec, "volumes")),
+            sandbox.get("terminationGracePeriodSeconds"),
         )
 
 
 def image_and_size(disk: JsonObject) -> tuple[str, str]:
-    """The image that a disk is made from and the size that it says, as written; empty where it says nothing."""
+    """Return image and size of a disk, as written; empty if not given."""
     image = mapping(disk, "populator", "image").get("name", "")
     return image, str(mapping(disk, "resources", "requests").get("storage", ""))
 

@@ -1,16 +1,18 @@
-"""Disks: what fills them, and a size that holds it.
+"""Disks: their initial content, and their size.
 
-A disk is between 10Gi and 100Gi; one that is made from an image is as large as the image at least, and by default.
+A disk has between 10Gi and 100Gi; one made from an image is at least, and by default, as large as the image.
 """
 
 from __future__ import annotations
 
 from tarmac.api.compute.lookup import find_image
+from tarmac.api.compute.machineimage import LOCAL, image_object_name, is_local
 from tarmac.api.compute.validation.amounts import amount
 from tarmac.api.compute.validation.context import Context, image_and_size
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
+from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 
@@ -22,7 +24,7 @@ SMALLEST_IMAGE = Quantity.parse("1Gi")
 
 
 def check_disk(disk: JsonObject, path: str, context: Context) -> None:
-    """A disk and its template."""
+    """Check a disk and its template."""
     errors = context.errors
     template = disk.get("template")
     if template is None or template.get("spec") is None:
@@ -36,7 +38,7 @@ def check_disk(disk: JsonObject, path: str, context: Context) -> None:
 
 
 def _populator(spec: JsonObject, path: str, context: Context) -> Quantity | None:
-    """Checks what fills the disk, and says how much room that needs."""
+    """Check the initial content of the disk; return the space that it needs."""
     errors, populator = context.errors, mapping(spec, "populator")
     image, filesystem = populator.get("image"), populator.get("filesystem")
     if image is not None:
@@ -49,9 +51,14 @@ def _populator(spec: JsonObject, path: str, context: Context) -> Quantity | None
 
 
 def _image(name: str, stated: tuple[str, str], path: str, context: Context) -> Quantity:
-    """Checks the image, and says how much room it needs. What is stored already was judged when it was new."""
+    """Check the image; return the space that it needs. A stored image is not rejected, nor a stored size."""
     if not name:
         context.errors.required(path)
+        return SMALLEST_IMAGE
+    if is_local(name):
+        # It may be created after the Workload and change later: instances wait for it, and its size is checked then.
+        for complaint in names.dns1123_subdomain(image_object_name(name)):
+            context.errors.invalid(path, name, f"after {LOCAL}: {complaint}")
         return SMALLEST_IMAGE
     facts, stored = find_image(context.lookup, name), context.stored.disk_images
     known_here = any(name == image for image, _ in stored)

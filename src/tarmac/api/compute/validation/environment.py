@@ -12,7 +12,7 @@ _VALUE_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyR
 
 
 def check_environment(container: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`env` and `envFrom`."""
+    """Check `env` and `envFrom`."""
     seen: set[str] = set()
     for index, variable in enumerate(objects(container, "env")):
         _variable(variable, seen, f"{path}.env[{index}]", errors)

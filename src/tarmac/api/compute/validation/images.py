@@ -16,13 +16,18 @@ _MAX_LENGTH = 255
 
 
 def names_registry(image: str) -> bool:
-    """Whether the first part can only be a registry, by the rule that every container tool uses."""
+    """Return True if the first part can only be a registry, by the rule that every container tool uses."""
     host, slash, _ = image.partition("/")
     return slash != "" and ("." in host or ":" in host or host == "localhost" or host != host.lower())
 
 
+def is_reference(image: str) -> bool:
+    """Return True if the text is an image reference, with or without a registry."""
+    return len(image) <= _MAX_LENGTH and bool(_reference(image) if names_registry(image) else _short(image))
+
+
 def check_image(image: str, path: str, errors: FieldErrors) -> None:
-    """A fully qualified image reference."""
+    """Check a fully qualified image reference."""
     if not names_registry(image) and _short(image):
         repository = image if "/" in image else f"library/{image}"
         errors.invalid(path, image, f"must include a registry, e.g. docker.io/{repository}")
@@ -31,6 +36,6 @@ def check_image(image: str, path: str, errors: FieldErrors) -> None:
 
 
 def means_latest(image: str) -> bool:
-    """Whether it has neither tag nor digest."""
+    """Return True if the reference has neither tag nor digest."""
     match = _reference(image)
     return match is not None and not match[2] and not match[3]

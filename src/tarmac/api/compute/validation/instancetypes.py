@@ -13,7 +13,7 @@ _WORDS = CatalogueWords("instance type", "type", "replacementInstanceType")
 
 
 def check_instance_type(obj: JsonObject, old: JsonObject | None, lookup: Lookup, errors: FieldErrors) -> None:
-    """What the declaration's bounds do not say; `old` is None on create."""
+    """Check the rules beyond the declaration's bounds; `old` is None on create."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     written = spec.get("resources") or {}
     if not is_custom(name):

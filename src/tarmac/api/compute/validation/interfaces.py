@@ -10,11 +10,11 @@ from tarmac.base.fielderrors import FieldErrors
 
 FAMILIES = ("IPv4", "IPv6")
 _RECLAIM_POLICIES = ("Delete", "Retain")
-_MAX_NAME = 15  # what Linux allows
+_MAX_NAME = 15  # the limit of Linux
 
 
 def check_interfaces(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """The network interfaces of a template's spec."""
+    """Check the network interfaces of a template's spec."""
     interfaces = objects(spec, "networkInterfaces")
     if not interfaces:
         errors.required(f"{path}.networkInterfaces")
@@ -50,7 +50,7 @@ def _name(name: str, seen: set[str], path: str, errors: FieldErrors) -> None:
 
 
 def check_families(families: list[str], path: str, errors: FieldErrors) -> None:
-    """Address families, each once."""
+    """Check address families; each may occur once."""
     for index, family in enumerate(families):
         checks.one_of(family, FAMILIES, f"{path}[{index}]", errors)
         if family in families[:index]:

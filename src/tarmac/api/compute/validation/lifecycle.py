@@ -1,4 +1,4 @@
-"""The life cycle of an entry of a catalogue: it only moves forward, and says what to use instead."""
+"""The life cycle of a catalogue entry: it only moves forward, and names a replacement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PHASE = "spec.lifecycle.phase"
 
 
 class HasPhase(Protocol):
-    """What is known of another entry."""
+    """The facts about another entry."""
 
     @property
     def phase(self) -> str:
@@ -23,7 +23,7 @@ class HasPhase(Protocol):
 
 
 class CatalogueWords(NamedTuple):
-    """How a catalogue calls its entries, and the field that names a replacement."""
+    """The nouns of a catalogue, and the field that names a replacement."""
 
     noun: str
     short: str
@@ -33,11 +33,11 @@ class CatalogueWords(NamedTuple):
 def check_lifecycle(
     obj: JsonObject, old: JsonObject | None, words: CatalogueWords, known: Mapping[str, HasPhase], errors: FieldErrors
 ) -> None:
-    """The life cycle of an entry; `old` is None on create, `known` are the entries there are."""
+    """Check the life cycle of an entry; `old` is None on create, `known` are the existing entries."""
     new, before = mapping(obj, "spec", "lifecycle"), mapping(old, "spec", "lifecycle")
     phase = new.get("phase", "Active")
     if phase not in _PHASES:
-        return  # the bounds have said so
+        return  # reported by the check of bounds
     if old is None and phase != "Active":
         errors.invalid(_PHASE, phase, f"a new {words.noun} must be Active")
     elif _PHASES.index(phase) < _PHASES.index(before.get("phase", "Active")):

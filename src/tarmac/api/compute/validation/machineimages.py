@@ -1,7 +1,7 @@
-"""Machine images: a size, a file that can be told from every other, and a life cycle that only moves forward.
+"""Machine images: a size, a file identified by its checksum, and a life cycle that only moves forward.
 
-A node fetches what is named here and makes disks of it, so a source is either a bare name in a folder of the node's or
-an address of the web, and comes with the sum of the file.
+A node fetches the named file and makes disks from it, so a source is either a plain file name in a directory of the
+node or a URL, and comes with the checksum of the file.
 """
 
 from __future__ import annotations
@@ -21,26 +21,41 @@ _MAX_URL = 2048
 
 _checksum = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 _file = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}").fullmatch
-# A name and a password have no place in an object that everybody may read, so there is no `@` before the path.
+# Every user may read the object, so it must not hold a user name and password: there is no `@` before the path.
 _url = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(?:/[!-~]*)?").fullmatch
 _command_line = re.compile(r"[ -~]*").fullmatch
 
 
 def check_machine_image(obj: JsonObject, old: JsonObject | None, lookup: Lookup, errors: FieldErrors) -> None:
-    """What the declaration's bounds do not say; `old` is None on create."""
+    """Check the rules beyond the declaration's bounds; `old` is None on create."""
     spec = obj["spec"]
     if spec.get("size") is not None:
         _size(spec["size"], errors)
     source = spec.get("source")
     if source is not None:
         _place(source, "spec.source", errors)
-        if not spec.get("checksum"):
-            errors.required("spec.checksum", "must be set with source: sha256:<64 hex digits>")
+        _list_of_sums(source, errors)
+        if not spec.get("checksum") and not source.get("checksums"):
+            errors.required(
+                "spec.checksum", "must be set with source, unless source.checksums is: sha256:<64 hex digits>"
+            )
     _sum(spec, "spec", errors)
     _boot(spec.get("boot"), errors)
     if spec.get("defaultUser"):
         check_user(spec["defaultUser"], "spec.defaultUser", errors)
     check_lifecycle(obj, old, _WORDS, lookup.machine_images(), errors)
+
+
+def check_local_machine_image(spec: JsonObject, errors: FieldErrors) -> None:
+    """Check the rules beyond the declaration's bounds for an image of a tenant."""
+    if spec.get("size") is not None:
+        _size(spec["size"], errors)
+    source = spec.get("source")
+    if source is not None:
+        _url_of(source.get("url", ""), "spec.source.url", errors)
+    _sum(spec, "spec", errors)
+    if spec.get("defaultUser"):
+        check_user(spec["defaultUser"], "spec.defaultUser", errors)
 
 
 def _size(written: str, errors: FieldErrors) -> None:
@@ -57,10 +72,22 @@ def _place(source: JsonObject, path: str, errors: FieldErrors) -> None:
         errors.forbidden(f"{path}.url", "may not be specified beside `file`")
     if file and not _file(file):
         errors.invalid(f"{path}.file", file, "must be the name of a file, without '/': letters, digits, '.', '-', '_'")
-    if url and (not _url(url) or len(url) > _MAX_URL):
-        errors.invalid(
-            f"{path}.url", url, "must begin with http:// or https:// and name a host, without user or spaces"
-        )
+    if url:
+        _url_of(url, f"{path}.url", errors)
+
+
+def _url_of(url: str, path: str, errors: FieldErrors) -> None:
+    if not _url(url) or len(url) > _MAX_URL:
+        errors.invalid(path, url, "must begin with http:// or https:// and name a host, without user or spaces")
+
+
+def _list_of_sums(source: JsonObject, errors: FieldErrors) -> None:
+    listed = source.get("checksums")
+    if not listed:
+        return
+    if not source.get("url"):
+        errors.forbidden("spec.source.checksums", "may only be specified beside `url`; state spec.checksum")
+    _url_of(listed, "spec.source.checksums", errors)
 
 
 def _sum(owner: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -75,7 +102,7 @@ def _boot(boot: JsonObject | None, errors: FieldErrors) -> None:
     for name in ("kernel", "initrd"):
         part, path = boot.get(name), f"spec.boot.{name}"
         if part is None:
-            continue  # a kernel that is missing was reported by the bounds
+            continue  # the check of bounds reports a missing kernel
         _place(part, path, errors)
         if not part.get("checksum"):
             errors.required(f"{path}.checksum", "must be set: sha256:<64 hex digits>")

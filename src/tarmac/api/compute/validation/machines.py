@@ -1,7 +1,7 @@
-"""The virtual machine: disks that it can have, a first-boot configuration that it can read, probes from outside.
+"""The virtual machine: its disks, its first-boot configuration, probes from outside.
 
-What QEMU's bus has places for, and what the seed that cloud-init reads can hold, is known before anything is made; so
-it is refused here, with the field, and not by a node hours later.
+The slots of QEMU's bus and the size of cloud-init's seed are known in advance, so violations are rejected here, with
+the field, and not by a node hours later.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from tarmac.api.compute.instancetype import is_custom
 from tarmac.api.compute.validation.attachments import Volumes, check_attachments, check_boot_disk, volumes_by_name
 from tarmac.api.compute.validation.cloudinit import check_cloud_init
+from tarmac.api.compute.validation.context import Context
+from tarmac.api.compute.validation.grace import check_grace
 from tarmac.api.compute.validation.ports import Ports
 from tarmac.api.compute.validation.probes import PROBES, check_probes
 from tarmac.api.kubernetes.checks import mapping, objects
@@ -17,13 +19,13 @@ from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 
 MACHINE_GRACE = 60
-"""Seconds that the operating system has to shut down."""
+"""Default seconds for the operating system to shut down."""
 
 CLOUD_INIT_VOLUME = "tarmac-cloud-init"
 """The volume of a machine's Pod that holds `cloudInit.secretRef`."""
 
 OWN_MOUNTS = "/.tarmac"
-"""Where a machine's Pod mounts what the guest is not to mount by itself."""
+"""Mount point in a machine's Pod for volumes that the guest does not mount by itself."""
 
 MOST_ATTACHMENTS = 24
 MOST_INTERFACES = 8
@@ -31,15 +33,16 @@ LEAST_MEMORY = Quantity.parse("128Mi")
 _MIB = 1 << 20
 
 
-def check_machine(machine: JsonObject, spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """The virtual machine in the runtime of a template's spec at `path`."""
+def check_machine(machine: JsonObject, spec: JsonObject, path: str, context: Context) -> None:
+    """Check the virtual machine in the runtime of a template's spec at `path`."""
+    errors = context.errors
     where, volumes = f"{path}.runtime.virtualMachine", volumes_by_name(spec)
     check_attachments(machine, volumes, where, errors, container=False)
     check_boot_disk(machine, volumes, where, errors)
     _attached(machine, volumes, where, errors)
     Ports().check(machine, where, errors)
     check_cloud_init(mapping(machine, "cloudInit"), f"{where}.cloudInit", errors)
-    _probes(machine, where, errors)
+    _probes(machine, check_grace(machine, MACHINE_GRACE, where, context), where, errors)
     _memory(mapping(spec, "runtime", "resources"), f"{path}.runtime.resources.requests[memory]", errors)
     _around(spec, path, errors)
 
@@ -60,18 +63,18 @@ def _attached(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErr
             detail = "must have no spaces and no control characters in a virtual machine"
             errors.invalid(f"{path}.volumeAttachments[{index}].mountPath", mount_path, detail)
         if name and name in seen:
-            errors.duplicate(where, name)  # two writers to one disk would ruin it
+            errors.duplicate(where, name)  # two writers to one disk would corrupt it
         seen.add(name)
 
 
-def _probes(machine: JsonObject, path: str, errors: FieldErrors) -> None:
+def _probes(machine: JsonObject, grace: int, path: str, errors: FieldErrors) -> None:
     asked = dict(machine)
     for name in PROBES:
         if mapping(machine, name).get("exec") is not None:
             detail = "nothing can be run inside a virtual machine: use tcpSocket, httpGet or grpc"
             errors.forbidden(f"{path}.{name}.exec", detail)
             del asked[name]
-    check_probes(asked, MACHINE_GRACE, path, errors)
+    check_probes(asked, grace, path, errors)
 
 
 def _memory(resources: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -87,7 +90,7 @@ def _memory(resources: JsonObject, path: str, errors: FieldErrors) -> None:
 
 
 def _around(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """What stands beside the machine in the template."""
+    """Check the interfaces and volumes beside the machine in the template."""
     interfaces = objects(spec, "networkInterfaces")
     if len(interfaces) > MOST_INTERFACES:
         errors.too_many(f"{path}.networkInterfaces", len(interfaces), MOST_INTERFACES)

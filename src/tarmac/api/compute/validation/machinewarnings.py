@@ -1,4 +1,4 @@
-"""What is accepted about a virtual machine, and probably not meant."""
+"""Warnings about accepted settings of a virtual machine that are probably mistakes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOUD_INIT = "spec.template.spec.runtime.virtualMachine.cloudInit"
 
 
 def machine_warnings(template: JsonObject, lookup: Lookup) -> Iterator[str]:
-    """Those of a template with a virtual machine."""
+    """Yield the warnings about a template with a virtual machine."""
     keys = mapping(template, "metadata", "annotations").get(ANNOTATION_SSH_KEYS)
     cloud_init = mapping(template, "spec", "runtime", "virtualMachine", "cloudInit")
     if not keys:

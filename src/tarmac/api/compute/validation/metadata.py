@@ -29,7 +29,7 @@ _user = re.compile(r"[a-z_][a-z0-9_-]{0,31}").fullmatch
 
 
 def check_template_metadata(template: JsonObject, path: str, errors: FieldErrors) -> None:
-    """Labels, annotations and shorthands that contradict them."""
+    """Check labels, annotations, and shorthands that contradict them."""
     metadata = checks.mapping(template, "metadata")
     for shorthand in ("labels", "annotations"):
         short = template.get(shorthand)
@@ -44,7 +44,7 @@ def check_template_metadata(template: JsonObject, path: str, errors: FieldErrors
 
 
 def check_ssh_keys(text: str, path: str, errors: FieldErrors) -> None:
-    """Lines of `user:authorized key`."""
+    """Check lines of `user:authorized key`."""
     for index, line in enumerate(text.strip().split("\n")):
         user, colon, key = line.strip().partition(":")
         if not colon:
@@ -59,20 +59,20 @@ def check_ssh_keys(text: str, path: str, errors: FieldErrors) -> None:
 
 
 def check_user(name: str, path: str, errors: FieldErrors) -> None:
-    """The name of somebody to log in as."""
+    """Check the name of a login user."""
     if not _user(name):
         detail = "the user must begin with a lower case letter or '_' and have at most 32 of a-z, 0-9, '_' and '-'"
         errors.invalid(path, name, detail)
 
 
 def ssh_users(text: str) -> list[str]:
-    """Whom the lines give keys to, each once, in order."""
+    """Return the users with keys, each once, in order."""
     users = [line.strip().partition(":")[0] for line in text.strip().split("\n")]
     return list(dict.fromkeys(user for user in users if user))
 
 
 def _is_public_key(text: str) -> bool:
-    """Whether an authorized_keys line holds a key: its type, then a blob that begins with the same type."""
+    """Return True if an authorized_keys line holds a key: its type, then a blob that begins with the same type."""
     words = text.split()
     return any(word in _KEY_TYPES and _names_itself(blob, word) for word, blob in pairwise(words))
 

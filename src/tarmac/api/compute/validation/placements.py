@@ -1,4 +1,4 @@
-"""Placements: where instances go."""
+"""Placements: the places of instances."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tarmac.base.fielderrors import FieldErrors
 CITY_CODE = re.compile(r"[A-Z]{3}")
 _SCOPES = ("cityCode",)
 _LOSS_POLICIES = ("Stay", "Move")
-# ways to choose places, in the order in which a second one is refused
+# ways to choose places, in the order in which a second one is rejected
 _CHOICES = ("cityCodes", "selector", "locations", "locationSelector")
 
 
 def check_placements(spec: JsonObject, path: str, context: Context) -> None:
-    """The placements of a Workload's spec."""
+    """Check the placements of a Workload's spec."""
     placements = objects(spec, "placements")
     if not placements:
         context.errors.required(f"{path}.placements")
@@ -52,7 +52,7 @@ def _places(placement: JsonObject, path: str, context: Context) -> None:
 
 
 def check_cities(cities: list[str], path: str, context: Context) -> None:
-    """City codes: three capital letters, each once, each somewhere a Location is."""
+    """Check city codes: three capital letters, each once, each with a Location."""
     known = context.lookup.cities()
     for index, city in enumerate(cities):
         where = f"{path}[{index}]"

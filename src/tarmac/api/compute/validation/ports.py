@@ -19,7 +19,7 @@ class Ports:
         self._numbers: set[tuple[int, str]] = set()
 
     def check(self, user: JsonObject, path: str, errors: FieldErrors) -> None:
-        """The ports of a container or a virtual machine."""
+        """Check the ports of a container or a virtual machine."""
         for index, port in enumerate(objects(user, "ports")):
             where = f"{path}.ports[{index}]"
             self._name(port.get("name", ""), f"{where}.name", errors)

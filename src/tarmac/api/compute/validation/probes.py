@@ -1,7 +1,7 @@
-"""Probes and hooks of a container, by the rules of Pods, which are what they become.
+"""Probes and hooks of a container, checked by the rules of Pods.
 
-Objects of ours are stored as written, so a copy is given the defaults of a Pod before those rules see it. One rule is
-our own: a probe names no host. The node asks it, from where the node stands, and that is not for a workload to use.
+Our objects are stored as written, so a copy gets the defaults of a Pod before those rules are applied. One rule is our
+own: a probe must not name a host. The node sends the probe from its own network, and workloads must not use that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIELDS = ("lifecycle", *PROBES)
 
 
 def check_probes(container: JsonObject, grace: int, path: str, errors: FieldErrors) -> None:
-    """Those of a container that runs beside others, with `grace` seconds to end in."""
+    """Check the probes of a regular container with a grace period of `grace` seconds."""
     stated = {field: container[field] for field in _FIELDS if container.get(field) is not None}
     if not stated:
         return
@@ -32,7 +32,7 @@ def check_probes(container: JsonObject, grace: int, path: str, errors: FieldErro
 
 
 def forbid_probes(container: JsonObject, path: str, errors: FieldErrors) -> None:
-    """An init container runs to its end before anything could be asked."""
+    """Reject probes of an init container: it runs to completion before any probe."""
     for field in _FIELDS:
         if container.get(field) is not None:
             errors.forbidden(f"{path}.{field}", "may not be set for init containers")

@@ -1,7 +1,7 @@
-"""What a Workload refers to, and which permission its author needs for it.
+"""References of a Workload, and the permission that its author needs for each.
 
-Attaching to a network takes `use` on the network. Naming a ConfigMap or Secret takes `get`, since whoever runs a
-container can read what it is given.
+Attaching to a network needs `use` on the network. Naming a ConfigMap or Secret needs `get`, since the author of a
+container can read its content.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SPEC = "spec.template.spec"
 
 
 class ReferencedObject(NamedTuple):
-    """Another object, and what one must be allowed to do with it. `path` is where a refusal is reported."""
+    """A referenced object and the permission that it needs. A rejection is reported at `path`."""
 
     path: str
     verb: str
@@ -28,12 +28,12 @@ class ReferencedObject(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """What to tell somebody who may not."""
+        """The error message for a missing permission."""
         return f"permission to {self.verb} the {self.resource[:-1]} was denied"
 
 
 def references(workload: JsonObject) -> Iterator[ReferencedObject]:
-    """Everything a Workload refers to."""
+    """Yield all references of a Workload."""
     namespace = mapping(workload, "metadata").get("namespace", "")
     spec = mapping(workload, "spec", "template", "spec")
     for index, interface in enumerate(objects(spec, "networkInterfaces")):
@@ -46,7 +46,7 @@ def references(workload: JsonObject) -> Iterator[ReferencedObject]:
 
 
 def _data(spec: JsonObject) -> Iterator[tuple[str, str]]:
-    """(resource, name) of each ConfigMap and Secret, however it is used."""
+    """Yield (resource, name) of each ConfigMap and Secret, for every kind of use."""
     for volume in objects(spec, "volumes"):
         yield "configmaps", mapping(volume, "configMap").get("name", "")
         yield "secrets", mapping(volume, "secret").get("secretName", "")

@@ -1,7 +1,8 @@
-"""Resources of an instance, and the shares its containers take of them.
+"""Resources of an instance, and its containers' shares of them.
 
-The instance's own amounts are those of its type, or those requested beside a custom type. Containers divide them:
-nothing they name may be beyond them, and once every container has limits these use up cpu and memory exactly.
+The instance's own amounts are those of its type, or those requested beside a custom type. Containers divide them: they
+may not name other resources or larger amounts, and once every container has limits these must add up to exactly the
+instance's cpu and memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CUSTOM_HINT = "may only be set with a custom instance type, such as datumcloud/
 
 
 def check_runtime_resources(runtime: JsonObject, path: str, context: Context) -> ResourceList | None:
-    """Checks type and requests; the instance's amounts, or None when they cannot be known."""
+    """Check type and requests; return the instance's amounts, or None if they are unknown."""
     errors = context.errors
     resources, where = mapping(runtime, "resources"), f"{path}.resources"
     written = resources.get("instanceType", "")
@@ -69,7 +70,7 @@ def _device_name(name: str, path: str, errors: FieldErrors) -> None:
 def check_shares(
     sandbox: JsonObject, whole: ResourceList | None, path: str, requests_path: str, errors: FieldErrors
 ) -> None:
-    """What containers request and are limited to. `requests_path` is where the instance's devices were requested."""
+    """Check the requests and limits of containers. `requests_path` is the path of the instance's device requests."""
     containers = objects(sandbox, "containers")
     shares = [_Share(item, f"{path}.containers[{index}]", errors) for index, item in enumerate(containers)]
     initial = objects(sandbox, "initContainers")
@@ -85,7 +86,7 @@ def check_shares(
 
 
 class _Share:
-    """A container's part of the resources."""
+    """A container's share of the resources."""
 
     def __init__(self, container: JsonObject, path: str, errors: FieldErrors) -> None:
         resources = mapping(container, "resources")
@@ -94,12 +95,12 @@ class _Share:
         self.requests = amounts(resources.get("requests") or {}, f"{self.path}.requests", errors)
         self.limits = amounts(resources.get("limits") or {}, f"{self.path}.limits", errors)
         self.silent = not (resources.get("requests") or resources.get("limits"))
-        # When an amount was unreadable, sums would only repeat the complaint.
+        # With an unparsable amount, checking sums would only repeat the error.
         written = len(resources.get("requests") or ()) + len(resources.get("limits") or ())
         self.readable = len(self.requests) + len(self.limits) == written
 
     def check_within(self, whole: ResourceList, errors: FieldErrors) -> None:
-        """Nothing the instance lacks, nothing above what it has, no request above its own limit."""
+        """Reject resources that the instance lacks, amounts above the instance's, and requests above their limit."""
         for field, values in (("requests", self.requests), ("limits", self.limits)):
             for name, quantity in values.items():
                 where = f"{self.path}.{field}[{name}]"
@@ -114,7 +115,7 @@ class _Share:
                 errors.invalid(where, str(quantity), f"must be less than or equal to {name} limit of {limit}")
 
     def check_takes_all(self, whole: ResourceList, errors: FieldErrors) -> None:
-        """An only container requests what the instance has, or nothing."""
+        """Check that the only container requests all of the instance's amounts, or none."""
         for name, quantity in self.requests.items():
             if name in whole and quantity < whole[name]:
                 where = f"{self.path}.requests[{name}]"

@@ -1,4 +1,4 @@
-"""How a template change replaces instances."""
+"""The replacement of instances after a template change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 2**31 - 1
 
 
 def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`rollout` of a Workload or a deployment."""
+    """Check `rollout` of a Workload or a deployment."""
     rollout = spec.get("rollout")
     if rollout is None:
         return

@@ -1,4 +1,4 @@
-"""The runtime: exactly one kind, its resources, and what it contains."""
+"""The runtime: exactly one kind, its resources and its content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.api.schema import JsonObject
 
 
 def check_runtime(spec: JsonObject, path: str, context: Context) -> None:
-    """The runtime of a template's spec at `path`.runtime."""
+    """Check the runtime of a template's spec at `path`.runtime."""
     errors = context.errors
     runtime, where = mapping(spec, "runtime"), f"{path}.runtime"
     sandbox, machine = runtime.get("sandbox"), runtime.get("virtualMachine")
@@ -25,4 +25,4 @@ def check_runtime(spec: JsonObject, path: str, context: Context) -> None:
         check_sandbox(sandbox, volumes_by_name(spec), f"{where}.sandbox", context)
         check_shares(sandbox, whole, f"{where}.sandbox", f"{where}.resources.requests", errors)
     elif machine is not None:
-        check_machine(machine, spec, path, errors)
+        check_machine(machine, spec, path, context)

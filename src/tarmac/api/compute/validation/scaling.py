@@ -1,4 +1,4 @@
-"""How many instances, and by which signals that changes."""
+"""The number of instances, and the metrics that change it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MAX_REPLICAS = 1000
 _POLICIES = ("OrderedReady", "Parallel")
 _UTILIZED = ("cpu", "memory")
 _NETWORK = ("network_receive_bytes_per_second", "network_transmit_bytes_per_second")
-# target field -> what `type` calls it; in the order in which a second one is refused
+# target field -> its name in `type`; in the order in which a second one is rejected
 _TARGETS = {"value": "Value", "averageValue": "AverageValue", "averageUtilization": "Utilization"}
 _EXPRESSION = re.compile(r"\{\{(.*?)\}\}|\{\{", re.DOTALL)
 _KNOWN_EXPRESSIONS = ("context.locality.cityCode",)
 
 
 def check_scale_settings(owner: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`scaleSettings` of a placement or a deployment."""
+    """Check `scaleSettings` of a placement or a deployment."""
     settings, where = owner.get("scaleSettings"), f"{path}.scaleSettings"
     if settings is None:
         errors.required(where)

@@ -1,4 +1,4 @@
-"""The template as a whole, and the kinds that carry one."""
+"""The whole template, and the kinds that contain one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tarmac.api.schema import JsonObject
 
 
 def check_workload(spec: JsonObject, context: Context) -> None:
-    """The spec of a Workload, every cause in the order of the catalogue."""
+    """Check the spec of a Workload; causes are in the order of the catalogue."""
     check_template(spec, context)
     check_placements(spec, "spec", context)
     check_rollout(spec, "spec", context.errors)
 
 
 def check_template(spec: JsonObject, context: Context) -> None:
-    """The template of a Workload's or a deployment's spec."""
+    """Check the template of a Workload's or a deployment's spec."""
     template = spec.get("template")
     if template is None:
         context.errors.required("spec.template")
@@ -31,7 +31,7 @@ def check_template(spec: JsonObject, context: Context) -> None:
 
 
 def check_instance(spec: JsonObject, path: str, context: Context) -> None:
-    """What an instance is: volumes, runtime, interfaces, priority."""
+    """Check the spec of an instance: volumes, runtime, interfaces, priority."""
     check_volumes(spec, path, context)
     check_runtime(spec, path, context)
     check_interfaces(spec, path, context.errors)

@@ -1,4 +1,4 @@
-"""Volumes: one source each, attached somewhere, with contents that make sense."""
+"""Volumes: one source each, attached at least once, with valid content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _device_name = re.compile(r"[a-z0-9-]{1,60}").fullmatch
 
 
 def check_volumes(spec: JsonObject, path: str, context: Context) -> None:
-    """Every volume of a template's spec."""
+    """Check every volume of a template's spec."""
     errors = context.errors
     attached = attached_names(spec)
     names: set[str] = set()
@@ -33,7 +33,7 @@ def check_volumes(spec: JsonObject, path: str, context: Context) -> None:
 
 
 def attached_names(spec: JsonObject) -> set[str]:
-    """Names of volumes that something attaches. A runtime that is one too many counts as well."""
+    """Return the names of attached volumes. Both runtimes count if a template has two by mistake."""
     runtime = mapping(spec, "runtime")
     sandbox = mapping(runtime, "sandbox")
     users = [*objects(sandbox, "containers"), *objects(sandbox, "initContainers"), mapping(runtime, "virtualMachine")]
@@ -73,7 +73,7 @@ def _source(volume: JsonObject, path: str, context: Context) -> None:
 
 
 def _keys(named_by: str, source: JsonObject, path: str, context: Context) -> None:
-    """Keys of the ConfigMap or Secret that the field `named_by` names, as files."""
+    """Check keys as files, of the ConfigMap or Secret that the field `named_by` names."""
     errors = context.errors
     if not source.get(named_by):
         errors.required(f"{path}.{named_by}")
@@ -110,7 +110,7 @@ def _memory(source: JsonObject, path: str, context: Context) -> None:
         amount("memory", source["sizeLimit"], f"{path}.sizeLimit", context.errors)
 
 
-# In the order in which a second one is refused.
+# In the order in which a second one is rejected.
 _SOURCES: dict[str, Callable[[JsonObject, str, Context], None]] = {
     "disk": check_disk,
     "configMap": partial(_keys, "name"),

@@ -1,1 +1,1 @@
-"""The core group: pods, services, nodes, volumes and what belongs to them."""
+"""The core group: pods, services, nodes, volumes and related kinds."""

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: defaults, validation and what may change (growing, mostly)."""
+"""PersistentVolumeClaim: defaults, validation and permitted changes (mostly growth)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClaimStrategy(NativeStrategy):
         obj["status"] = {"phase": "Pending"}
         spec = obj["spec"]
         if "dataSource" in spec and _kind_of(spec["dataSource"]) not in _OLD_SOURCES:
-            del spec["dataSource"]  # the old field never took other kinds, and dropped them silently
+            del spec["dataSource"]  # the old field never accepted other kinds, and dropped them silently
         _copy_data_source(spec)
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
@@ -83,7 +83,7 @@ def _kind_of(source: JsonObject) -> tuple[str, str]:
 
 
 def _copy_data_source(spec: JsonObject) -> None:
-    """`dataSource` and `dataSourceRef` are two names of one thing, unless the latter points into another namespace."""
+    """Make `dataSource` and `dataSourceRef` equal, unless the latter refers to another namespace."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
@@ -92,7 +92,7 @@ def _copy_data_source(spec: JsonObject) -> None:
 
 
 def validate_template(template: JsonObject, path: str, errors: FieldErrors) -> None:
-    """The claim that an ephemeral volume is made from."""
+    """Check the claim template of an ephemeral volume."""
     metadata = template.get("metadata") or {}
     if labels := metadata.get("labels"):
         checks.labels(labels, f"{path}.metadata.labels", errors)
@@ -103,7 +103,7 @@ def validate_template(template: JsonObject, path: str, errors: FieldErrors) -> N
 
 
 def validate_spec(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """The spec of a claim, wherever it stands."""
+    """Check the spec of a claim or claim template."""
     modes = spec.get("accessModes") or ()
     if not modes:
         errors.required(f"{path}.accessModes", "at least 1 access mode is required")
@@ -122,7 +122,7 @@ def validate_spec(spec: JsonObject, path: str, errors: FieldErrors) -> None:
 
 
 def validate_access_modes(modes: list[str] | tuple[()], path: str, errors: FieldErrors) -> None:
-    """Known modes; ReadWriteOncePod stands alone."""
+    """Check for known modes; ReadWriteOncePod excludes other modes."""
     for mode in modes:
         if mode not in ACCESS_MODES:
             errors.not_supported(path, mode, ACCESS_MODES)
@@ -153,7 +153,7 @@ def _validate_data_source(source: JsonObject, path: str, errors: FieldErrors) ->
 
 
 def validate_driver_name(name: str, path: str, errors: FieldErrors) -> None:
-    """The name of a CSI driver."""
+    """Check the name of a CSI driver."""
     if not name:
         errors.required(path)
         return

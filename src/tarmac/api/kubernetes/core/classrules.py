@@ -1,7 +1,7 @@
-"""Rules for types and classes, wherever they are named: in pods, nodes, quotas and limit ranges.
+"""Rules for QoS types and classes in pods, nodes, quotas and limit ranges.
 
-A type is an optionally prefixed name, a class one without a prefix. There is no list of known ones: what exists is the
-nodes' business. Types that have a long name as well are stored by their short one.
+A type is an optionally prefixed name, a class one without a prefix. There is no list of known names: each node decides
+which ones exist. Types that also have a long name are stored under their short one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 MOST_TYPES = 16
-"""Types that one map or list can name."""
+"""Maximum number of types in one map or list."""
 
 MOST_CLASSES = 128
-"""Classes of one type that a list can name."""
+"""Maximum number of classes of one type in a list."""
 
 
 def store_map(owner: JsonObject, field: str) -> None:
-    """Write the types of a map by their short names, in place. One that is there by both names stays, to be refused."""
+    """Convert the types of a map to their short names, in place.
+
+    A type present under both names stays, to be rejected.
+    """
     classes = owner.get(field)
     if classes and any(stored_type(kind) != kind and stored_type(kind) not in classes for kind in classes):
         owner[field] = {
@@ -31,14 +34,14 @@ def store_map(owner: JsonObject, field: str) -> None:
 
 
 def store_list(owner: JsonObject, field: str) -> None:
-    """The same for a list of types."""
+    """Convert the types of a list to their short names, in place."""
     for item in owner.get(field) or ():
         if (name := item.get("name")) is not None:
             item["name"] = stored_type(name)
 
 
 def class_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
-    """Classes by type that somebody asks for."""
+    """Check requested classes by type."""
     if len(classes) > MOST_TYPES:
         errors.too_many(path, len(classes), MOST_TYPES)
         return
@@ -46,14 +49,14 @@ def class_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> Non
         at = f"{path}[{kind}]"
         type_name(kind, at, errors)
         class_name(name, at, errors)
-        if stored_type(kind) != kind:  # its short name is there, too
+        if stored_type(kind) != kind:  # its short name is present, too
             errors.duplicate(at, stored_type(kind))
         if stored_type(kind) == POD_QOS:
             errors.forbidden(at, "is told to runtimes and cannot be asked for")
 
 
 def effective_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
-    """Classes by type that are in effect; an empty one says that none is."""
+    """Check effective classes by type; an empty value means no class."""
     if len(classes) > MOST_TYPES:
         errors.too_many(path, len(classes), MOST_TYPES)
         return
@@ -64,7 +67,7 @@ def effective_map(classes: Mapping[str, str], path: str, errors: FieldErrors) ->
 
 
 def type_list(types: Sequence[JsonObject], path: str, least: int, errors: FieldErrors) -> None:
-    """Types with their classes, each of which has a capacity of at least `least`, or none."""
+    """Check types with their classes. Each class has a capacity of at least `least`, or none."""
     if len(types) > MOST_TYPES:
         errors.too_many(path, len(types), MOST_TYPES)
         return
@@ -95,7 +98,7 @@ def _class_list(classes: Sequence[JsonObject], path: str, least: int, errors: Fi
 
 
 def type_name(name: str, path: str, errors: FieldErrors) -> None:
-    """`blockio`, `example.com/cache`."""
+    """Check a type name: `blockio`, `example.com/cache`."""
     if not name:
         errors.required(path, "name a type, such as blockio")
     elif messages := names.qualified_name(name):
@@ -103,7 +106,7 @@ def type_name(name: str, path: str, errors: FieldErrors) -> None:
 
 
 def class_name(name: str, path: str, errors: FieldErrors) -> None:
-    """`slow`."""
+    """Check a class name: `slow`."""
     if not name:
         errors.required(path, "name a class")
     elif messages := names.label_value(name):

@@ -80,7 +80,7 @@ def _service_port(port: JsonObject) -> str:
 
 
 def _phase(obj: JsonObject) -> str:
-    """Volumes and claims that are going away say so."""
+    """Return the phase of a volume or claim, or Terminating."""
     if obj["metadata"].get("deletionTimestamp"):
         return "Terminating"
     return mapping(obj, "status").get("phase", "")
@@ -115,7 +115,7 @@ def _claim_modes(claim: JsonObject) -> str:
 
 
 def _of(event: JsonObject, field: str) -> Any:
-    """A field of an event in either form: core/v1 or events.k8s.io/v1, which calls many of them differently."""
+    """Return a field of an event in either form: core/v1 or events.k8s.io/v1, which has other names for many fields."""
     return event.get(field) or event.get(_NEW_NAMES[field])
 
 
@@ -168,7 +168,7 @@ def _host_port(address: str, port: int) -> str:
 
 
 def shorten(listed: list[str]) -> str:
-    """The first three, and how many more."""
+    """Return the first three entries, and the number of the rest."""
     text = ",".join(listed[:_SHOWN])
     return f"{text} + {len(listed) - _SHOWN} more..." if len(listed) > _SHOWN else text
 

@@ -1,4 +1,4 @@
-"""ConfigMap and Secret: maps of bounded size, which may be frozen."""
+"""ConfigMap and Secret: maps of bounded size, optionally immutable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_SIZE = 1 << 20
 _FROZEN = "field is immutable when `immutable` is set"
 _REDACTED = "<secret contents redacted>"
 _ACCOUNT = "kubernetes.io/service-account.name"
-# keys that a type of secret must have
+# required keys by type of Secret
 _REQUIRED_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
@@ -26,7 +26,7 @@ _REQUIRED_KEYS = {
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
 _JSON_KEYS = (".dockercfg", ".dockerconfigjson")
-# keys that need no closer look; those that start with a dot have more rules
+# keys that need no further check; those that start with a dot have more rules
 _is_usual = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}").fullmatch
 _decode_object = msgspec.json.Decoder(dict).decode
 
@@ -42,7 +42,7 @@ class ConfigMapStrategy(NativeStrategy):
             for key in data.keys() & binary.keys():
                 errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         if size > _MAX_SIZE:
-            errors.too_long("[]", "", _MAX_SIZE)  # how Go prints the path of the whole object
+            errors.too_long("[]", "", _MAX_SIZE)  # Go's form for the path of the whole object
 
     def validate_update(self, new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
         _validate_frozen(new, old, ("data", "binaryData"), errors)
@@ -50,7 +50,7 @@ class ConfigMapStrategy(NativeStrategy):
 
 
 class SecretStrategy(NativeStrategy):
-    """Secret. `stringData` is write-only: it is encoded into `data` before anything else looks at the object."""
+    """Secret. `stringData` is write-only: it is encoded into `data` before any other step."""
 
     def default(self, obj: JsonObject) -> None:
         plain = obj.pop("stringData", None)
@@ -61,7 +61,7 @@ class SecretStrategy(NativeStrategy):
             obj["type"] = "Opaque"
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        # Opaque is only a default: an update without a type keeps the one that is there
+        # Opaque is only a default: an update without a type keeps the existing type
         if new["type"] == "Opaque" and "type" in old:
             new["type"] = old["type"]
 
@@ -83,7 +83,7 @@ class SecretStrategy(NativeStrategy):
 
 
 def _validate_keys(data: dict[str, str], path: str, errors: FieldErrors, *, encoded: bool = False) -> int:
-    """Check every key; returns the size of the values, in bytes."""
+    """Check every key; return the size of the values, in bytes."""
     size = 0
     for key, value in data.items():
         if not _is_usual(key):

@@ -13,7 +13,7 @@ _MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 
 
 class EndpointsStrategy(NativeStrategy):
-    """Addresses that traffic may be sent to, each with a name of its own where there are several ports."""
+    """Addresses for traffic to a Service; with several ports, each port has a name."""
 
     allow_create_on_update = True
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
@@ -42,7 +42,7 @@ class EndpointsStrategy(NativeStrategy):
 
     def warnings(self, obj: JsonObject, old: JsonObject | None) -> list[str]:
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == "endpoint-controller":
-            return []  # it writes no such thing, and long lists
+            return []  # it writes no unusual addresses, and its lists are long
         return [
             warning
             for index, subset in enumerate(obj.get("subsets") or ())
@@ -57,7 +57,7 @@ def _validate_address(address: JsonObject, path: str, errors: FieldErrors) -> No
     ip = address.get("ip", "")
     validate_endpoint_address(ip, f"{path}.ip", errors)
     if names.ip_address(ip):
-        errors.invalid(f"{path}.ip", ip, "must be a valid IP address")  # Kubernetes says it twice
+        errors.invalid(f"{path}.ip", ip, "must be a valid IP address")  # Kubernetes reports it twice
     if name := address.get("hostname"):
         checks.dns_label(name, f"{path}.hostname", errors)
     if (node := address.get("nodeName")) is not None:

@@ -1,6 +1,6 @@
 """Event, in its two forms: core/v1, lenient for old reporters, and events.k8s.io/v1, strict.
 
-Both are one set of stored objects. The server hands each form's strategy objects in that form's own field names.
+Both forms share one set of stored objects. Each strategy gets objects with the field names of its own form.
 """
 
 from __future__ import annotations

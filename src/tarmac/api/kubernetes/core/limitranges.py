@@ -1,4 +1,4 @@
-"""LimitRange: bounds and defaults for what single pods, containers and claims ask for."""
+"""LimitRange: bounds and defaults for the requests of single pods, containers and claims."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LimitRangeStrategy(NativeStrategy):
 
 
 def _default_container_limits(item: JsonObject) -> None:
-    """The largest allowed is the default limit, the default limit the default request, else the smallest allowed."""
+    """Fill in defaults: the limit from `max`, the request from the default limit, else from `min`."""
     limits, requests = item.setdefault("default", {}), item.setdefault("defaultRequest", {})
     for target, source in ((limits, item.get("max")), (requests, limits), (requests, item.get("min"))):
         for name, amount in (source or {}).items():
@@ -85,7 +85,7 @@ def _validate_item(item: JsonObject, kind: str, path: str, errors: FieldErrors) 
 def _validate_bounds(name: str, amounts: dict[str, Quantity | None], path: str, errors: FieldErrors) -> None:
     low, high = amounts["min"], amounts["max"]
     limit, request, ratio = amounts["default"], amounts["defaultRequest"], amounts["maxLimitRequestRatio"]
-    # smaller, its word, larger, its word, the field that is wrong and the value shown
+    # smaller, its name, larger, its name, the invalid field and the value shown
     for small, small_word, large, large_word, field, shown in (
         (low, "min value", high, "max value", "min", low),
         (low, "min value", request, "default request value", "defaultRequest", request),
@@ -109,7 +109,15 @@ def _validate_ratio(
 ) -> None:
     if ratio.milli() < 1000:
         errors.invalid(path, str(ratio), f"ratio {ratio} is less than 1")
-    if low is not None and high is not None and low.milli() > 0:
-        largest = high.milli() / low.milli()
-        if ratio.milli() / 1000 > largest:
-            errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {largest:f}")
+    if low is None or high is None or low.milli() <= 0:
+        return
+    # In integers: a quotient of quantities may be larger than any float.
+    if ratio.milli() * low.milli() > high.milli() * 1000:
+        largest = _six_places(high.milli(), low.milli())
+        errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {largest}")
+
+
+def _six_places(number: int, divisor: int) -> str:
+    """Return a quotient as Go's %f shows it."""
+    whole, rest = divmod((2 * number * 10**6 + divisor) // (2 * divisor), 10**6)
+    return f"{whole}.{rest:06d}"

@@ -1,4 +1,4 @@
-"""Namespace: born Active with the `kubernetes` finalizer, labelled with its own name."""
+"""Namespace: created Active with the `kubernetes` finalizer, labelled with its own name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STANDARD_FINALIZERS = (_FINALIZER, "orphan", "foregroundDeletion")
 
 
 class NamespaceStrategy(NativeStrategy):
-    """Has its own name as a label, and stays until its finalizer says that it is empty."""
+    """Labels a namespace with its own name, and holds it until its finalizer is removed once it is empty."""
 
     has_status = True
     returns_deleted = True
@@ -34,7 +34,7 @@ class NamespaceStrategy(NativeStrategy):
             finalizers.append(_FINALIZER)
 
     def prepare_for_update(self, new: JsonObject, old: JsonObject) -> None:
-        # finalizers change through the finalize subresource only
+        # finalizers change only through the finalize subresource
         keep(new["spec"], old.get("spec") or {}, "finalizers")
         keep(new, old, "status")
 
@@ -53,7 +53,7 @@ class NamespaceStrategy(NativeStrategy):
             errors.invalid("status.Phase", phase, f"may only be '{wanted}' if `deletionTimestamp` is {state}")
 
     def is_held(self, obj: JsonObject) -> bool:
-        # A living one always terminates first, also when its finalizers were taken off early.
+        # An active namespace always terminates first, even if its finalizers were removed early.
         return bool(obj["spec"].get("finalizers")) or "deletionTimestamp" not in obj["metadata"]
 
     def mark_deleted(self, obj: JsonObject) -> None:
@@ -64,7 +64,7 @@ class NamespaceStrategy(NativeStrategy):
 
 
 def validate_finalizer(name: str, path: str, errors: FieldErrors) -> None:
-    """A finalizer of a namespace's spec."""
+    """Check a finalizer of a namespace's spec."""
     checks.qualified_name(name, path, errors)
     if "/" not in name and name not in _STANDARD_FINALIZERS:
         errors.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")

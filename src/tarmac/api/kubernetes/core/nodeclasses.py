@@ -1,8 +1,7 @@
-"""What a node says about itself beyond Kubernetes' own fields: the classes it offers and what it reserves, for whom.
+"""Tarmac's own fields in a Node's status: the offered QoS classes, and the reservations with their purposes.
 
-It stands in the status of the Node. An API server that does not know these fields drops them; there the agent says the
-same in an annotation, and readers take the field, else the annotation. An annotation that makes no sense offers
-nothing.
+An API server that does not know these fields drops them; there the agent writes the same data to an annotation, and
+readers use the field, else the annotation. An invalid annotation offers nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +15,13 @@ import msgspec
 from tarmac.api.schema import JsonObject
 
 RESOURCES_ANNOTATION: Final = "node.tarmac/resources"
-"""On a Node of a server that prunes: JSON of `FIELDS`."""
+"""On a Node of a server that drops unknown fields: JSON of `FIELDS`."""
 
 CLASSES_ANNOTATION: Final = "node.tarmac/classes"
-"""On a Pod of a server that prunes: the classes in effect, `{"pod":{},"containers":{NAME:{TYPE:CLASS}}}`."""
+"""On a Pod of a server that drops unknown fields: the effective classes.
+
+`{"pod":{},"containers":{NAME:{TYPE:CLASS}}}`
+"""
 
 POD_LEVEL: Final = "podClassResources"
 CONTAINER_LEVEL: Final = "containerClassResources"
@@ -29,7 +31,7 @@ FIELDS: Final = (RESERVATIONS, POD_LEVEL, CONTAINER_LEVEL)
 
 @dataclass(frozen=True, slots=True)
 class OfferedType:
-    """One type. A class without a capacity (None) takes as many as come."""
+    """One type. A class without a capacity (None) is unlimited."""
 
     immutable: bool
     classes: Mapping[str, int | None]
@@ -37,13 +39,13 @@ class OfferedType:
 
 @dataclass(frozen=True, slots=True)
 class OfferedClasses:
-    """Everything one node offers, by level and type."""
+    """All classes that a node offers, by level and type."""
 
     pod: Mapping[str, OfferedType] = field(default_factory=dict[str, OfferedType])
     container: Mapping[str, OfferedType] = field(default_factory=dict[str, OfferedType])
 
     def find(self, kind: str) -> OfferedType | None:
-        """The type at whichever level it is offered; no node offers one at both."""
+        """Return the type, of either level; no node offers one at both."""
         return self.container.get(kind) or self.pod.get(kind)
 
 
@@ -64,7 +66,7 @@ class _Offer(msgspec.Struct, rename="camel"):
 
 
 def node_resources(node: JsonObject) -> JsonObject:
-    """Those of `FIELDS` that the node publishes, from its status, else from its annotation."""
+    """Return those of `FIELDS` that the node publishes, from its status, else from its annotation."""
     status: JsonObject = node.get("status") or {}
     found = {name: status[name] for name in FIELDS if status.get(name)}
     if found:
@@ -74,7 +76,7 @@ def node_resources(node: JsonObject) -> JsonObject:
 
 
 def offered_classes(node: JsonObject) -> OfferedClasses:
-    """What pods and containers can ask for on the node."""
+    """Return the classes that pods and containers can request on the node."""
     published = node_resources(node)
     if not (published.get(POD_LEVEL) or published.get(CONTAINER_LEVEL)):
         return NOTHING

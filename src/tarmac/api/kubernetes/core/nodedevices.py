@@ -1,8 +1,7 @@
-"""What a node says of its devices: which of its resources are devices, and which runtime handlers can pass them on.
+"""Devices of a node: its resources that are devices, and the runtime handlers that can pass them through.
 
-Kubernetes has no field for that. It stands in an annotation of the Node, written with its status, so that it survives
-on every API server. A node without it, or with one that makes no sense, says nothing, and is taken to pass on what it
-has.
+Kubernetes has no field for them. They are in an annotation of the Node, written with its status, so that they survive
+on every API server. A node without the annotation, or with an invalid one, is assumed to pass through all its devices.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class NodeDevices:
     handlers: frozenset[str] = frozenset()
 
     def text(self) -> str | None:
-        """The annotation; None: there is nothing to say."""
+        """Return the annotation; None if there are no devices or handlers."""
         if not self.resources or not self.handlers:
             return None
         return msgspec.json.encode({"resources": sorted(self.resources), "handlers": sorted(self.handlers)}).decode()
@@ -40,7 +39,7 @@ class _Annotation(msgspec.Struct):
 
 
 def node_devices(node: JsonObject) -> NodeDevices:
-    """What a Node says."""
+    """Return the devices in a Node's annotation."""
     text = (node["metadata"].get("annotations") or {}).get(ANNOTATION_DEVICES)
     if not text:
         return NO_DEVICES

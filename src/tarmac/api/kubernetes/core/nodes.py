@@ -1,4 +1,4 @@
-"""Node: taints, capacity, and the few things that stay as they are once set."""
+"""Node: taints, capacity, and the few immutable fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ONCE = 'except from "" to valid'
 
 
 def _both_forms_of_blocks(spec: JsonObject) -> None:
-    """`podCIDR` is the first of `podCIDRs`; where they differ, the older field counts."""
+    """Make `podCIDR` the first of `podCIDRs`; if they differ, the older field takes precedence."""
     block, blocks = spec.get("podCIDR"), spec.get("podCIDRs")
     if block and (not blocks or blocks[0] != block):
         spec["podCIDRs"] = [block]
@@ -30,7 +30,7 @@ def _both_forms_of_blocks(spec: JsonObject) -> None:
 
 
 class NodeStrategy(NativeStrategy):
-    """Node. Unlike other kinds it may be created with a status, since a node reports itself."""
+    """Node. Unlike other kinds it may be created with a status, since a node registers itself."""
 
     has_status = True
 
@@ -53,7 +53,7 @@ class NodeStrategy(NativeStrategy):
     def validate(self, obj: JsonObject, errors: FieldErrors) -> None:
         spec = obj["spec"]
         if taints := spec.get("taints"):
-            # Kubernetes reports taints as if they were metadata
+            # Kubernetes reports taints under metadata
             validate_taints(taints, "metadata.taints", errors)
         _validate_resources(obj, errors)
         blocks = spec.get("podCIDRs") or ()

@@ -1,4 +1,4 @@
-"""Node selectors, taints and tolerations: how pods, volumes and nodes say who goes where."""
+"""Node selectors, taints and tolerations of pods, volumes and nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def validate_node_selector(selector: JsonObject, path: str, errors: FieldErrors) -> None:
-    """A core NodeSelector: at least one term."""
+    """Check a core NodeSelector: at least one term."""
     terms = selector.get("nodeSelectorTerms")
     if not terms:
         errors.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
@@ -23,7 +23,7 @@ def validate_node_selector(selector: JsonObject, path: str, errors: FieldErrors)
 
 
 def validate_term(term: JsonObject, path: str, errors: FieldErrors, *, check_values: bool = True) -> None:
-    """One term; preferences, unlike requirements, may hold any values."""
+    """Check one term; preferences, unlike requirements, may have any values."""
     for index, requirement in enumerate(term.get("matchExpressions") or ()):
         at = f"{path}.matchExpressions[{index}]"
         checks.selector_requirement(requirement, at, errors, ordered=True, check_values=check_values)
@@ -47,7 +47,7 @@ def _field_requirement(requirement: JsonObject, path: str, errors: FieldErrors) 
 
 
 def validate_tolerations(tolerations: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`spec.tolerations`."""
+    """Check `spec.tolerations`."""
     for index, toleration in enumerate(tolerations):
         _validate_toleration(toleration, f"{path}[{index}]", errors)
 
@@ -80,7 +80,7 @@ def _validate_toleration(toleration: JsonObject, path: str, errors: FieldErrors)
 
 
 def validate_taints(taints: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`spec.taints` of a node."""
+    """Check `spec.taints` of a node."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = f"{path}[{index}]"

@@ -1,4 +1,4 @@
-"""PersistentVolume: one source that never changes, a capacity and where it can be used."""
+"""PersistentVolume: one immutable source, a capacity and a node affinity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 _POLICIES = ("Delete", "Recycle", "Retain")
-# everything in a spec that is not the volume's source
+# fields of a spec other than the volume's source
 _COMMON = frozenset(
     {
         "accessModes",

@@ -1,4 +1,4 @@
-"""ResourceQuota: hard limits on what a namespace may hold, perhaps only for some of its pods."""
+"""ResourceQuota: hard limits on the content of a namespace, optionally only for some of its pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tarmac.base.fielderrors import FieldErrors
 CLASS_LISTS = (POD_LEVEL, CONTAINER_LEVEL)
 _PODS = frozenset({"pods"})
 _COMPUTE = _PODS | {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
-# scope -> resources it can be applied to
+# scope -> resources that it can be applied to
 _SCOPES = {
     "Terminating": _COMPUTE,
     "NotTerminating": _COMPUTE,

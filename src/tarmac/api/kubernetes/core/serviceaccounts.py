@@ -1,4 +1,4 @@
-"""ServiceAccount: nothing but a name, and references that are not followed here."""
+"""ServiceAccount: a name, and references that are not resolved here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Addresses and ranges of addresses.
 
-Some ranges can be no network's: those that mean something by themselves wherever they are, and those that the platform
-uses inside every network. A pod with such an address could not be reached, or would be in the platform's place.
+Some ranges cannot belong to a network: those with a fixed meaning everywhere, and those that the platform uses inside
+every network. A pod with such an address could not be reached, or would take the platform's place.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FITTING: Final = {4: "a part of 10.128.0.0/9, 172.16.0.0/12 or 192.168.0.0/16",
 
 
 def reserved_by(written: str) -> str:
-    """Why a range, or an address, can be no network's, and what could; empty when it can."""
+    """Return the reason why a range or address cannot belong to a network, with alternatives; empty if it can."""
     asked = ipaddress.ip_network(written)
     for reserved, use in _RESERVED:
         if reserved.version == asked.version and reserved.overlaps(asked):  # type: ignore[arg-type] of one family
@@ -49,7 +49,7 @@ def reserved_by(written: str) -> str:
 
 
 def check_address(written: str, path: str, errors: FieldErrors, *, family: int | None = None) -> Address | None:
-    """A strictly written address, of the family if one is asked for; None when it was refused."""
+    """Return a strictly written address, of the family if one is given; None if it was rejected."""
     messages = names.ip_address(written, strict=True)
     if not messages:
         address = ipaddress.ip_address(written)
@@ -62,7 +62,7 @@ def check_address(written: str, path: str, errors: FieldErrors, *, family: int |
 
 
 def parse_range(written: str, path: str, errors: FieldErrors) -> Range | None:
-    """A strictly written range without host bits; None when it was refused."""
+    """Return a strictly written range without host bits; None if it was rejected."""
     messages = names.cidr(written, strict=True)
     for message in messages:
         errors.invalid(path, written, message)
@@ -70,7 +70,7 @@ def parse_range(written: str, path: str, errors: FieldErrors) -> Range | None:
 
 
 def check_range(written: str, family: int, path: str, errors: FieldErrors) -> None:
-    """The range of a network: of the family, with room for sixteen addresses, and nobody else's."""
+    """Check the range of a network: the family, at least sixteen addresses, and no overlap with reserved ranges."""
     found = parse_range(written, path, errors)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""Traffic rules, validated as Kubernetes validates those of its NetworkPolicy, but for how many there may be."""
+"""Traffic rules, validated as in Kubernetes' NetworkPolicy, with a limit on their number."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 MOST_ENTRIES = 2000
-"""Rules, ports, peers and exceptions of one list of rules together: all of it is looked at on every write."""
+"""Limit on rules, ports, peers and exceptions of one list of rules together: every write checks all of them."""
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
 def check_ingress(rules: list[JsonObject], path: str, errors: FieldErrors) -> None:
-    """Rules for traffic that comes in."""
+    """Check rules for ingress."""
     _rules(rules, "from", path, errors)
 
 
 def check_egress(rules: list[JsonObject], path: str, errors: FieldErrors) -> None:
-    """Rules for traffic that goes out."""
+    """Check rules for egress."""
     _rules(rules, "to", path, errors)
 
 

@@ -1,9 +1,9 @@
-"""Specs that were looked at before and need not be again.
+"""Caches pod specs that passed a validation rule.
 
-Pods come in numbers: the replicas of one template have one spec, but for the name of the volume that holds their token.
-A rule that is about the spec alone finds in the next one what it found in the first, so the specs in which it found
-nothing are remembered, as text, by rule. One name for another, wherever it stands, changes no answer; it is left out
-only if it is the one such name, since of two, one may refer to what the other is not.
+Replicas of one template have the same spec, except for the name of the volume with their token. A rule about the spec
+alone gives the same result for all of them, so specs without findings are cached as text, per rule. Replacing one token
+name by another never changes a result. It is normalised only if it is the only such name in the spec: with two, one may
+refer to a volume that the other does not name.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tarmac.api.schema import JsonObject
 _LONGEST = 8 << 10  # bytes of a spec: with `_MOST`, half a megabyte for each rule
 _MOST = 64
 _TOKENS = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
-_SOME_TOKEN = b"\xff"  # no JSON holds this byte
+_SOME_TOKEN = b"\xff"  # no JSON contains this byte
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Unremarkable:
-    """The specs in which one rule found nothing, the most recent ones."""
+    """The most recent specs in which one rule found nothing."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, None] = {}
 
     def has(self, text: bytes | None) -> bool:
-        """Whether the rule need not look. What is asked for stays longer."""
+        """Return True if the rule can be skipped. A hit makes the entry most recent."""
         if text is None or text not in self._known:
             return False
         self._known[text] = self._known.pop(text)
         return True
 
     def add(self, text: bytes | None) -> None:
-        """The rule has looked at it, and found nothing."""
+        """Add a spec in which the rule found nothing."""
         if text is not None:
             if len(self._known) >= _MOST:
                 del self._known[next(iter(self._known))]
@@ -44,14 +44,14 @@ class Unremarkable:
 
 
 def text_of(spec: JsonObject) -> bytes | None:
-    """What a spec is known by; None for one that is not remembered.
+    """Return the cache key of a spec; None for a spec that is not cached.
 
-    A volume that makes a claim of its own names it after its Pod, so its name counts too.
+    An ephemeral volume names its claim after its Pod, so the result also depends on the Pod's name: not cached.
     """
     try:
         text = _encode(spec)
     except (TypeError, ValueError):
-        return None  # a value that no JSON has: for the rule to refuse
+        return None  # not a JSON value: the rule rejects it
     if len(text) > _LONGEST or b'"ephemeral"' in text:
         return None
     tokens = set(_TOKENS.findall(text))

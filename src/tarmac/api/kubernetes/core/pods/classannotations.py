@@ -1,4 +1,4 @@
-"""Annotations that ask for classes, in a Pod or in a template of Pods: which keys there are and what they may say."""
+"""Annotations that request QoS classes, in a Pod or in a template of Pods: permitted keys and values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def validate_annotations(
     path: str,
     errors: FieldErrors,
 ) -> None:
-    """Keys name a container that there is, or all; values are classes; and where a field says so too, the same one."""
+    """Check that keys name an existing container or all of them, values are classes, and fields agree with them."""
     for key, value in annotations.items():
         kind = annotated_type(key)
         if kind is None:

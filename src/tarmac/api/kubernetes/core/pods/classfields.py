@@ -1,8 +1,8 @@
-"""The class fields of a Pod as clients write them, and what may become of classes after the Pod was made.
+"""The class fields of a Pod as clients write them, and the permitted changes of classes afterwards.
 
-`qosResources` is another way to write `resources.classes`. It is rewritten when it says the same or more; one that
-contradicts itself or `classes` stays where it is, for validation to refuse. Annotations that ask for classes never
-change; the fields change through `pods/resize` alone.
+`qosResources` is an alias of `resources.classes`. It is rewritten unless it contradicts itself or `classes`; then it
+stays in place, and validation rejects it. Annotations that request classes never change; the fields change only through
+`pods/resize`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTS = ("initContainers", "containers")
 
 
 def normalise_classes(pod: JsonObject) -> None:
-    """Write classes in their stored form, in place. The object may be a patch, and wrong in every way."""
+    """Convert classes to their stored form, in place. The object may be a patch, and invalid in any way."""
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
@@ -47,7 +47,7 @@ def _normalise_resources(resources: JsonObject) -> None:
 
 
 def _rewrite(listing: JsonObject, owner: JsonObject) -> None:
-    """Move the list in `listing` into the map in the resources of `owner`, unless something about it is wrong."""
+    """Move the list in `listing` into the map in the resources of `owner`, unless it is invalid."""
     resources = owner.get("resources", {})
     classes = resources.get("classes", {}) if isinstance(resources, dict) else None
     asked = _asked(listing[OTHER_FORM])
@@ -61,7 +61,7 @@ def _rewrite(listing: JsonObject, owner: JsonObject) -> None:
 
 
 def _asked(items: Any) -> dict[str, str] | None:
-    """What a list asks for; None for one that is wrong."""
+    """Return the classes that a list requests; None if the list is invalid."""
     if not isinstance(items, list):
         return None
     found: dict[str, str] = {}
@@ -80,7 +80,7 @@ def _items(value: Any) -> Iterator[JsonObject]:
 def validate_other_form(
     items: Sequence[JsonObject], classes: Mapping[str, str], path: str, errors: FieldErrors
 ) -> None:
-    """A list that could not be rewritten: say why."""
+    """Report the errors of a list that could not be rewritten."""
     seen: set[str] = set()
     for index, item in enumerate(items):
         at, kind, name = f"{path}[{index}]", stored_type(item.get("name", "")), item.get("class", "")
@@ -94,7 +94,7 @@ def validate_other_form(
 
 
 def validate_annotations_unchanged(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """What annotations ask for is said when a Pod is made, and not added, changed or taken back later."""
+    """Reject added, changed and removed annotations that request classes: they are fixed when a Pod is created."""
     said, before = (each["metadata"].get("annotations") or {} for each in (new, old))
     if said != before:
         for key in changed_annotations(said, before):
@@ -104,13 +104,13 @@ def validate_annotations_unchanged(new: JsonObject, old: JsonObject, errors: Fie
 
 
 def changed_annotations(said: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """The keys that ask for classes and are not as they were."""
+    """Return the changed keys of annotations that request classes."""
     now, was = class_annotations(said), class_annotations(before)
     return sorted(key for key in now.keys() | was.keys() if now.get(key) != was.get(key))
 
 
 def validate_classes_resized(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """A class that an annotation gives stays. Both Pods have the same containers and annotations."""
+    """Reject changes of a class that an annotation sets. Both Pods have the same containers and annotations."""
     pairs = zip(classes_of_containers(new), classes_of_containers(old), strict=True)
     for (container, now), (before, was) in pairs:
         if now != was:
@@ -127,7 +127,7 @@ def _validate_given(old: JsonObject, container: JsonObject, before: JsonObject, 
 
 
 def container_path(spec: JsonObject, name: str) -> str:
-    """Where the container of this name stands."""
+    """Return the path of the container of this name."""
     return next(
         f"spec.{field}[{index}]"
         for field in _LISTS

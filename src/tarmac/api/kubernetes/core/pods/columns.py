@@ -1,4 +1,4 @@
-"""The columns of `kubectl get pods`, whose STATUS and RESTARTS tell a pod's story in one word each."""
+"""The columns of `kubectl get pods`, with the summaries STATUS and RESTARTS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 
 
 class Summary(NamedTuple):
-    """What the containers' states add up to."""
+    """The summary of all container states."""
 
     ready: int
     total: int
@@ -24,7 +24,7 @@ class Summary(NamedTuple):
 
 
 class _Initialisation(NamedTuple):
-    reason: str | None  # why initialisation is not over; None when it is
+    reason: str | None  # reason why initialisation is not finished; None if it is
     ready: int
     restarts: int
     last_restart: str
@@ -33,7 +33,7 @@ class _Initialisation(NamedTuple):
 
 
 def summarise(pod: JsonObject) -> Summary:
-    """One pass over all container statuses."""
+    """Summarise all container statuses in one pass."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     init = _initialisation(spec, status)
     total = len(spec.get("containers") or ()) + sum(map(is_sidecar, spec.get("initContainers") or ()))
@@ -100,7 +100,7 @@ def _end_reason(ended: JsonObject) -> str:
 
 
 def _running(status: JsonObject, reason: str, last: str) -> tuple[str, int, int, str]:
-    """Reason, ready containers, restarts and last restart; the first container has the last word."""
+    """Return reason, ready containers, restarts and last restart; the first container takes precedence."""
     ready = restarts = 0
     failure = ""
     for state in reversed(objects(status, "containerStatuses")):

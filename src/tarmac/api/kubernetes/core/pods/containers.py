@@ -1,4 +1,4 @@
-"""Validation of one container: what regular, init and ephemeral containers have in common, and what sets them apart."""
+"""Validation of one container: rules common to regular, init and ephemeral containers, and their differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 _RESTART_POLICIES = ("Always", "Never", "OnFailure")
-# what an ephemeral container may not have, in the order that Go's struct lists it
+# fields that an ephemeral container may not have, in the order of Go's struct
 _NOT_EPHEMERAL = (
     "ports",
     "resources",
@@ -28,7 +28,7 @@ _NO_SIDECAR = "may not be set for init containers without restartPolicy=Always"
 
 
 class PodContext(NamedTuple):
-    """What a container's rules need to know of its pod."""
+    """The facts about a pod that the rules of its containers need."""
 
     volumes: dict[str, JsonObject]
     claims: frozenset[str]
@@ -38,7 +38,7 @@ class PodContext(NamedTuple):
 
 
 def validate_containers(containers: Sequence[JsonObject], path: str, pod: PodContext, errors: FieldErrors) -> None:
-    """`spec.containers`."""
+    """Check `spec.containers`."""
     if not containers:
         errors.required(path)
         return
@@ -56,7 +56,7 @@ def validate_containers(containers: Sequence[JsonObject], path: str, pod: PodCon
 def validate_init_containers(
     containers: Sequence[JsonObject], regular: Sequence[JsonObject], path: str, pod: PodContext, errors: FieldErrors
 ) -> None:
-    """`spec.initContainers`, which share their names with the regular ones."""
+    """Check `spec.initContainers`, which share a name space with the regular ones."""
     seen = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
         at = f"{path}[{index}]"
@@ -76,7 +76,7 @@ def validate_init_containers(
 def validate_ephemeral_containers(
     containers: Sequence[JsonObject], others: Sequence[JsonObject], path: str, pod: PodContext, errors: FieldErrors
 ) -> None:
-    """`spec.ephemeralContainers`."""
+    """Check `spec.ephemeralContainers`."""
     known = {container.get("name", "") for container in others}
     seen = set(known)
     for index, container in enumerate(containers):
@@ -99,7 +99,7 @@ def validate_ephemeral_containers(
 
 
 def image_whitespace(container: JsonObject, path: str, errors: FieldErrors) -> None:
-    """Pods, unlike templates, refuse an image with blanks around it."""
+    """Reject an image with surrounding whitespace: Pods do, unlike templates."""
     image = container.get("image", "")
     if image != image.strip():
         errors.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")

@@ -1,8 +1,8 @@
 """Defaults of a Pod, field by field as the Go defaulting functions set them.
 
-`default_pod` is for Pods only; `default_pod_spec` is what any object that carries a pod template shares. Both are
-idempotent. Fields that Go always prints (`resources`, `securityContext`) are filled in too, so that an object reads the
-same from either server.
+`default_pod` is for Pods only; `default_pod_spec` is shared by all objects with a pod template. Both are idempotent.
+Fields that Go always prints (`resources`, `securityContext`) are filled in too, so that an object reads the same from
+either server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tarmac.api.kubernetes.core.pods.podresources import aggregate
 from tarmac.api.kubernetes.resourcenames import is_huge_pages, is_overcommittable, round_up
 from tarmac.api.schema import JsonObject
 
-# volume types whose source has a default permission
+# volume types with a default permission in their source
 _MODES = ("secret", "configMap", "downwardAPI", "projected")
 # plain defaults of other volume types' sources
 _SOURCES: dict[str, dict[str, str | bool]] = {
@@ -25,7 +25,7 @@ _SOURCES: dict[str, dict[str, str | bool]] = {
 
 
 def default_pod(pod: JsonObject) -> None:
-    """Everything a Pod gets when its author leaves it out."""
+    """Fill in all defaults of a Pod."""
     spec = pod.setdefault("spec", {})
     for container in _workload_containers(spec):
         _requests_from_limits(container)
@@ -44,7 +44,7 @@ def default_pod(pod: JsonObject) -> None:
 
 
 def _both_forms_of_address(status: JsonObject) -> None:
-    """`podIP` is the first of `podIPs`; where they differ, the older field counts."""
+    """Make `podIP` the first of `podIPs`; if they differ, the older field takes precedence."""
     address, addresses = status.get("podIP"), status.get("podIPs")
     if address and (not addresses or addresses[0].get("ip") != address):
         status["podIPs"] = [{"ip": address}]
@@ -53,7 +53,7 @@ def _both_forms_of_address(status: JsonObject) -> None:
 
 
 def default_pod_spec(spec: JsonObject) -> None:
-    """Defaults that pods and pod templates share."""
+    """Fill in defaults that pods and pod templates share."""
     if not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirst"
     if not spec.get("restartPolicy"):
@@ -79,7 +79,7 @@ def _workload_containers(spec: JsonObject) -> list[JsonObject]:
 
 
 def _service_account_alias(spec: JsonObject) -> None:
-    """`serviceAccount` is the older name of `serviceAccountName`; both are always printed alike."""
+    """Make `serviceAccount`, the older name, equal to `serviceAccountName`; both are always printed."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -117,7 +117,7 @@ def _pod_level_resources(spec: JsonObject) -> None:
 
 
 def default_container(container: JsonObject) -> None:
-    """Defaults of one container, of whichever kind."""
+    """Fill in defaults of one container of any kind."""
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     if not container.get("terminationMessagePath"):

@@ -1,4 +1,4 @@
-"""Validation of environment variables and where their values come from, shared with downward API volumes."""
+"""Validation of environment variables and the sources of their values, shared with downward API volumes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "
 
 
 def validate_env(variables: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`env` of a container."""
+    """Check `env` of a container."""
     for index, variable in enumerate(variables):
         name = variable.get("name")
         if not name:
@@ -49,7 +49,7 @@ def validate_env(variables: Sequence[JsonObject], path: str, errors: FieldErrors
 
 
 def validate_env_from(sources: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`envFrom` of a container."""
+    """Check `envFrom` of a container."""
     for index, source in enumerate(sources):
         if prefix := source.get("prefix"):
             checks.env_var_name(prefix, f"{path}[{index}].prefix", errors)
@@ -94,7 +94,7 @@ def _validate_source(source: JsonObject, variable: JsonObject, path: str, errors
 
 
 def validate_field_ref(reference: JsonObject, allowed: Collection[str], path: str, errors: FieldErrors) -> None:
-    """A reference to a field of the pod, such as `metadata.labels['app']`."""
+    """Check a reference to a field of the pod, such as `metadata.labels['app']`."""
     if not reference.get("apiVersion"):
         errors.required(f"{path}.apiVersion")
         return
@@ -121,7 +121,7 @@ def validate_field_ref(reference: JsonObject, allowed: Collection[str], path: st
 
 
 def validate_resource_ref(reference: JsonObject, path: str, errors: FieldErrors, *, in_volume: bool) -> None:
-    """A reference to a container's request or limit."""
+    """Check a reference to a container's request or limit."""
     resource = reference.get("resource", "")
     if in_volume and not reference.get("containerName"):
         errors.required(f"{path}.containerName")

@@ -1,7 +1,7 @@
 """The pull policy that an image reference implies.
 
-A reference that names no tag and no digest means `latest`, and `latest` is pulled every time; everything else,
-including references that cannot be parsed, is pulled when it is not there.
+A reference without tag and digest means `latest`, and `latest` is pulled every time. All other images, including
+references that cannot be parsed, are pulled when they are not present.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _REFERENCE = re.compile(
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
-_LONGEST = 4096  # characters; no registry has longer ones, and matching takes time
+_LONGEST = 4096  # characters; no registry has longer names, and matching takes time
 
 
 @remembered(2048)
 def pull_policy(image: str) -> str:
-    """`Always` or `IfNotPresent`."""
+    """Return `Always` or `IfNotPresent`."""
     match = _REFERENCE.fullmatch(image) if len(image) <= _LONGEST else None
     if match is None:
         return "IfNotPresent"

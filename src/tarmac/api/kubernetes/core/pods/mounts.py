@@ -13,7 +13,7 @@ _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 def validate_mounts_and_devices(
     container: JsonObject, path: str, volumes: dict[str, JsonObject], errors: FieldErrors
 ) -> None:
-    """`volumeMounts` and `volumeDevices`, which may not meet."""
+    """Check `volumeMounts` and `volumeDevices`, which may not overlap."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
     device_paths = {device.get("name", ""): device.get("devicePath", "") for device in devices}
     mount_paths = {mount.get("name", ""): mount.get("mountPath", "") for mount in mounts}

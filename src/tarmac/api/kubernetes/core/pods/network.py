@@ -24,7 +24,7 @@ _SEARCH_MESSAGE = names.regex_message(
 
 
 def validate_network(spec: JsonObject, errors: FieldErrors) -> None:
-    """Everything about names, addresses and the node's namespaces."""
+    """Check names, addresses and host namespaces."""
     if spec.get("hostNetwork"):
         _validate_host_ports(spec, errors)
     policy = spec.get("dnsPolicy", "")
@@ -103,7 +103,7 @@ def _validate_dns_config(config: JsonObject | None, policy: str, errors: FieldEr
 
 
 def _validate_search(search: str, path: str, errors: FieldErrors) -> None:
-    """A search domain; unlike other names it may hold underscores."""
+    """Check a search domain; unlike other names it may have underscores."""
     name = search.removesuffix(".")
     if search != "." and not _SEARCH.fullmatch(name):
         errors.invalid(path, name, _SEARCH_MESSAGE)

@@ -1,7 +1,7 @@
-"""Phases of a pod that are final: nothing of it runs any more, and nothing of it ever will again.
+"""Terminal phases of a pod: none of its containers runs or will ever run again.
 
-Such a pod holds no room on its node and none of a quota, serves nobody, and needs no protection. A pod that is being
-deleted is another matter: its containers may run for as long as their grace lasts.
+Such a pod takes no room on its node and none of a quota, serves no traffic, and needs no protection. A pod that is
+being deleted is not terminal: its containers may run until the end of their grace period.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ TERMINAL: Final = ("Succeeded", "Failed")
 
 
 def is_terminal(pod: JsonObject) -> bool:
-    """Whether an encoded Pod has run its course."""
+    """Return True if an encoded Pod is in a terminal phase."""
     return (pod.get("status") or {}).get("phase") in TERMINAL

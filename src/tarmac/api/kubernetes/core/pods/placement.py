@@ -1,4 +1,4 @@
-"""Validation of what a pod says about where it wants to run: affinity, spreading, gates."""
+"""Validation of a pod's scheduling constraints: affinity, spreading, gates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def validate_affinity(affinity: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`spec.affinity`."""
+    """Check `spec.affinity`."""
     if (node := affinity.get("nodeAffinity")) is not None:
         if (required := node.get(_REQUIRED)) is not None:
             nodeselection.validate_node_selector(required, f"{path}.nodeAffinity.{_REQUIRED}", errors)
@@ -77,7 +77,7 @@ def _validate_label_keys(term: JsonObject, path: str, errors: FieldErrors) -> No
 
 
 def validate_spread(constraints: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`spec.topologySpreadConstraints`."""
+    """Check `spec.topologySpreadConstraints`."""
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         skew, action = constraint.get("maxSkew", 0), constraint.get("whenUnsatisfiable", "")
@@ -112,7 +112,7 @@ def _validate_spread_options(constraint: JsonObject, action: str, path: str, err
 
 
 def validate_gates(gates: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    """`spec.schedulingGates`."""
+    """Check `spec.schedulingGates`."""
     seen: set[str] = set()
     for index, gate in enumerate(gates):
         name = gate.get("name", "")
@@ -123,7 +123,7 @@ def validate_gates(gates: Sequence[JsonObject], path: str, errors: FieldErrors) 
 
 
 def merge_label_keys(pod: JsonObject) -> None:
-    """Turn `matchLabelKeys` and `mismatchLabelKeys` into expressions over the pod's own labels, on create."""
+    """Convert `matchLabelKeys` and `mismatchLabelKeys` to expressions over the pod's own labels, on create."""
     labels = pod["metadata"].get("labels") or {}
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}

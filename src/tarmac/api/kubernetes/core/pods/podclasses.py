@@ -1,13 +1,13 @@
-"""Which classes (of cache, of block I/O, …) a pod asks for.
+"""The QoS classes (of cache, of block I/O, …) that a pod requests.
 
-A class can be asked for in four places. For each type, the first that says something about a container is what the
-container gets: its field `resources.classes`, its annotation, `spec.resources.classes`, the annotation for all
-containers. Where the node offers a type for whole pods, `spec.resources.classes` is the class of the pod and no default
-of its containers. An ephemeral container has no field and no annotation of its own.
+A class can be requested in four places. For each type, the first of these that is set applies to a container: its field
+`resources.classes`, its annotation, `spec.resources.classes`, the annotation for all containers. Where the node offers
+a type for whole pods, `spec.resources.classes` is the class of the pod and not a default for its containers. An
+ephemeral container has no field and no annotation of its own.
 
-This is the only place where that order is known: quotas, the scheduler, the node and the explanations ask here. A pod
-is anything with the `metadata` and `spec` of one. Most pods ask for no class, and `asks_for_classes` tells that at the
-cost of a look at their annotations and resources.
+Only this module implements that order; quotas, the scheduler, the node and the explanations call it. A pod is any
+object with `metadata` and `spec` of one. Most pods request no class, and `asks_for_classes` detects that at the cost of
+reading their annotations and resources.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tarmac.api.schema import JsonObject
 BLOCKIO: Final = "blockio"
 RDT: Final = "rdt"
 ANNOTATED_TYPES: Final = (BLOCKIO, RDT)
-"""The types that annotations can ask for."""
+"""The types that annotations can request."""
 
 POD_QOS: Final = "pod-qos"
-"""A type that runtimes are told about and nobody can ask for."""
+"""A type that is passed to runtimes and cannot be requested."""
 
 DEFAULT: Final = "default"
 CONTAINER: Final = "container."
@@ -32,73 +32,73 @@ _FAMILIES: Final = {kind: f"{kind}{_SUFFIX}" for kind in ANNOTATED_TYPES}
 _LONG_NAMES: Final = {f"k8s.io/{kind}": kind for kind in ANNOTATED_TYPES}
 
 Classes = dict[str, str]
-"""Type -> class."""
+"""Class by type."""
 
 
 def stored_type(name: str) -> str:
-    """A type as it is stored: `k8s.io/rdt` is `rdt`."""
+    """Return the stored form of a type: `k8s.io/rdt` is `rdt`."""
     return _LONG_NAMES.get(name, name)
 
 
 def default_annotation(kind: str) -> str:
-    """The key that gives all containers a class of one of `ANNOTATED_TYPES`."""
+    """Return the annotation key that sets a class of one of `ANNOTATED_TYPES` for all containers."""
     return f"{_FAMILIES[kind]}{DEFAULT}"
 
 
 def container_annotation(kind: str, container: str) -> str:
-    """The key that gives one container a class of one of `ANNOTATED_TYPES`."""
+    """Return the annotation key that sets a class of one of `ANNOTATED_TYPES` for one container."""
     return f"{_FAMILIES[kind]}{CONTAINER}{container}"
 
 
 def class_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Those of the two families, whether they make sense or not."""
+    """Return the annotations of the two families, valid or not."""
     return {key: value for key, value in annotations.items() if annotated_type(key) is not None}
 
 
 def annotated_type(key: str) -> str | None:
-    """The type that a key of the two families is about; None for any other key."""
+    """Return the type of an annotation key of the two families; None for any other key."""
     kind, found, _ = key.partition(_SUFFIX)
     return kind if found and kind in _FAMILIES else None
 
 
 def asks_for_classes(pod: JsonObject) -> bool:
-    """Whether the pod asks for any class in any way."""
+    """Return True if the pod requests any class in any way."""
     if any(_SUFFIX in key and annotated_type(key) is not None for key in _annotations(pod)):
         return True
     return names_classes(pod["spec"])
 
 
 def class_fields(spec: JsonObject) -> list[Classes]:
-    """What the fields ask for: the pod's own, then each container's."""
+    """Return the classes that fields request: the pod's own, then each container's."""
     return [_field(spec), *(_field(container) for container in _containers(spec))]
 
 
 def names_classes(spec: JsonObject) -> bool:
-    """Whether a field asks for a class."""
+    """Return True if a field requests a class."""
     return any(class_fields(spec))
 
 
 def pod_classes(pod: JsonObject, pod_types: Collection[str]) -> Classes:
-    """The classes of the pod as a whole, where `pod_types` are offered for pods."""
+    """Return the classes of the whole pod, where `pod_types` are offered for pods."""
     return {kind: name for kind, name in _field(pod["spec"]).items() if kind in pod_types}
 
 
 def container_classes(pod: JsonObject, name: str, pod_types: Collection[str] = ()) -> Classes:
-    """The classes of one container, by its name, whatever sort of container it is."""
+    """Return the classes of one container of any kind, by its name."""
     default = default_classes(pod, pod_types)
     found = next((each for each in _containers(pod["spec"]) if each.get("name") == name), None)
     return default if found is None else _own(pod, found, default)
 
 
 def classes_of_containers(pod: JsonObject, pod_types: Collection[str] = ()) -> Iterator[tuple[JsonObject, Classes]]:
-    """Every init container and container with its classes, in the order in which they start."""
+    """Yield every init container and container with its classes, in the order in which they start."""
     default = default_classes(pod, pod_types)
     for container in _containers(pod["spec"]):
         yield container, _own(pod, container, default)
 
 
 def default_classes(pod: JsonObject, pod_types: Collection[str] = ()) -> Classes:
-    """The classes of containers that say nothing themselves: what an ephemeral container gets."""
+    """Return the classes of containers without requests of their own, such as ephemeral containers."""
     annotations = _annotations(pod)
     found: Classes = {}
     for kind in ANNOTATED_TYPES:
@@ -109,7 +109,7 @@ def default_classes(pod: JsonObject, pod_types: Collection[str] = ()) -> Classes
 
 
 def named_classes(pod: JsonObject) -> Iterator[tuple[str, str]]:
-    """Every (type, class) that the pod names anywhere, also where another place wins."""
+    """Yield every (type, class) that the pod names anywhere, even where another place takes precedence."""
     spec, annotations = pod["spec"], _annotations(pod)
     yield from _field(spec).items()
     for container in _containers(spec):
@@ -120,7 +120,7 @@ def named_classes(pod: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def annotation_giving(pod: JsonObject, container: JsonObject, kind: str) -> str | None:
-    """The key of the annotation that gives a container its class of a type; None if a field does, or nothing."""
+    """Return the key of the annotation that sets a container's class of a type; None if a field does, or nothing."""
     if kind not in ANNOTATED_TYPES or kind in _field(container):
         return None
     annotations, own = _annotations(pod), container_annotation(kind, container.get("name", ""))
@@ -131,7 +131,7 @@ def annotation_giving(pod: JsonObject, container: JsonObject, kind: str) -> str 
 
 
 def _own(pod: JsonObject, container: JsonObject, default: Classes) -> Classes:
-    """The classes of a container; those of a container without any of its own are `default` itself."""
+    """Return the classes of a container; for one without its own, this is the object `default` itself."""
     annotations, name = _annotations(pod), container.get("name", "")
     own: Classes = {}
     for kind in ANNOTATED_TYPES if annotations else ():

@@ -1,7 +1,7 @@
-"""How much of each resource a pod asks for, and the quality of service that follows from it.
+"""The resource amounts of a pod, and its QoS class (Guaranteed, Burstable, BestEffort).
 
-This is the only place where the amounts of containers become those of their pod. Quotas, the scheduler, admission on
-the node, cgroups, eviction and plans all ask here. The amounts are exact; who wants whole numbers rounds the sum.
+Only this module computes a pod's amounts from those of its containers. Quotas, the scheduler, admission on the node,
+cgroups, eviction and plans all call it. The amounts are exact; callers that need integers round the sum.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tarmac.api.shared import ResourceList
 
 
 def is_sidecar(container: JsonObject) -> bool:
-    """An init container that keeps running."""
+    """Return True for an init container that keeps running."""
     return container.get("restartPolicy") == "Always"
 
 
 def aggregate(spec: JsonObject, side: str) -> ResourceList:
-    """The effective sum of `requests` or `limits` over all containers.
+    """Return the effective sum of `requests` or `limits` over all containers.
 
-    Sidecars run beside everything that starts after them; a plain init container runs alone with the sidecars before
-    it. So the pod needs the larger of "all containers and all sidecars" and the hungriest init step.
+    Sidecars run beside all containers that start after them; a plain init container runs alone with the sidecars before
+    it. So the pod needs the larger of "all containers and all sidecars" and the largest init step.
     """
     total: ResourceList = {}
     for container in spec.get("containers") or ():
@@ -44,7 +44,7 @@ def aggregate(spec: JsonObject, side: str) -> ResourceList:
 
 
 def pod_amounts(spec: JsonObject, side: str) -> ResourceList:
-    """What scheduling and quotas charge: pod-level amounts where given, else the containers' sum, plus overhead."""
+    """Return amounts for scheduling and quotas: pod-level amounts if set, else the containers' sum; and overhead."""
     total = aggregate(spec, side)
     for name, text in ((spec.get("resources") or {}).get(side) or {}).items():
         total[name] = quantity(text)
@@ -72,7 +72,7 @@ def _raise(total: ResourceList, amounts: ResourceList) -> None:
 
 
 def qos_class(spec: JsonObject) -> str:
-    """Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
+    """Return Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
     pod_level = spec.get("resources") or {}
     if pod_level.get("requests") or pod_level.get("limits"):
         return _classify([pod_level])
@@ -89,7 +89,7 @@ def _classify(requirements: list[JsonObject]) -> str:
     for resources in requirements:
         requests, limits = _compute(resources, "requests"), _compute(resources, "limits")
         anything = anything or bool(requests) or bool(limits)
-        # a request that is missing has been set to the limit by defaulting, so comparing the two is enough
+        # defaulting has set a missing request to the limit, so comparing the two is enough
         guaranteed = guaranteed and len(limits) == 2 and requests == limits
     if not anything:
         return "BestEffort"

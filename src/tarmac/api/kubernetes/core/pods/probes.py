@@ -1,4 +1,4 @@
-"""Validation of probes, lifecycle hooks and the handlers both are made of."""
+"""Validation of probes, lifecycle hooks and their handlers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER_MESSAGE = (
 
 
 def validate_lifecycle_and_probes(container: JsonObject, path: str, grace: int | None, errors: FieldErrors) -> None:
-    """All hooks and probes of a container that may have them."""
+    """Check all hooks and probes of a container that may have them."""
     if lifecycle := container.get("lifecycle"):
         for hook in ("postStart", "preStop"):
             if (handler := lifecycle.get(hook)) is not None:

@@ -1,4 +1,4 @@
-"""Validation of what containers and pods ask for: names, quantities, requests against limits, claims."""
+"""Validation of resources of containers and pods: names, quantities, requests against limits, claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 def validate_container_resources(
     resources: JsonObject, path: str, pod_claims: frozenset[str], errors: FieldErrors
 ) -> None:
-    """`resources` of a container."""
+    """Check `resources` of a container."""
     _validate(resources, path, container_resource_name, errors)
     _validate_classes(resources, path, errors)
     if claims := resources.get("claims"):
@@ -38,7 +38,7 @@ def validate_container_resources(
 
 
 def validate_pod_resources(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`spec.resources`, which must hold what the containers ask for."""
+    """Check `spec.resources`, which must cover the containers' requests."""
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         errors.forbidden(path, "may not be set for a windows pod")
@@ -64,7 +64,7 @@ def validate_pod_resources(spec: JsonObject, path: str, errors: FieldErrors) -> 
 
 
 def validate_overhead(overhead: dict[str, str], path: str, errors: FieldErrors) -> None:
-    """The pod's overhead is checked as a container's limits are."""
+    """Check the pod's overhead by the rules of a container's limits."""
     _validate({"limits": overhead}, path, container_resource_name, errors)
 
 
@@ -139,7 +139,7 @@ def _validate_claims(claims: Sequence[JsonObject], pod_claims: frozenset[str], p
 
 
 def validate_resize_policy(policies: Sequence[JsonObject], path: str, restart_policy: str, errors: FieldErrors) -> None:
-    """`resizePolicy` of a container; Kubernetes reports most of it at the path of the whole list."""
+    """Check `resizePolicy` of a container; Kubernetes reports most errors at the path of the whole list."""
     seen: set[str] = set()
     for index, policy in enumerate(policies):
         name, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")

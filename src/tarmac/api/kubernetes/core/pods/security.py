@@ -26,7 +26,7 @@ SAFE_SYSCTLS: Final = frozenset(
         "net.ipv4.tcp_wmem",
     }
 )
-"""Those that concern their pod alone: a node lets everybody set them, and no security standard forbids them."""
+"""Sysctls with effects on their own pod only: nodes permit them by default, and no security standard forbids them."""
 
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_TEXT = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
@@ -36,7 +36,7 @@ _CHANGE_POLICIES = ("Always", "OnRootMismatch")
 
 
 def validate_security_context(context: JsonObject, path: str, host_users: bool, errors: FieldErrors) -> None:
-    """`securityContext` of a container. Privileged containers are allowed; policy is PodSecurity's business."""
+    """Check `securityContext` of a container. Privileged containers are valid; PodSecurity enforces policy."""
     for field in ("runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
             checks.user_or_group(number, f"{path}.{field}", errors)
@@ -56,7 +56,7 @@ def validate_security_context(context: JsonObject, path: str, host_users: bool, 
 
 
 def validate_pod_security_context(spec: JsonObject, path: str, errors: FieldErrors) -> None:
-    """`spec.securityContext` and the host namespaces beside it."""
+    """Check `spec.securityContext` and the host namespaces beside it."""
     context = spec.get("securityContext") or {}
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
@@ -104,7 +104,7 @@ def _validate_sysctls(sysctls: list[JsonObject], spec: JsonObject, path: str, er
 
 
 def validate_seccomp(profile: JsonObject | None, path: str, errors: FieldErrors) -> None:
-    """A seccompProfile, if there is one."""
+    """Check a seccompProfile, if set."""
     if profile is None:
         return
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
@@ -124,7 +124,7 @@ def validate_seccomp(profile: JsonObject | None, path: str, errors: FieldErrors)
 
 
 def validate_app_armor(profile: JsonObject | None, path: str, errors: FieldErrors) -> None:
-    """An appArmorProfile, if there is one."""
+    """Check an appArmorProfile, if set."""
     if profile is None:
         return
     kind, local = profile.get("type", ""), profile.get("localhostProfile")

@@ -18,7 +18,7 @@ _NO_RESTART = "may not be transitioned to non-terminated state"
 
 
 def validate_status(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """What a node agent or scheduler may report."""
+    """Check a status reported by a node agent or scheduler."""
     validate_mirror_unchanged(new, old, errors)
     validate_annotations_unchanged(new, old, errors)
     status, before, spec = new.get("status") or {}, old.get("status") or {}, old["spec"]

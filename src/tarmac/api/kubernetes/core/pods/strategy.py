@@ -1,4 +1,4 @@
-"""The Pod's rules, as the server calls them."""
+"""The strategy of Pods, called by the server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _GATED = {
 
 
 class PodStrategy(Strategy):
-    """A Pod hardly changes once it is made: images, deadlines, tolerations, and what subresources are for."""
+    """A Pod is almost immutable: images, deadlines, tolerations, and changes through subresources."""
 
     has_status = True
     returns_deleted = True
@@ -50,7 +50,7 @@ class PodStrategy(Strategy):
         default_pod(obj)
 
     def is_of_a_stranger(self, new: JsonObject) -> bool:
-        # Who knows the fields changes classes through `pods/resize`, and takes the last one away with a patch there.
+        # Clients that know the fields change classes through `pods/resize`, and remove the last one with a patch there.
         return not names_classes(new["spec"])
 
     def prepare_for_create(self, obj: JsonObject) -> None:
@@ -71,7 +71,7 @@ class PodStrategy(Strategy):
         update.validate_update(new, old, errors)
 
     def prepare_for_status_update(self, new: JsonObject, old: JsonObject) -> None:
-        # unlike most kinds, a status write may also change labels, annotations and finalizers
+        # unlike in most kinds, a status write may also change labels, annotations and finalizers
         new["spec"] = old["spec"]
         metadata = new["metadata"]
         metadata.pop("deletionTimestamp", None)

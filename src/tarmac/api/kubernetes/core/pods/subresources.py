@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core.pods.classfields import validate_classes_resized
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar, qos_class
-from tarmac.api.kubernetes.core.pods.validation import MIRROR, validate_pod
+from tarmac.api.kubernetes.core.pods.validation import validate_pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 
 def prepare_ephemeral_update(new: JsonObject, old: JsonObject) -> None:
-    """`pods/ephemeralcontainers` changes nothing else."""
+    """Keep everything but ephemeral containers: `pods/ephemeralcontainers` changes nothing else."""
     containers = (new.get("spec") or {}).get("ephemeralContainers")
     new["spec"] = dict(old["spec"])
     if containers:
@@ -22,14 +23,14 @@ def prepare_ephemeral_update(new: JsonObject, old: JsonObject) -> None:
 
 
 def _restore(new: JsonObject, old: JsonObject) -> None:
-    """Neither door leads to the status, nor to what metadata says about the pod."""
+    """Keep status, labels, annotations and owners: neither subresource changes them."""
     keep(new, old, "status")
     for field in ("labels", "annotations", "ownerReferences"):
         keep(new["metadata"], old["metadata"], field)
 
 
 def validate_ephemeral_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """Ephemeral containers may be added, never changed or removed."""
+    """Check that ephemeral containers are only added, never changed or removed."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors.forbidden("[]", "static pods do not support ephemeral containers")
         return
@@ -46,9 +47,9 @@ def validate_ephemeral_update(new: JsonObject, old: JsonObject, errors: FieldErr
 
 
 def prepare_resize(new: JsonObject, old: JsonObject) -> None:
-    """`pods/resize` changes the resources and resize policies of containers that keep their names and order.
+    """Keep all but resources and resize policies: `pods/resize` changes only those. Names and order must match.
 
-    Of the pod's own resources it changes the classes alone.
+    Of the pod's own resources it changes only the classes.
     """
     spec = dict(old["spec"])
     for field in ("containers", "initContainers"):
@@ -56,7 +57,7 @@ def prepare_resize(new: JsonObject, old: JsonObject) -> None:
         if len(wanted) != len(current) or any(
             a.get("name") != b.get("name") for a, b in zip(wanted, current, strict=True)
         ):
-            return  # validation refuses it, and must see what was asked for
+            return  # validation rejects it, and must see the requested containers
         if wanted:
             pairs = zip(current, wanted, strict=True)
             spec[field] = [keep(keep(dict(was), ask, "resources"), ask, "resizePolicy") for was, ask in pairs]
@@ -75,7 +76,7 @@ def _take_pod_classes(spec: JsonObject, wanted: JsonObject) -> None:
 
 
 def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """Only cpu, memory and classes of running containers, without a change of the quality of service."""
+    """Permit changes of cpu, memory and classes of running containers only, without a change of the QoS class."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors.forbidden("[]", "static pods cannot be resized")
         return

@@ -1,7 +1,7 @@
-"""What may change in a Pod after it was created.
+"""Permitted changes of a Pod after its creation.
 
-A Pod's spec is almost entirely immutable. Rather than comparing field by field, an update is checked by putting the old
-values of everything that may change into a copy of the new spec; whatever still differs was not allowed to.
+A Pod's spec is almost entirely immutable. Instead of comparing field by field, the check copies the new spec and
+restores the old values of all mutable fields; any remaining difference is not permitted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """An update of the Pod itself."""
+    """Check an update of the Pod itself."""
     validate_pod(new, errors)
     validate_mirror_unchanged(new, old, errors)
     validate_annotations_unchanged(new, old, errors)
@@ -107,7 +107,7 @@ def _mask_updatable(spec: JsonObject, before: JsonObject) -> JsonObject:
 
 
 def _mask_placement(masked: JsonObject, before: JsonObject, errors: FieldErrors) -> None:
-    """A gated pod may still be narrowed down: more node selector labels, more required node affinity."""
+    """Permit narrowing a gated pod: more node selector labels, more required node affinity."""
     selector, old_selector = masked.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in old_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

@@ -14,11 +14,11 @@ from tarmac.api.kubernetes.core.pods import (
     volumes,
 )
 from tarmac.api.kubernetes.core.pods.alike import Unremarkable, text_of
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
 from tarmac.base.fielderrors import FieldErrors
 
-MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _MAX_INT32 = 2**31 - 1
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -36,7 +36,7 @@ _sound = Unremarkable()
 
 
 def validate_create(pod: JsonObject, errors: FieldErrors) -> None:
-    """Everything a new Pod must satisfy."""
+    """Check a new Pod."""
     validate_pod(pod, errors)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
@@ -46,7 +46,7 @@ def validate_create(pod: JsonObject, errors: FieldErrors) -> None:
 
 
 def validate_pod(pod: JsonObject, errors: FieldErrors) -> None:
-    """What holds for every version of a Pod."""
+    """Check the rules for every version of a Pod."""
     spec = pod["spec"]
     if annotations := pod["metadata"].get("annotations"):
         _validate_annotations(annotations, spec, errors)
@@ -73,8 +73,9 @@ def _validate_annotations(annotations: dict[str, str], spec: JsonObject, errors:
 
 
 def validate_mirror_unchanged(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """Whether a Pod mirrors what a node runs by itself is said when it is made; the mark takes rights away and gives
-    exemptions, so nobody puts it on, changes it or takes it off later.
+    """Reject adding, changing or removing the mirror annotation after creation.
+
+    The annotation removes permissions and gives exemptions.
     """
     said, before = (each["metadata"].get("annotations") or {} for each in (new, old))
     if said.get(MIRROR) == before.get(MIRROR) and (MIRROR in said) == (MIRROR in before):
@@ -84,7 +85,7 @@ def validate_mirror_unchanged(new: JsonObject, old: JsonObject, errors: FieldErr
 
 
 def _is_int32(text: str) -> bool:
-    # Go's ParseInt takes no underscores and no blanks, and the cost also has no leading plus or zeros
+    # Go's ParseInt accepts no underscores and no spaces, and the cost also has no leading plus or zeros
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
         return False

@@ -31,7 +31,7 @@ _HOST_PATH_TYPES = (
 def validate_volumes(
     volumes: Sequence[JsonObject], pod_name: str, path: str, errors: FieldErrors
 ) -> dict[str, JsonObject]:
-    """All volumes; returns the sound ones by name, which is what mounts may refer to."""
+    """Check all volumes; return the valid ones by name, for checks of mounts."""
     sound: dict[str, JsonObject] = {}
     generated = {f"{pod_name}-{volume.get('name', '')}" for volume in volumes if pod_name and "ephemeral" in volume}
     for index, volume in enumerate(volumes):
@@ -76,7 +76,7 @@ def _validate_source(volume: JsonObject, pod_name: str, path: str, errors: Field
 
 
 def _order(kind: str) -> int:
-    """Kubernetes looks at the sources in a fixed order; the first one counts and the others are too many."""
+    """Return the position of a source in Kubernetes' fixed order; the first one counts, further ones are errors."""
     return _LOOKED_AT.index(kind) if kind in _LOOKED_AT else len(_LOOKED_AT)
 
 
@@ -96,7 +96,7 @@ def _host_path(source: JsonObject, path: str, errors: FieldErrors) -> None:
 
 
 def _keys_with_mode(named_by: str, source: JsonObject, path: str, errors: FieldErrors) -> None:
-    """Keys of the ConfigMap or Secret that the field `named_by` names, as files."""
+    """Check keys as files, of the ConfigMap or Secret that the field `named_by` names."""
     if not source.get(named_by):
         errors.required(f"{path}.{named_by}")
     checks.file_mode(source, "defaultMode", path, errors)

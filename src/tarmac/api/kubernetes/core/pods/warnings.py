@@ -1,4 +1,4 @@
-"""Warnings for pods that are accepted but will not do what their author thinks."""
+"""Warnings for pods that are accepted but probably do not behave as intended."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _silent = Unremarkable()
 
 
 def pod_warnings(pod: JsonObject) -> list[str]:
-    """All warnings, in the order Kubernetes gives them."""
+    """Return all warnings, in Kubernetes' order."""
     spec, metadata = pod["spec"], pod["metadata"]
     found: list[str] = []
     if messages := names.dns1123_label(metadata.get("name", "")):

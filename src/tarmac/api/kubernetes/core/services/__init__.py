@@ -1,1 +1,1 @@
-"""Service: defaults, validation, and the pure part of giving it addresses and ports."""
+"""Service: defaults, validation, and the pure part of allocating addresses and ports."""

@@ -1,6 +1,6 @@
-"""Address families, cluster addresses and ports of a Service: what is wanted, before anything is allocated.
+"""Address families, cluster addresses and ports that a Service needs, before any are allocated.
 
-All functions are pure; the server's allocator gives the free addresses. Both families are configured, IPv4 first.
+All functions are pure; the server's allocator chooses the free addresses. Both families are configured, IPv4 first.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ _OTHER = {IPV4: IPV6, IPV6: IPV4}
 
 
 def is_headless(spec: JsonObject) -> bool:
-    """A Service without a cluster address of its own."""
+    """Return True for a Service without a cluster address of its own."""
     return spec.get("clusterIPs") == ["None"] or (not spec.get("clusterIPs") and spec.get("clusterIP") == "None")
 
 
 def needs_cluster_address(spec: JsonObject) -> bool:
-    """Everything but ExternalName, headless Services included: they have families."""
+    """Return True for all types but ExternalName, including headless Services: they have families."""
     return spec.get("type") != "ExternalName"
 
 
 def needs_node_ports(spec: JsonObject) -> bool:
-    """NodePort, and LoadBalancer unless it declines."""
+    """Return True for NodePort, and for LoadBalancer unless it disables them."""
     kind = spec.get("type")
     return kind == "NodePort" or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
 
 
 def needs_health_check_port(spec: JsonObject) -> bool:
-    """Load balancers that must find the nodes with endpoints."""
+    """Return True for load balancers that must find the nodes with endpoints."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def externally_accessible(spec: JsonObject) -> bool:
-    """Whether traffic from outside can arrive."""
+    """Return True if the Service is reachable from outside."""
     kind = spec.get("type")
     return kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def family_of(address: str) -> str:
-    """The family of a textual address; anything unparsable counts as IPv4 and fails validation."""
+    """Return the family of a textual address; an unparsable one counts as IPv4 and fails validation."""
     try:
         return IPV6 if names.plain_address(address).version == 6 else IPV4
     except ValueError:
@@ -50,7 +50,7 @@ def family_of(address: str) -> str:
 
 
 def patch_allocated(spec: JsonObject, old: JsonObject) -> None:
-    """An update that leaves allocated values out means to keep them."""
+    """Keep allocated values that an update omits."""
     if needs_cluster_address(old) and needs_cluster_address(spec):
         if not spec.get("clusterIP") and old.get("clusterIP"):
             spec["clusterIP"] = old["clusterIP"]
@@ -73,7 +73,7 @@ def _patch_node_ports(ports: list[JsonObject], old: list[JsonObject]) -> None:
 
 
 def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
-    """`clusterIP` and `clusterIPs[0]` are one value under two names; make the newer one win."""
+    """Update `clusterIPs` where the client set or changed only `clusterIP`, which is its first value."""
     single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if old is None:
         if single and not several:
@@ -87,7 +87,7 @@ def normalise_addresses(spec: JsonObject, old: JsonObject | None) -> None:
 
 
 def init_policy(spec: JsonObject, old: JsonObject | None) -> None:
-    """Fill in `ipFamilyPolicy` from what the Service says and had."""
+    """Fill in `ipFamilyPolicy` from the new and the old Service."""
     if needs_cluster_address(spec) and spec.get("ipFamilyPolicy") is None:
         selectorless = spec.get("clusterIP") == "None" and not spec.get("selector")
         before = (old or {}).get("ipFamilyPolicy")
@@ -95,7 +95,7 @@ def init_policy(spec: JsonObject, old: JsonObject | None) -> None:
 
 
 def init_families(spec: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
-    """Fill in `ipFamilies`, once the policy is known."""
+    """Fill in `ipFamilies`, after the policy."""
     if not needs_cluster_address(spec):
         return
     policy = spec["ipFamilyPolicy"]
@@ -127,7 +127,7 @@ def _release_secondary(spec: JsonObject, old: JsonObject, policy: str, errors: F
 
 
 def drop_type_dependent_fields(spec: JsonObject, old: JsonObject) -> None:
-    """Values that only the old type needed go away when the author did not touch them."""
+    """Drop values that only the old type needed, if the client did not change them."""
     if needs_cluster_address(old) and not needs_cluster_address(spec):
         _drop_unchanged(spec, old, "internalTrafficPolicy")
         for fields in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):

@@ -1,4 +1,4 @@
-"""The Service's rules, as the server calls them."""
+"""The strategy of Services, called by the server."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _FIXED = "may not change once set"
 
 
 def validate_service(service: JsonObject, errors: FieldErrors) -> None:
-    """What holds for every version of a Service."""
+    """Check the rules for every version of a Service."""
     spec = service["spec"]
     kind, ports = spec.get("type", ""), spec.get("ports") or []
     headless = families.is_headless(spec)
@@ -101,7 +101,7 @@ def _validate_affinity(spec: JsonObject, errors: FieldErrors) -> None:
 
 
 def validate_addresses(spec: JsonObject, errors: FieldErrors) -> None:
-    """Cluster addresses and families, which must make sense before any address is allocated."""
+    """Check cluster addresses and families, before any address is allocated."""
     single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
     if single and not several:
         errors.required("spec.clusterIPs")
@@ -148,7 +148,7 @@ def _validate_dual(spec: JsonObject, several: list[str], errors: FieldErrors) ->
 
 
 def validate_endpoint_address(address: str, path: str, errors: FieldErrors) -> None:
-    """An address that traffic may be sent to: not special in any way, however it is written."""
+    """Check an address for traffic: no special address, in any notation."""
     if names.is_ordinary_ipv4(address):
         return
     if messages := names.ip_address(address):
@@ -166,9 +166,9 @@ def validate_endpoint_address(address: str, path: str, errors: FieldErrors) -> N
 
 
 def address_warnings(address: str, path: str) -> list[str]:
-    """What Kubernetes says of an address that is written in an unusual way."""
+    """Return Kubernetes' warnings about an address in unusual notation."""
     if names.address_family(address) == 4 or names.ip_address(address):
-        return []  # as most are, or refused
+        return []  # the usual case, or already rejected
     usual = str(names.plain_address(address))
     if ":" not in usual:
         why = "will be considered invalid in a future Kubernetes release"
@@ -221,7 +221,7 @@ def _validate_traffic(spec: JsonObject, kind: str, errors: FieldErrors) -> None:
 
 
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """What may not change: the primary address and family, and a load balancer's class."""
+    """Check immutable values: the primary address and family, and a load balancer's class."""
     spec, before = new["spec"], old["spec"]
     if "ExternalName" not in (spec.get("type"), before.get("type")):
         _validate_same_addresses(spec, before, errors)
@@ -264,7 +264,7 @@ def _validate_same_families(spec: JsonObject, before: JsonObject, errors: FieldE
 
 
 def validate_status(service: JsonObject, errors: FieldErrors) -> None:
-    """What a load balancer's controller may report."""
+    """Check a status reported by a load balancer's controller."""
     path = "status.loadBalancer.ingress"
     ingress = checks.objects(service, "status", "loadBalancer", "ingress")
     if ingress and service["spec"].get("type") != "LoadBalancer":
