@@ -1,1 +1,1 @@
-"""Every decision as a pure function from a snapshot to a verdict with reasons: no clock, no dice, no I/O, no log."""
+"""Every decision as a pure function from a snapshot to a verdict with reasons: no clock, randomness, I/O or log."""

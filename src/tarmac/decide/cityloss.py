@@ -1,10 +1,10 @@
-"""What becomes of the instances of a lost city: they stay, or as many start elsewhere, step by step.
+"""Handling of the instances of a lost city: they stay, or as many start elsewhere, step by step.
 
-A city is lost when none of its Locations is ready. It keeps its own deployment whatever happens, so its instances come
-back with it; a move only adds instances in the cities the placement names for this. The number that may have moved
-grows with the time since the loss, and shrinks with the time since the return, by the same steps; so a controller that
-restarts, or runs late, decides the same. What has moved stays where it is, and what moves next is shared out by how
-much room each city has: many workloads that lose the same city do not all run to the first one on their lists.
+A city is lost when none of its Locations is ready. It always keeps its own deployment, so its instances return with it;
+a move only adds instances in the fallback cities of the placement. The number that may have moved grows with the time
+since the loss, and shrinks with the time since the return, by the same steps; so a controller that restarts, or runs
+late, decides the same. Moved instances stay where they are, and further ones are distributed by the free room of each
+city, so that many workloads losing the same city do not all move to the first one on their lists.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Loss:
     wanted: int
     lost_since: float | None = None
     healthy_since: float | None = None
-    standing: Mapping[str, int] = field(default_factory=dict[str, int])  # instances that have moved, by city
+    standing: Mapping[str, int] = field(default_factory=dict[str, int])  # moved instances by city
 
 
 def loss_of(city: str, wanted: int, places: Collection[Place], standing: Mapping[str, int]) -> Loss:
-    """The state of a city from its Locations. A city without any Location is not lost: it was never there."""
+    """Return the state of a city from its Locations. A city without any Location is not lost: it never existed."""
     here = [place for place in places if place.city == city]
     ready = [place.since for place in here if place.ready]
     lost = max(place.since for place in here) if here and not ready else None
@@ -43,10 +43,10 @@ def loss_of(city: str, wanted: int, places: Collection[Place], standing: Mapping
 
 
 def moves(policy: OnCityLoss | None, loss: Loss, rooms: Mapping[str, int], now: float) -> Verdict[dict[str, int]]:
-    """How many extra instances each city should run for this one, by city, now.
+    """Return the number of extra instances each city should run now in place of this one's.
 
-    `rooms` is how many more instances each ready city can take, what other moves have claimed already left out. A
-    refusal beside the value says what is still waiting, and for what.
+    `rooms` is the number of further instances each ready city can take, minus those claimed by other moves. Refusals
+    beside the value name the instances that still wait, and the cause.
     """
     wanted, reason = _allowed(policy, loss, now)
     standing = {city: count for city, count in loss.standing.items() if count > 0}
@@ -62,7 +62,7 @@ def moves(policy: OnCityLoss | None, loss: Loss, rooms: Mapping[str, int], now: 
 
 
 def next_step(policy: OnCityLoss | None, loss: Loss, now: float) -> float | None:
-    """In how many seconds time alone lets more instances leave or come back; None: never."""
+    """Return the seconds until time alone lets more instances leave or return; None: never."""
     returning = loss.lost_since is None
     since = loss.healthy_since if returning else loss.lost_since
     if policy is None or policy.policy == "Stay" or since is None or (returning and not any(loss.standing.values())):
@@ -74,9 +74,9 @@ def next_step(policy: OnCityLoss | None, loss: Loss, now: float) -> float | None
 
 
 def share_out(count: int, rooms: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """`count` shared out in proportion to room, never beyond it; leftovers go to the largest remainder, then in order.
+    """Distribute `count` in proportion to room, never beyond it.
 
-    Raises nothing: what fits nowhere is left out.
+    The rest goes to the largest remainders, then in order. Instances that fit nowhere are left out, without an error.
     """
     total = sum(room for _, room in rooms)
     count = min(count, total)
@@ -90,7 +90,7 @@ def share_out(count: int, rooms: Sequence[tuple[str, int]]) -> dict[str, int]:
 
 
 def _allowed(policy: OnCityLoss | None, loss: Loss, now: float) -> tuple[int, tuple[Refusal, ...]]:
-    """How many instances may be elsewhere now, and why not more."""
+    """Return the number of instances that may be elsewhere now, and the reasons why not more."""
     if policy is None or policy.policy == "Stay":
         return 0, (_staying(loss),) if loss.lost_since is not None else ()
     after = _patience(policy)
@@ -98,7 +98,7 @@ def _allowed(policy: OnCityLoss | None, loss: Loss, now: float) -> tuple[int, tu
         return _leaving(loss, loss.lost_since + after, now)
     standing = sum(loss.standing.values())
     if loss.healthy_since is None or now < loss.healthy_since + after:
-        return standing, ()  # gone altogether, or only just back
+        return standing, ()  # without a Location, or back for too short a time
     return min(standing, loss.wanted - _stepped(loss.wanted, now - loss.healthy_since - after)), ()
 
 
@@ -120,13 +120,13 @@ def _leaving(loss: Loss, begins: float, now: float) -> tuple[int, tuple[Refusal,
 
 
 def _stepped(wanted: int, elapsed: float) -> int:
-    """How many of `wanted` may have taken part after so many seconds."""
+    """Return how many of `wanted` may have moved after so many seconds."""
     step = -(-wanted // STEPS)
     return min(wanted, step * (1 + int(max(0.0, elapsed) // STEP_SECONDS)))
 
 
 def _give_back(standing: Mapping[str, int], surplus: int) -> dict[str, int]:
-    """What stays when `surplus` instances go: always one from the city that has the most, so that load stays even."""
+    """Return the instances left after removing `surplus`, one by one from the city with the most: load stays even."""
     left = dict(standing)
     for _ in range(surplus):
         fullest = max(left, key=lambda city: (left[city], city))

@@ -1,7 +1,7 @@
-"""Local disks: the PersistentVolume that a claim gets on the node that was chosen for it, and what it takes to grow.
+"""Local disks: the PersistentVolume of a claim on its chosen node, and the growth of the volume.
 
-The volume is only a promise until the first pod mounts it: then its node makes the image, under its own root folder.
-The same node removes the image when the volume is deleted, and takes the volume's finalizer off only then.
+The volume has no storage until the first pod mounts it: then its node creates the image, under its own root directory.
+When the volume is deleted, the same node removes the image, and removes the volume's finalizer only afterwards.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 RESIZE_PENDING: Final = "FileSystemResizePending"
 VARIABLES: Final = ".nvram"
-"""How the file beside a boot disk ends that holds what a machine's firmware remembers."""
+"""Suffix of the file beside a boot disk that holds the variables of a machine's firmware."""
 
 
 def volume_name(claim_uid: str) -> str:
-    """The volume of a claim; the same however often it is made."""
+    """Return the name of a claim's volume. It is deterministic, so repeated creation is idempotent."""
     return f"pvc-{claim_uid}"
 
 
 def volume_of(claim: JsonObject, node: str) -> JsonObject:
-    """The volume that serves a claim on a node."""
+    """Return the volume that serves a claim on a node."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = volume_name(metadata["uid"])
     here = {"key": "metadata.name", "operator": "In", "values": [node]}  # hostnames may be shared
@@ -58,27 +58,27 @@ def volume_of(claim: JsonObject, node: str) -> JsonObject:
 
 
 def is_local(volume: JsonObject) -> bool:
-    """Whether a volume is one of these."""
+    """Return True if the volume is a local disk."""
     return (volume["metadata"].get("annotations") or {}).get(PROVISIONED_BY) == LOCAL_DISKS
 
 
 def size_wanted(claim: JsonObject) -> str:
-    """What a claim asks for."""
+    """Return the requested size of a claim."""
     return claim["spec"]["resources"]["requests"]["storage"]
 
 
 def shall_grow(claim: JsonObject, volume: JsonObject) -> bool:
-    """Whether a claim asks for more than its volume promises."""
+    """Return True if a claim requests more than its volume's capacity."""
     return Quantity.parse(size_wanted(claim)) > Quantity.parse(volume["spec"]["capacity"]["storage"])
 
 
 def has_grown(claim: JsonObject, volume: JsonObject) -> bool:
-    """Whether the node has made the disk as large as the volume promises."""
+    """Return True if the node has grown the disk to the volume's capacity."""
     shown: Any = ((claim.get("status") or {}).get("capacity") or {}).get("storage", "0")
     return Quantity.parse(shown) >= Quantity.parse(volume["spec"]["capacity"]["storage"])
 
 
 def claims(volume: JsonObject, claim: JsonObject | None) -> bool:
-    """Whether the volume still belongs to the claim of that name."""
+    """Return True if the volume still belongs to the claim of that name."""
     reference = volume["spec"].get("claimRef") or {}
     return claim is not None and claim["metadata"]["uid"] == reference.get("uid")

@@ -1,13 +1,14 @@
-"""How many of the pods under a PodDisruptionBudget may be taken away now, as Kubernetes works it out.
+"""Computes how many pods of a PodDisruptionBudget may be evicted now, as Kubernetes does.
 
-A pod is healthy when it is ready, is not being deleted and was not evicted a moment ago. An eviction notes its pod in
-the budget (`status.disruptedPods`) before the deletion can be seen, and the note counts until the deletion shows or two
-minutes have passed without it. A note is about a name, and an Instance's next pod has the name of the last: a pod that
-was made after the note is not the one that was evicted. What may go is what is healthy beyond what has to be.
+A pod is healthy when it is ready, is not being deleted and was not evicted a moment ago. An eviction records its pod in
+the budget (`status.disruptedPods`) before the deletion is visible, and the record counts until the deletion is seen or
+two minutes have passed without it. A record holds a name, and an Instance's next pod has the name of the last: a pod
+created after the record is not the evicted one. The number of allowed disruptions is the number of healthy pods beyond
+the desired one.
 
-How many have to be healthy is a number, or a share of those that there should be: for a share, and for
-`maxUnavailable`, the scales of the pods' owners are added up. Pods that nobody scales then count for nothing. Shares
-round up.
+The desired number is absolute, or a percentage of the expected number of pods. For a percentage, and for
+`maxUnavailable`, the expected number is the sum of the scales of the pods' owners; pods without a scalable owner then
+count for nothing. Percentages round up.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339, rfc3339
 
-DELETION_TIMEOUT: Final = 120.0  # an eviction that has not become a deletion by then is taken back
-SAME_SECOND: Final = 5.0  # as long as a note counts that is as old as its pod, which may be the evicted one's successor
+DELETION_TIMEOUT: Final = 120.0  # an eviction without a deletion by then is dropped
+SAME_SECOND: Final = 5.0  # lifetime of a record as old as its pod, which may be the evicted pod's successor
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
 
 
@@ -34,7 +35,7 @@ class _Pod(Partial):
 
 
 class PodHealth(NamedTuple):
-    """A pod under a budget."""
+    """The health of a pod that a budget selects."""
 
     name: str
     ready: bool
@@ -46,7 +47,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
-    """The health of an encoded Pod."""
+    """Return the health of an encoded Pod."""
     pod = _decode(raw)
     ready, own = pod.status.ready, pod.metadata
     return PodHealth(own.name, ready, own.deletion_timestamp is not None, own.creation_timestamp or "")
@@ -54,8 +55,11 @@ def read_health(raw: bytes | msgspec.Raw) -> PodHealth:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCensus:
-    """What a budget says now. `overdue` are pods whose eviction was never followed by a deletion; `recheck` is the
-    moment at which the next of those noted becomes overdue."""
+    """The current status of a budget.
+
+    `overdue` are pods with an eviction that was never followed by a deletion; `recheck` is the time at which the next
+    recorded eviction becomes overdue.
+    """
 
     status: JsonObject
     overdue: tuple[str, ...] = ()
@@ -64,7 +68,7 @@ class BudgetCensus:
 
 @dataclass(slots=True)
 class _Noted:
-    """Evictions whose deletion has not been seen yet."""
+    """Evictions without a visible deletion yet."""
 
     kept: dict[str, str] = field(default_factory=dict[str, str])
     overdue: list[str] = field(default_factory=list[str])
@@ -72,19 +76,19 @@ class _Noted:
 
 
 def wants_scale(spec: JsonObject) -> bool:
-    """Whether the owners' scales matter to a budget."""
+    """Return True if a budget depends on the scales of the pods' owners."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
 def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str, int], now: float) -> BudgetCensus:
-    """The status of a budget over these pods. `scales` holds the scale of each of their owners, if that matters."""
+    """Return the status of a budget over these pods. `scales` holds the scale of each of their owners, if needed."""
     spec, old = budget["spec"], budget.get("status") or {}
     pods = list(pods)
     expected = sum(scales.values()) if wants_scale(spec) else len(pods) if "minAvailable" in spec else 0
     desired = _desired(spec, expected)
     noted = _noted(old.get("disruptedPods") or {}, pods, now)
     healthy = sum(each.ready and not each.deleting and each.name not in noted.kept for each in pods)
-    # Without a pod nothing is allowed: the first pods may be there before their budget has heard of them.
+    # Without expected pods nothing is allowed: the first pods may exist before their budget has observed them.
     allowed = max(0, healthy - desired) if expected > 0 else 0
     generation = budget["metadata"].get("generation", 0)
     status: JsonObject = {
@@ -102,7 +106,7 @@ def status_of(budget: JsonObject, pods: Iterable[PodHealth], scales: Mapping[str
 
 
 def failed_status(budget: JsonObject, why: str, now: float) -> JsonObject:
-    """The status of a budget that cannot be worked out: nothing is allowed until it can."""
+    """Return the status of a budget that cannot be computed: nothing is allowed until it can be."""
     old = budget.get("status") or {}
     conditions = _conditions(old, False, "SyncFailed", why, now)
     conditions[-1]["observedGeneration"] = old.get("observedGeneration", 0)
@@ -137,7 +141,7 @@ def _noted(disrupted: Mapping[str, str], pods: Iterable[PodHealth], now: float) 
 
 
 def _conditions(old: JsonObject, allowed: bool, reason: str, message: str, now: float) -> list[JsonObject]:
-    """The conditions with DisruptionAllowed as the last. Its time moves only when its status flips."""
+    """Return the conditions with DisruptionAllowed as the last. Its time changes only when its status flips."""
     known: list[JsonObject] = old.get("conditions") or []
     status, before = truth(allowed), stated(known, DISRUPTION_ALLOWED)
     since = before["lastTransitionTime"] if before.get("status") == status else rfc3339(now)

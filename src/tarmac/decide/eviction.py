@@ -1,6 +1,6 @@
-"""Whether the eviction of a pod asks its disruption budget, and what the budget says, as Kubernetes decides it.
+"""Rules for applying disruption budgets to the eviction of a pod, as in Kubernetes.
 
-The server decides with these functions when somebody evicts, and explanations say with them what it would decide.
+The server uses these functions to decide on evictions, and explanations use them to predict its decision.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tarmac.base.selectors import LabelSelector
 
 
 def needs_no_budget(pod: JsonObject) -> bool:
-    """A pod that has ended, has not begun or goes already costs no budget anything."""
+    """Return True if the eviction needs no budget: the pod has terminated, has not started or is being deleted."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in (*TERMINAL, "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
 def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Those of the pod's namespace that select it."""
+    """Yield the budgets, among those of the pod's namespace, that select the pod."""
     labels = pod["metadata"].get("labels") or {}
     for budget in budgets:
         if LabelSelector.from_object((budget.get("spec") or {}).get("selector")).matches(labels):
@@ -28,7 +28,10 @@ def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonO
 
 
 def ignores(budget: JsonObject, pod: JsonObject) -> bool:
-    """A pod that is not ready is not what the budget protects, unless the budget is already short."""
+    """Return True if the budget does not protect the pod: it is not ready, and enough healthy pods exist.
+
+    With AlwaysAllow, every pod that is not ready is unprotected.
+    """
     if is_true(pod, "Ready"):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -39,6 +42,6 @@ def ignores(budget: JsonObject, pod: JsonObject) -> bool:
 
 
 def is_counted(budget: JsonObject) -> bool:
-    """Whether the budget's numbers are about the budget as it is now."""
+    """Return True if the budget's status describes its current generation."""
     status = budget.get("status") or {}
     return status.get("observedGeneration", 0) >= budget["metadata"].get("generation", 0)

@@ -1,8 +1,8 @@
-"""Whether a place can take instances, by what is known of its nodes.
+"""The readiness of a place from the state of its nodes.
 
-One ready node is enough. When none is ready it matters why: nodes that say so themselves are broken, nodes that nobody
-has heard from may be cut off while everything on them runs on. A place of which every node is silent is unreachable,
-not dead, and what is decided about it must be possible to take back.
+One ready node is enough. When none is ready, the cause matters: nodes that report NotReady are broken, while silent
+nodes may be cut off with all their pods still running. A place with only silent nodes is unreachable, not dead, and
+decisions about it must be reversible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.decide import reasons
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a place is ready, as a condition says it."""
+    """The readiness of a place, in the form of a condition."""
 
     status: Literal["True", "False", "Unknown"]
     reason: str
@@ -23,7 +23,7 @@ class Health:
 
 
 def place_health(ready: int, not_ready: int, silent: int) -> Health:
-    """The health of a place from its nodes: how many are ready, say that they are not, and say nothing at all."""
+    """Return the health of a place from the numbers of its nodes that are ready, report NotReady, and are silent."""
     total = ready + not_ready + silent
     if ready:
         return Health("True", reasons.NODES_READY, f"{ready} of {total} nodes are ready.")

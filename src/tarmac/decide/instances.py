@@ -1,7 +1,7 @@
-"""An Instance as rollout and roll-up see it: a few facts, read without decoding the rest of the object.
+"""The view of an Instance for rollout and roll-up: a few facts, read without decoding the rest of the object.
 
-A city may hold thousands of instances and every change of one makes its deployment look at all of them, so what is
-read here is kept narrow. `read_instance` takes the encoded object; `InstanceView.of` takes a decoded one.
+A city may hold thousands of instances, and every change of one makes its deployment evaluate all of them, so the view
+is kept small. `read_instance` takes the encoded object; `InstanceView.of` takes a decoded one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,17 @@ class _Metadata(Struct):
     labels: Labels = {}  # noqa: RUF012 - msgspec copies it
 
 
+class _Machine(Struct):
+    running: bool = True
+
+
+class _Runtime(Struct):
+    virtual_machine: _Machine | None = None
+
+
 class _Spec(Struct):
     controller: InstanceController | None = None
+    runtime: _Runtime = msgspec.field(default_factory=_Runtime)
 
 
 class _Status(Struct):
@@ -47,8 +56,11 @@ class InstanceFacts(Struct):
 
 
 class InstanceView(msgspec.Struct, frozen=True, gc=False):
-    """One instance. `template_hash` names its template, `observed_hash` the template that runs. `since` is the time
-    it stopped being ready, `ready_since` the time it became ready; 0 for the other of the two, or if unknown."""
+    """One instance. `template_hash` names its template, `observed_hash` the template that runs.
+
+    `since` is the time it stopped being ready, `ready_since` the time it became ready; the one that does not apply, or
+    is unknown, is 0. `stopped` means a machine that should be stopped.
+    """
 
     name: str
     ordinal: int
@@ -62,14 +74,24 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
     since: float = 0
     ready_since: float = 0
     restarts: int = 0
+    stopped: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """True if nothing is left to wait for: the instance is ready, or should not run."""
+        return self.ready or self.stopped
 
     @staticmethod
     def of(instance: InstanceFacts | Instance) -> InstanceView:
-        """The view of a decoded object. Thousands say the same: each text is kept once."""
+        """Return the view of a decoded object.
+
+        Strings are interned, since thousands of instances have the same texts.
+        """
         status, controller = instance.status, instance.spec.controller
         conditions = status.conditions if status else ()
         ready, programmed = find(conditions, "Ready"), find(conditions, "Programmed")
         observed = status.controller if status else None
+        machine = instance.spec.runtime.virtual_machine
         return InstanceView(
             name=intern(instance.metadata.name),
             ordinal=_ordinal(instance.metadata.labels.get(LABEL_INSTANCE_INDEX, "")),
@@ -83,6 +105,7 @@ class InstanceView(msgspec.Struct, frozen=True, gc=False):
             since=_moment(ready, holds=False),
             ready_since=_moment(ready, holds=True),
             restarts=status.restarts if status else 0,
+            stopped=machine is not None and not machine.running,
         )
 
 
@@ -90,7 +113,7 @@ _decode = msgspec.json.Decoder(InstanceFacts).decode
 
 
 def read_instance(raw: bytes | msgspec.Raw) -> InstanceView:
-    """The view of an encoded Instance."""
+    """Return the view of an encoded Instance."""
     return InstanceView.of(_decode(raw))
 
 
@@ -99,7 +122,7 @@ def _ordinal(label: str) -> int:
 
 
 def _moment(condition: Condition | None, *, holds: bool) -> float:
-    """When the condition began to hold, or ceased to; 0 if it is the other way round."""
+    """Return the time when the condition began to hold, or ceased to (`holds` False); 0 if the opposite is the case."""
     if condition is None or (condition.status == "True") != holds or condition.last_transition_time is None:
         return 0
     return parse_rfc3339(condition.last_transition_time)

@@ -1,4 +1,4 @@
-"""An InstanceType as it is, from its life cycle."""
+"""Computes an InstanceType's status from its life cycle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def type_status(instance_type: InstanceType, now: float) -> InstanceTypeStatus:
-    """The whole status; equal to the old one when nothing changed."""
+    """Return the whole status; equal to the old one when nothing changed."""
     old, generation = instance_type.status or InstanceTypeStatus(), instance_type.metadata.generation
     ageing = retirement(instance_type)
     since = old.deprecated_at or Time(rfc3339(now)) if ageing is not None else None
@@ -19,7 +19,7 @@ def type_status(instance_type: InstanceType, now: float) -> InstanceTypeStatus:
 
 
 def retirement(instance_type: InstanceType) -> Refusal | None:
-    """Why a type should no longer be chosen, or may not be, and what to choose instead; None while it is active."""
+    """Return a refusal for a deprecated or disabled type, with its replacement; None while the type is active."""
     lifecycle, name = instance_type.spec.lifecycle, instance_type.metadata.name
     if lifecycle is None or lifecycle.phase == "Active":
         return None

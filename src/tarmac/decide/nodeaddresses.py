@@ -1,8 +1,8 @@
-"""Which names and addresses a node may call its own: in its status, and in a certificate to serve with.
+"""The names and addresses a node may claim: in its status, and in a serving certificate.
 
-Whoever may say where a node is reached may have the server, other nodes and their certificates believe it. So a name is
-the node's own name or one below it, an address is one that a machine can have on a network, and neither is anybody
-else's: the API server's, a Service's or another node's. `holder` knows those; it is asked last.
+A client that can set a node's addresses can redirect the server and other nodes, and obtain certificates for them. So a
+name must be the node's own name or a subdomain of it, an address must be a valid unicast address of a host, and neither
+may belong to the API server, to a Service or to another node. `holder` looks up those; it is called last.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 Holder = Callable[[str], str | None]
-"""Who else has a name or an address, as in `it is ...`; None when nobody does."""
+"""Returns the other holder of a name or an address, as in `it is ...`; None when there is none."""
 
 LABEL_CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
-"""On a Node that an administrator says shares its machine, and so its addresses, with an API server."""
+"""On a Node that, according to an administrator, shares its host and so its addresses with an API server."""
 
 _ADDRESSES: Final = frozenset(("InternalIP", "ExternalIP"))
 _NAMES: Final = frozenset(("Hostname", "InternalDNS", "ExternalDNS"))
@@ -44,13 +44,13 @@ _decode = msgspec.json.Decoder(_Node).decode
 
 
 def read_addresses(raw: bytes | msgspec.Raw) -> list[NodeAddress]:
-    """What an encoded Node says about where it is reached."""
+    """Return the addresses in an encoded Node's status."""
     status = _decode(raw).status
     return (status.addresses if status else None) or []
 
 
 def status_objection(node: str, kind: str, said: str, holder: Holder) -> str | None:
-    """Why a node may not show an entry of this type in `status.addresses`; None when it may."""
+    """Return the reason why a node may not have an entry of this type in `status.addresses`; None when it may."""
     if kind in _ADDRESSES:
         return address_objection(said, holder)
     if kind in _NAMES:
@@ -59,7 +59,7 @@ def status_objection(node: str, kind: str, said: str, holder: Holder) -> str | N
 
 
 def name_objection(node: str, name: str, holder: Holder) -> str | None:
-    """Why a node may not be called so."""
+    """Return the reason why a node may not have this name; None when it may."""
     plain = name.lower().removesuffix(".")
     if plain != node and not plain.startswith(f"{node}."):
         return f'the name "{name}" is neither "{node}" nor below it'
@@ -70,7 +70,7 @@ def name_objection(node: str, name: str, holder: Holder) -> str | None:
 
 
 def address_objection(text: str, holder: Holder) -> str | None:
-    """Why a node may not be reached there."""
+    """Return the reason why a node may not have this address; None when it may."""
     address = canonical(text)
     if address is None:
         return f'"{text}" is not an IP address'
@@ -83,7 +83,7 @@ def address_objection(text: str, holder: Holder) -> str | None:
 
 
 def canonical(text: str) -> IPv4Address | IPv6Address | None:
-    """An address in its one spelling; an IPv4 address written as IPv6 is that IPv4 address."""
+    """Return an address in canonical form, an IPv4-mapped one as IPv4; None if it is invalid or has a scope id."""
     try:
         address = ip_address(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What a node's condition means for the pods on it: taints, how fast they are given, and when a pod has to leave.
+"""Effects of a node's conditions on its pods: taints, their rate, and the time of eviction.
 
-A node that says it is broken, or says nothing at all, takes no new pods from that moment. Driving away what runs on it
-is another matter: nodes of a place are given up one after the other and slowly, more slowly when many are in trouble
-together, and not at all when every node of a place is silent, since then it is more likely that the way to the place is
-cut than that all its nodes died in the same minute.
+A node that reports NotReady, or is silent, takes no new pods from that moment. Evicting its running pods is a separate
+decision: the nodes of a place are given up one after the other, slowly, and more slowly when many fail together in a
+large place. None is given up when many fail in a small place, or when every node of a place is silent, since then a
+lost connection to the place is more likely than the failure of all its nodes in the same minute.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _BY_CONDITION: Final = {
 _CORDONED: Final = "node.kubernetes.io/unschedulable"
 
 OWN_KEYS: Final = frozenset((*_BY_CONDITION.values(), _CORDONED))
-"""Taints of these keys are given and taken away here; all others belong to somebody else."""
+"""Keys of taints that are managed here; taints with any other key belong to other controllers or users."""
 
-_MANY: Final = 0.55  # share of nodes in trouble from which something else than nodes is likely the cause
-_FEW_NODES: Final = 2  # of so few, even all say little
+_MANY: Final = 0.55  # share of failed nodes from which the nodes themselves are probably not the cause
+_FEW_NODES: Final = 2  # up to this number, even all nodes failing indicates little
 _LARGE: Final = 50
 _USUAL_PAUSE, _LONG_PAUSE = 10.0, 100.0  # seconds between two nodes of one place
 
 
 class Disruption(Enum):
-    """How many nodes of a place are in trouble."""
+    """The extent of node failures in a place."""
 
     NONE = "none"  # a few at most
-    PARTIAL = "partial"  # so many that it may not be the nodes' own fault
-    CUT_OFF = "cut-off"  # nothing is heard from any of them
+    PARTIAL = "partial"  # so many that the nodes may not be the cause
+    CUT_OFF = "cut-off"  # all nodes are silent
 
 
 @dataclass(frozen=True, slots=True)
 class TaintToleration:
-    """A toleration of a pod. `seconds` is None when it is for ever."""
+    """A toleration of a pod. `seconds` is None when it is unlimited."""
 
     key: str
     exists: bool
@@ -56,7 +56,7 @@ class TaintToleration:
     seconds: float | None = None
 
     def covers(self, key: str, value: str) -> bool:
-        """Whether it is about a NoExecute taint of this key and value."""
+        """Return True if it tolerates a NoExecute taint of this key and value."""
         if self.effect not in ("", NO_EXECUTE):
             return False
         if not self.key:
@@ -65,18 +65,18 @@ class TaintToleration:
 
 
 def keys_that_bar(conditions: Mapping[str, str], cordoned: bool) -> frozenset[str]:
-    """Keys of the NoSchedule taints that a node should have, by its conditions (type to status)."""
+    """Return the keys of the NoSchedule taints that a node should have, by its conditions (type to status)."""
     found = {key for (kind, status), key in _BY_CONDITION.items() if conditions.get(kind) == status}
     return frozenset(found | {_CORDONED} if cordoned else found)
 
 
 def key_that_drives_away(readiness: str) -> str | None:
-    """Key of the NoExecute taint that a node should have once it is given up."""
+    """Return the key of the NoExecute taint that a node should have once it is given up."""
     return {"False": NOT_READY, "Unknown": UNREACHABLE}.get(readiness)
 
 
 def disruption(ready: int, not_ready: int, silent: int) -> Disruption:
-    """The state of a place by its nodes."""
+    """Return the disruption of a place from the states of its nodes."""
     total, troubled = ready + not_ready + silent, not_ready + silent
     if silent and silent == total:
         return Disruption.CUT_OFF
@@ -86,7 +86,7 @@ def disruption(ready: int, not_ready: int, silent: int) -> Disruption:
 
 
 def pause(state: Disruption, nodes: int) -> float | None:
-    """Seconds between giving up two nodes of a place of this size; None: none is given up."""
+    """Return the seconds between giving up two nodes of a place of this size; None: none is given up."""
     if state is Disruption.NONE:
         return _USUAL_PAUSE
     if state is Disruption.PARTIAL and nodes > _LARGE:
@@ -95,9 +95,9 @@ def pause(state: Disruption, nodes: int) -> float | None:
 
 
 def stays(tolerances: Sequence[TaintToleration], taints: Iterable[tuple[str, str]]) -> float | None:
-    """How many seconds a pod stays on a node from the moment it got these NoExecute taints; None: for ever.
+    """Return the seconds that a pod stays on a node after it got these NoExecute taints; None: without limit.
 
-    Every taint must be tolerated, and the shortest time of all counts.
+    Every taint must be tolerated, and the shortest toleration counts.
     """
     shortest: float | None = None
     for key, value in taints:

@@ -1,10 +1,10 @@
-"""Which cities a placement means, and which Location of a city gets the deployment.
+"""The cities a placement selects, and the Location of a city that gets the deployment.
 
-A placement chooses places in one of four ways: by city code, by an expression, by name or by topology keys. Each way
-says which Locations match; the cities of those Locations each get a deployment. Named cities are meant even while no
-Location can serve them: their deployments wait and say so.
+A placement selects places in one of four ways: by city code, by an expression, by name or by topology keys. Each way
+matches Locations; the cities of those Locations each get a deployment. Cities named by code are selected even while no
+Location can serve them: their deployments wait, with a reason.
 
-Answers depend on the set of places, never on the order in which they are listed.
+Results depend on the set of places, never on the order in which they are listed.
 """
 
 from __future__ import annotations
@@ -27,43 +27,44 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A Location as decisions see it. `since` is when it last became ready or ceased to be."""
+    """The view of a Location for decisions. `since` is the time when it last became ready or ceased to be."""
 
     name: str
     topology: Mapping[str, str]
     ready: bool = True
     since: float = 0.0
-    free: Mapping[str, int] = field(default_factory=dict[str, int])  # amounts nobody has asked for yet
+    free: Mapping[str, int] = field(default_factory=dict[str, int])  # unrequested amounts
     has_nodes: bool = True
 
     @property
     def city(self) -> str:
-        """The city it is in."""
+        """The place's city."""
         return self.topology.get(TOPOLOGY_CITY_CODE, "")
 
 
 def ready_since(location: Location) -> float:
-    """When a Location became ready, or stopped being so; 0 when that is not said."""
+    """Return the time when a Location became ready or stopped being ready; 0 when unknown."""
     ready = find(location.status and location.status.conditions, "Ready")
     return parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
 
 
 def place_of(location: Location, since: float = 0.0, free: Mapping[str, int] | None = None) -> Place:
-    """The place behind a Location object; ready as its condition says."""
+    """Return the place of a Location object; its condition tells if it is ready."""
     ready = holds(location.status and location.status.conditions, "Ready")
     has_nodes = location.status is None or location.status.nodes > 0
     return Place(location.metadata.name, location.spec.topology, ready, since, free or {}, has_nodes)
 
 
 def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[str, ...]]:
-    """The cities that get a deployment each: as written for city codes, otherwise in alphabetical order.
+    """Return the cities that get a deployment each: as written for city codes, otherwise in alphabetical order.
 
-    Refusals name cities without a usable Location and Locations that do not exist; they may accompany a yes.
+    Refusals name cities without a usable Location and Locations that do not exist; they may accompany a value.
     """
     if placement.city_codes:
         cities = tuple(dict.fromkeys(placement.city_codes))
         by_its_city = by_city(places)
-        unserved = [location_for(placement, city, by_its_city) for city in cities]
+        # Every place of a named city is selected: matching them again would cost cities times cities.
+        unserved = [_best(city, by_its_city.get(city, ()), by_its_city) for city in cities]
         return Verdict(cities, tuple(verdict.refusals[0] for verdict in unserved if not verdict.decided))
     missing = _missing_names(placement, places)
     cities = tuple(sorted({place.city for place in _matching(placement, places)} - {""}))
@@ -73,7 +74,7 @@ def cities_of(placement: Placement, places: Collection[Place]) -> Verdict[tuple[
 
 
 def by_city(places: Iterable[Place]) -> dict[str, list[Place]]:
-    """The places of each city."""
+    """Return the places of each city."""
     found: dict[str, list[Place]] = {}
     for place in places:
         found.setdefault(place.city, []).append(place)
@@ -81,16 +82,19 @@ def by_city(places: Iterable[Place]) -> dict[str, list[Place]]:
 
 
 def location_for(placement: Placement, city: str, places: Mapping[str, Collection[Place]]) -> Verdict[str]:
-    """The Location of the city that gets the deployment: ready, with the most free capacity, then first by name.
+    """Return the Location of the city for the deployment: ready, with the most free capacity, then first by name.
 
-    In a city that instances of a lost one move to, every Location is a candidate. `places` are those of every city.
+    In a fallback city for a lost one, every Location is a candidate. `places` are those of every city.
     """
+    here = places.get(city, ())
+    chosen = _matching(placement, here)
+    return _best(city, here if not chosen and _is_fallback(placement, city) else chosen, places)
+
+
+def _best(city: str, candidates: Collection[Place], places: Mapping[str, Collection[Place]]) -> Verdict[str]:
     if not places:
         change = "Create a Location with this city code."
         return Verdict(None, (Refusal(reasons.NO_LOCATIONS, "No Locations exist.", city, "places", change),))
-    here = places.get(city, ())
-    chosen = _matching(placement, here)
-    candidates = here if not chosen and _is_fallback(placement, city) else chosen
     usable = [place for place in candidates if place.ready]
     passed_over = tuple(_not_ready(place) for place in sorted(candidates, key=_by_name) if not place.ready)
     if not usable:
@@ -99,7 +103,7 @@ def location_for(placement: Placement, city: str, places: Mapping[str, Collectio
 
 
 def _matching(placement: Placement, places: Collection[Place]) -> list[Place]:
-    """The places that the placement chooses."""
+    """Return the places that the placement selects."""
     if placement.selector is not None:
         return _satisfying(placement.selector.constraint, places)
     if placement.locations:
@@ -119,12 +123,12 @@ def _satisfying(constraint: str, places: Collection[Place]) -> list[Place]:
     try:
         matches = compile_constraint(constraint)
     except ConstraintError:
-        return []  # refused at admission; a stored one that this server cannot read matches nothing
+        return []  # rejected at admission; a stored one that this server cannot parse matches nothing
     return [place for place in places if _is_meant(matches, place)]
 
 
 def _is_meant(matches: Constraint, place: Place) -> bool:
-    """A place that the constraint has no answer for is not meant."""
+    """Return True if the place matches. A constraint that cannot be evaluated for a place does not match it."""
     try:
         return matches(place.topology)
     except ConstraintError:
@@ -155,7 +159,7 @@ def _missing_names(placement: Placement, places: Collection[Place]) -> tuple[Ref
 
 
 def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal:
-    """Why a placement that matches nothing matches nothing."""
+    """Return the refusal of a placement without a match, with the cause."""
     if not places:
         change = "Create a Location that the placement matches."
         return Refusal(reasons.NO_LOCATIONS, "No Locations exist.", rule="places", change=change)
@@ -166,12 +170,12 @@ def _nothing_matches(placement: Placement, places: Collection[Place]) -> Refusal
 
 
 def _failing(placement: Placement, places: Collection[Place]) -> str:
-    """What is wrong with a constraint that this server cannot read, or that has no answer for a place."""
+    """Describe the error of a constraint that this server cannot parse, or cannot evaluate for a place."""
     if placement.selector is None:
         return ""
     try:
         matches = compile_constraint(placement.selector.constraint)
-    except ConstraintError as error:  # stored where CEL was at hand, say
+    except ConstraintError as error:  # for example stored by a server with CEL
         return f", because its constraint cannot be read: {error}"
     for place in sorted(places, key=_by_name):
         try:
@@ -195,7 +199,7 @@ def _not_ready(place: Place) -> Refusal:
 
 
 def _revival(places: Collection[Place]) -> str:
-    """What makes one of these ready, which are not."""
+    """Return the change that makes one of these places ready."""
     with_nodes = sorted(place.name for place in places if place.has_nodes)
     if with_nodes:
         return f"Bring a node of {' or '.join(with_nodes)} back to ready."

@@ -1,9 +1,9 @@
-"""Which waiting Instances the quotas of a namespace have room for.
+"""Admits waiting Instances by the quotas of their namespace.
 
-Every ResourceQuota of the namespace must have room for all that an Instance asks for; what an Instance holds already is
-never taken back, even when a quota shrinks. The oldest Instance goes first, then the lowest ordinal; one that does not
-fit is passed over and does not hold up a smaller one behind it. The arithmetic is exact, and runs over the whole
-namespace at once, so no two Instances can be given the same room.
+Every ResourceQuota of the namespace must have room for all that an Instance requests; resources of admitted Instances
+are never revoked, even when a quota shrinks. The oldest Instance goes first, then the lowest ordinal; one that does not
+fit is skipped and does not block a smaller one behind it. The arithmetic is exact, and runs over the whole namespace at
+once, so no two Instances can be given the same room.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ ONE: Final = Quantity.of(1)
 _INSTANCE_COUNT: Final = f"count/instances.{GROUP}"
 _PER_INSTANCE: Final = ("pods", "count/pods", _INSTANCE_COUNT)
 _PLAIN: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-# An Instance's Pod has requests and no deadline; quotas for other pods do not concern it.
+# An Instance's Pod has requests and no deadline; quotas with other scopes do not apply to it.
 _SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota that concerns Instances: its limits, by the resource names of the quota."""
+    """A ResourceQuota that applies to Instances: its limits, by the resource names of the quota."""
 
     name: str
     hard: ResourceList
@@ -42,7 +42,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one Instance asks for. `resources` are those of its runtime: cpu, memory, devices."""
+    """The request of one Instance. `resources` are those of its runtime: cpu, memory, devices."""
 
     name: str
     resources: ResourceList
@@ -54,14 +54,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The waiting Instances that may go on, in order, and why each of the others may not."""
+    """The admitted Instances in order, and the refusal of each remaining one."""
 
     granted: tuple[str, ...]
     refused: Mapping[str, Refusal] = field(default_factory=dict[str, Refusal])
 
 
 def used_by(pods: Iterable[JsonObject]) -> ResourceList:
-    """What pods use that are of no Instance. One that has run its course uses nothing."""
+    """Return the usage of pods that belong to no Instance. Terminated pods use nothing."""
     used: ResourceList = {}
     for pod in pods:
         if not is_terminal(pod):
@@ -72,7 +72,10 @@ def used_by(pods: Iterable[JsonObject]) -> ResourceList:
 
 
 def quotas_of(objects: Iterable[JsonObject], *, classes: bool = True) -> tuple[Quota, ...]:
-    """The quotas that concern Instances, from ResourceQuota objects, by name. Without `classes` these do not bind."""
+    """Return the quotas that apply to Instances, from ResourceQuota objects, by name.
+
+    Without `classes`, the classes in quotas are not enforced.
+    """
     concerned = [obj for obj in objects if _concerns_instances(obj.get("spec") or {})]
     return tuple(sorted((_quota(obj, classes) for obj in concerned), key=lambda quota: quota.name))
 
@@ -86,7 +89,7 @@ def _quota(obj: JsonObject, classes: bool) -> Quota:
 def admit(
     quotas: Collection[Quota], used: ResourceList, holding: Collection[Claim], waiting: Collection[Claim]
 ) -> Admission:
-    """Who of `waiting` may go on. `used` is what everything but Instances uses, by the quota's resource names."""
+    """Admit Instances of `waiting`. `used` is the usage of everything but Instances, by the quota's resource names."""
     total = dict(used)
     for claim in holding:
         add(total, charges(claim))
@@ -103,18 +106,18 @@ def admit(
 
 
 def charges(claim: Claim) -> ResourceList:
-    """What an Instance counts as, by the resource names of quotas."""
+    """Return the charges of an Instance, by the resource names of quotas."""
     amounts: ResourceList = dict.fromkeys(_PER_INSTANCE, ONE)
     for resource, amount in claim.resources.items():
         amounts[f"requests.{resource}"] = amount
         if resource in _PLAIN:
             amounts[resource] = amount
-    # An Instance asks by annotation, and so for its containers, however a quota counts the type.
+    # An Instance requests classes by annotation, hence for its containers, but a quota may count the type per pod.
     return amounts | class_charges(claim.classes, claim.classes)
 
 
 def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Refusal | None:
-    """The first limit that has no room; its change names every limit that would have to be raised."""
+    """Return a refusal for the first limit without room; its change names every limit that would have to be raised."""
     if (forbidden := _forbidden(quotas, claim)) is not None:
         return forbidden
     zero = Quantity.of(0)
@@ -139,7 +142,7 @@ def _refusal(quotas: Collection[Quota], total: ResourceList, claim: Claim) -> Re
 
 
 def permissions(quotas: Iterable[Quota], claims: Iterable[Claim]) -> list[str]:
-    """What quotas would have to allow so that these may go on."""
+    """Return the permissions that quotas lack for these claims."""
     wanted: Places = {}
     for claim in claims:
         wanted |= claim.classes
@@ -151,7 +154,7 @@ def permissions(quotas: Iterable[Quota], claims: Iterable[Claim]) -> list[str]:
 
 
 def _forbidden(quotas: Collection[Quota], claim: Claim) -> Refusal | None:
-    """A class that a quota does not allow; its change names every quota that would have to."""
+    """Return a refusal for a class that a quota does not allow; its change names every quota that would have to."""
     for quota in quotas:
         for kind, name in quota.classes.forbids(claim.classes):
             there = ", ".join(quota.classes.allowed[kind])

@@ -1,8 +1,8 @@
-"""Classes in quotas: which of a type a namespace may use at all, and how many places of each.
+"""Classes in quotas: the classes of a type a namespace may use, and the number of places of each.
 
-A quota binds the types that it lists. A class that it does not list may not be used; one without a capacity may be used
-without limit. Types listed for pods are counted by pods, those listed for containers by containers; so every charge is
-known by two names, and a quota looks at one of them.
+A quota restricts the types it lists. A class that it does not list may not be used; one without a capacity may be used
+without limit. Types listed for pods are counted per pod, those listed for containers per container; so every charge has
+two names, and a quota reads one of them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tarmac.decide.classes.counting import Place, Places, places
 
 @dataclass(frozen=True, slots=True)
 class AllowedClasses:
-    """The types that a quota binds, and the classes of each that may be used; with those that have a capacity."""
+    """The types that a quota restricts, the allowed classes of each, and the limits of classes with a capacity."""
 
     allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     hard: ResourceList = field(default_factory=dict[str, Quantity])
 
     def forbids(self, wanted: Places) -> list[Place]:
-        """The classes that may not be used."""
+        """Return the classes that may not be used."""
         return [(kind, name) for kind, name in wanted if name not in self.allowed.get(kind, (name,))]
 
 
 def allowed_classes(spec: JsonObject) -> AllowedClasses:
-    """What a ResourceQuota says about classes."""
+    """Return the classes that a ResourceQuota allows."""
     allowed: dict[str, tuple[str, ...]] = {}
     hard: ResourceList = {}
     for level, prefix in ((POD_LEVEL, "pod class"), (CONTAINER_LEVEL, "class")):
@@ -46,13 +46,13 @@ def allowed_classes(spec: JsonObject) -> AllowedClasses:
 
 
 def class_charges(by_containers: Places, by_pods: Places) -> ResourceList:
-    """Places as quotas name them."""
+    """Return places by the resource names of quotas."""
     found = {f"class {kind}/{name}": Quantity.of(count) for (kind, name), count in by_containers.items()}
     return found | {f"pod class {kind}/{name}": Quantity.of(count) for (kind, name), count in by_pods.items()}
 
 
 def pod_class_charges(pod: JsonObject) -> ResourceList:
-    """What a pod takes, whichever way a quota counts."""
+    """Return the places a pod takes, under both names: counted per container and per pod."""
     if not asks_for_classes(pod):
         return {}
     return class_charges(places(pod), places(pod, {kind for kind, _ in named_classes(pod)}))

@@ -1,9 +1,9 @@
-"""The one catalogue of reasons: every code that a verdict, a condition or an event may carry.
+"""The catalogue of reasons: every code that a verdict, a condition or an event may carry.
 
-Each reason says who can do something about it, how much it matters when many children disagree, and what it means in
-one sentence. Roll-up shows the child's reason with the highest priority, because that is the one a person can act on:
-"the network does not exist" is more useful than "instances are being provisioned". Codes are plain strings, so that a
-stored condition, a verdict and a test compare without conversion; a code is part of the API and never changes.
+Each reason has the party that can act on it, a priority for roll-up, and its meaning in one sentence. Roll-up shows the
+child's reason with the highest priority, because that is the one a person can act on: "the network does not exist" is
+more useful than "instances are being provisioned". Codes are plain strings, so that a stored condition, a verdict and a
+test compare without conversion; a code is part of the API and never changes.
 
 `docs/reference/reasons.md` is this table for readers; a test keeps the two equal.
 """
@@ -16,18 +16,18 @@ from typing import Final
 
 
 class Actor(Enum):
-    """Who can act on a reason."""
+    """The party that can act on a reason."""
 
-    NOBODY = "nobody"  # all is well, or it says what happened
-    USER = "user"  # whoever wrote the manifest
-    PLATFORM = "platform"  # whoever runs the places, nodes and networks
-    TRANSIENT = "transient"  # it goes on by itself
-    STALLED = "stalled"  # it should have gone on by itself, and did not
+    NOBODY = "nobody"  # healthy, or a record of an event
+    USER = "user"  # the author of the manifest
+    PLATFORM = "platform"  # the operator of the places, nodes and networks
+    TRANSIENT = "transient"  # it passes by itself
+    STALLED = "stalled"  # it should have passed by itself, and did not
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One entry. `patience` is how many seconds a transient reason may last before it counts as stalled."""
+    """One entry. `patience` is the number of seconds a transient reason may last before it counts as stalled."""
 
     code: str
     actor: Actor
@@ -48,29 +48,29 @@ def _add(actor: Actor, priority: int, code: str, text: str, patience: int = 0) -
 
 
 def fine(code: str, text: str) -> str:
-    """A reason of something that is as it should be, or that merely happened."""
+    """Add a reason for a healthy state or for a mere event."""
     return _add(Actor.NOBODY, 0, code, text)
 
 
 def user(priority: int, code: str, text: str) -> str:
-    """A reason that the author of the manifest can remove."""
+    """Add a reason that the author of the manifest can remove."""
     return _add(Actor.USER, priority, code, text)
 
 
 def platform(priority: int, code: str, text: str) -> str:
-    """A reason that an operator can remove."""
+    """Add a reason that an operator can remove."""
     return _add(Actor.PLATFORM, priority, code, text)
 
 
 def transient(priority: int, code: str, text: str, patience: int = _INSTANCE) -> str:
-    """A reason that goes away by itself."""
+    """Add a reason that passes by itself."""
     return _add(Actor.TRANSIENT, priority, code, text, patience)
 
 
-# Priorities: 1 generic, 10 under way, 20 network under way, 30 capacity, 40 quota, 50 the instance itself,
-# 60 places and networks that do not exist, 70 networks that cannot be made, 80 nothing can go on without a person.
+# Priorities: 1 generic, 10 in progress, 20 network in progress, 30 capacity, 40 quota, 50 the instance itself, 60
+# places and networks that do not exist, 70 networks that cannot be created, 80 nothing can continue without a person.
 
-# As it should be.
+# Healthy states.
 AVAILABLE_PLACEMENT_FOUND = fine("AvailablePlacementFound", "At least one placement is available.")
 AVAILABLE_DEPLOYMENT_FOUND = fine("AvailableDeploymentFound", "At least one deployment is available.")
 STABLE_INSTANCE_FOUND = fine("StableInstanceFound", "At least one instance is ready.")
@@ -80,6 +80,7 @@ COMPLETE = fine("Complete", "Every instance that is wanted exists, is ready and 
 ACTIVE = fine("Active", "The instance type or machine image may be used.")
 NODES_READY = fine("NodesReady", "The place has nodes that are ready.")
 PROVIDER_READY = fine("ProviderReady", "Whoever runs the place says that it is ready.")
+TUNNELS_OPEN = fine("TunnelsOpen", "Every other node that shares a Network answers tunnel probes.")
 NETWORK_READY = fine("NetworkReady", "The network has its number and its ranges.")
 NETWORK_CONTEXT_READY = fine("NetworkContextReady", "The network is usable at the place.")
 SUBNET_READY = fine("SubnetReady", "The subnet is usable.")
@@ -88,7 +89,7 @@ QUOTA_AVAILABLE = fine("QuotaAvailable", "The quota has room for the instance.")
 AUTOSCALER_READY = fine("AutoscalerReady", "Every metric could be read.")
 WITHIN_SCALING_LIMITS = fine("WithinScalingLimits", "The number of instances is what the metrics ask for.")
 
-# What happened, for events.
+# Events.
 SCALED = fine("Scaled", "The number of instances that are wanted has changed.")
 ROLLOUT_STARTED = fine("RolloutStarted", "A new revision begins to replace the old one.")
 ROLLOUT_COMPLETE = fine("RolloutComplete", "Every instance is of the newest revision and ready.")
@@ -97,13 +98,13 @@ SCHEDULED = fine("Scheduled", "A node was chosen.")
 CITY_MOVED = fine("CityMoved", "Instances of a lost city start in another.")
 CITY_RETURNED = fine("CityReturned", "A lost city is healthy again and takes its instances back.")
 
-# Nothing more precise is known.
+# Generic reasons, when nothing more precise is known.
 NO_AVAILABLE_PLACEMENTS = transient(1, "NoAvailablePlacements", "No placement is available yet.")
 NO_AVAILABLE_DEPLOYMENTS = transient(1, "NoAvailableDeployments", "No deployment of the placement is available yet.")
 PENDING = transient(1, "Pending", "Nobody has looked at it yet.", _HAND_OFF)
 FAILED = platform(50, "Failed", "It failed, and the message is all that is known.")
 
-# Under way.
+# In progress.
 NEW_REVISION = transient(10, "NewRevision", "A new revision is replacing the old one.")
 SCALING = transient(10, "Scaling", "Instances are being added or removed.")
 PROVISIONING_INSTANCES = transient(10, "ProvisioningInstances", "Instances are being made.")
@@ -113,7 +114,7 @@ PROGRAMMING_IN_PROGRESS = transient(10, "ProgrammingInProgress", "A node is maki
 SCHEDULING_GATES_PRESENT = transient(11, "SchedulingGatesPresent", "Something must be ready before the instance.")
 STARTING = transient(10, "Starting", "The instance is starting.")
 STOPPING = transient(10, "Stopping", "The instance is stopping.")
-STOPPED = transient(10, "Stopped", "The instance has stopped.")
+STOPPED = transient(10, "Stopped", "The instance has ended, or its machine was stopped.")
 NOT_READY = transient(12, "NotReady", "The instance runs, but says that it is not ready to serve.")
 TERMINATING = transient(10, "Terminating", "The object is being deleted.")
 WAITING_FOR_INSTANCE = transient(10, "WaitingForInstance", "The rollout waits for an instance to become ready.")
@@ -124,7 +125,7 @@ WAITING_FOR_WAVE = transient(10, "WaitingForWave", "The city has its turn after 
 PAUSED = user(13, "Paused", "Rollout and scaling are paused.")
 STALLED = _add(Actor.STALLED, 35, "Stalled", "It should have gone on by itself long ago.")
 
-# Networks under way, missing or impossible.
+# Networks in progress, missing or impossible.
 PROVISIONING_NETWORK = transient(20, "ProvisioningNetwork", "The network is being made.", _NETWORK)
 NETWORK_CONTEXT_NOT_READY = transient(20, "NetworkContextNotReady", "The network is not usable here yet.", _NETWORK)
 SUBNET_NOT_READY = transient(20, "SubnetNotReady", "The subnet has no addresses yet.", _NETWORK)
@@ -160,11 +161,11 @@ INSUFFICIENT_CAPACITY = platform(30, "InsufficientCapacity", "No node has room."
 
 PREEMPTING = transient(12, "Preempting", "Less important pods end to make room.", _HAND_OFF)
 
-# Why a pod cannot leave a node that is being drained.
+# Reasons why a pod cannot leave a node that is being drained.
 EVICTION_WAITS = transient(9, "EvictionWaits", "A disruption budget lets the pod go when more of its kind are healthy.")
 EVICTION_REFUSED = user(14, "EvictionRefused", "A disruption budget never lets the pod go.")
 
-# Why a node was passed over.
+# Reasons why the scheduler skipped a node.
 UNSCHEDULABLE = platform(31, "Unschedulable", "No node can take the pod.")
 NO_NODES = platform(32, "NoNodes", "No node exists where the pod may run.")
 NODE_NOT_READY = platform(31, "NodeNotReady", "The node is not ready.")
@@ -234,7 +235,7 @@ SCALE_RATE_LIMITED = transient(3, "ScaleRateLimited", "A scaling policy limits h
 TOO_MANY_REPLICAS = user(3, "TooManyReplicas", "More instances are asked for than maxReplicas.")
 TOO_FEW_REPLICAS = user(3, "TooFewReplicas", "Fewer instances are asked for than minReplicas.")
 
-# External services: as they should be, and under way.
+# External services: healthy, and in progress.
 ADDRESS_BOUND = fine("AddressBound", "The claim holds its addresses.")
 GATEWAY_OWNS = fine("GatewayOwns", "A gateway carries the address.")
 RULES_IN_FORCE = fine("RulesInForce", "Every node concerned has the newest rules.")
@@ -246,7 +247,7 @@ WAIT_FOR_FIRST_CONSUMER = transient(
 PROGRAMMING = transient(10, "Programming", "Nodes are taking over the newest rules.", _HAND_OFF)
 OWNER_CHANGING = transient(12, "OwnerChanging", "The address moves from one gateway to another.", _HAND_OFF)
 
-# External services: what whoever wrote them can change.
+# External services: reasons that their author can change.
 SOURCE_SERVICE_NOT_FOUND = user(60, "SourceServiceNotFound", "A Service that is named as a source does not exist.")
 NOT_GRANTED = user(59, "NotGranted", "The Service's namespace has not allowed the use of its pods.")
 ADDRESS_NOT_CLAIMED = user(58, "AddressNotClaimed", "No bound claim of the namespace holds the address.")
@@ -259,6 +260,7 @@ TARGET_NOT_ALLOWED = user(57, "TargetNotAllowed", "The class of the address does
 TARGET_INSIDE_PLATFORM = user(73, "TargetInsidePlatform", "The target is no server outside the platform.")
 INBOUND_DENIED = user(56, "InboundDenied", "The class lets nobody connect back.")
 INBOUND_CONFLICT = user(35, "InboundConflict", "The target reaches another Service at that address and port.")
+TOO_MANY_RULES = user(43, "TooManyRules", "The rules of an address or a node exceed what one object holds.")
 NAME_CONFLICT = user(3, "NameConflict", "An older ExternalService has the short name.")
 CLASS_NOT_FOUND = user(58, "ClassNotFound", "The class does not exist.")
 NOT_AUTHORIZED = user(59, "NotAuthorized", "The class does not allow the namespace.")
@@ -271,7 +273,7 @@ LOCATION_NOT_IN_CLASS = user(60, "LocationNotInClass", "The addresses of the cla
 LOCATION_MISMATCH = user(42, "LocationMismatch", "An older ExternalService has chosen where the address is carried.")
 ADDRESS_LOST = user(74, "AddressLost", "The address that the claim held is gone or no longer offered.")
 
-# External services: what whoever runs the platform can change.
+# External services: reasons that the operator of the platform can change.
 POOL_EXHAUSTED = platform(43, "PoolExhausted", "The class has no free address.")
 NO_GATEWAY = platform(61, "NoGateway", "No node may carry the address.")
 GATEWAY_FULL = platform(44, "GatewayFull", "Every node that may carry the address carries as many as it may.")
@@ -285,27 +287,28 @@ TOO_FEW_VOTERS = platform(5, "TooFewVoters", "With fewer than three nodes, the l
 NOT_SYNCED = platform(4, "NotSynced", "No other gateway knows the connections.")
 SOURCE_IP_IDS_EXHAUSTED = platform(71, "SourceIPIdsExhausted", "No identity is free for another address.")
 
-# What is asked for and not there.
+# Requested features that are not available.
 NOT_ANNOUNCED = platform(3, "NotAnnounced", "Nothing announces shared addresses.")
 
-# Who reaches whom.
+# Reachability.
 REACHABLE = fine("Reachable", "Nothing of the platform stands in the way.")
 NOT_ATTACHED = transient(20, "NotAttached", "It has no address or no node yet.", _NETWORK)
 NO_ROUTE = user(10, "NoRoute", "No interface leads there.")
 DIFFERENT_NETWORKS = user(10, "DifferentNetworks", "The two are on no Network together.")
 NO_SUCH_ADDRESS = user(10, "NoSuchAddress", "Nobody has the address.")
 TUNNEL_PORT = user(10, "TunnelPort", "Ports of the nodes' tunnels are not let out of pods.")
+TUNNEL_CLOSED = platform(10, "TunnelClosed", "Packets between two nodes are lost on the way: a firewall drops them.")
 NO_READY_ENDPOINT = user(11, "NoReadyEndpoint", "Nobody answers for the Service.")
 EGRESS_DENIED = user(12, "EgressDenied", "No policy about the sender lets it out.")
 INGRESS_DENIED = user(12, "IngressDenied", "No policy about the receiver lets it in.")
 
 
 def reason(code: str) -> Reason:
-    """The entry of a code. Raises KeyError for a code that is not in the catalogue."""
+    """Return the entry of a code. Raises KeyError for a code that is not in the catalogue."""
     return CATALOGUE[code]
 
 
 def priority(code: str) -> int:
-    """How much a code matters in roll-up; a provider's own code counts as something that failed."""
+    """Return the priority of a code in roll-up; an unknown code, from a provider, has that of Failed."""
     known = CATALOGUE.get(code)
     return CATALOGUE[FAILED].priority if known is None else known.priority

@@ -1,7 +1,7 @@
-"""Which versions of Tarmac work together: servers first, agents and controllers at most one minor version behind.
+"""Compatibility of Tarmac versions: servers first, agents and controllers at most one minor version behind.
 
-Versions are `MAJOR.MINOR.PATCH`; only the first two count. One that cannot be read keeps nobody from joining, but an
-upgrade is not begun before somebody has looked at it. Who says nothing has the last version that said nothing.
+Versions are `MAJOR.MINOR.PATCH`; only the first two count. An unreadable version does not prevent a node from joining,
+but it blocks an upgrade until an operator has checked it. A component that reports no version has `SILENT`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 
 Minor = tuple[int, int]
 SILENT = "0.1"
-"""The version that told nobody which it was."""
+"""The last version that did not report its version."""
 _UNREADABLE = "says that it has tarmac {!r}, which is no version such as 0.2.0; see that it fits, and install a release"
 
 
 def minor_of(version: str) -> Minor | None:
-    """Major and minor version."""
+    """Return the major and minor version; None if they cannot be parsed."""
     parts = version.split(".")[:2]
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         return None
@@ -23,7 +23,7 @@ def minor_of(version: str) -> Minor | None:
 
 
 def joins(own: str, server: str) -> str:
-    """Why a node of one version cannot join a server of another; empty when it can."""
+    """Return the reason why a node of one version cannot join a server of the other version; empty when it can."""
     mine, theirs = minor_of(own), minor_of(server)
     if mine is None or theirs is None:
         return ""
@@ -35,7 +35,7 @@ def joins(own: str, server: str) -> str:
 
 
 def all_are(version: str, found: Mapping[str, str]) -> bool:
-    """Whether everybody has this version or a newer one: then what it writes is read by all."""
+    """Return True if every component has this version or a newer one: then all of them can read its data."""
     wanted = minor_of(version)
     minors = [minor_of(each) for each in found.values()]
     return wanted is not None and all(each is not None and each >= wanted for each in minors)
@@ -44,7 +44,7 @@ def all_are(version: str, found: Mapping[str, str]) -> bool:
 def against_upgrade(
     to: str, servers: Mapping[str, str], agents: Mapping[str, str], controllers: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """What stands against going to a version, by what it is about: each is a sentence with what to do."""
+    """Yield the obstacles to an upgrade, with their subject; each is a sentence that says how to remove it."""
     wanted = minor_of(to)
     if wanted is None:
         yield "version", f"{to!r} is no version such as 0.2.0; name one with --to"

@@ -1,9 +1,9 @@
-"""Ranges for networks, subnets of ranges, addresses of subnets, and numbers for networks on the wire.
+"""Address management: ranges of networks, subnets of ranges, addresses of subnets, and VNIs of networks.
 
-Everything is computed from what is allocated already: hand in what exists, get what is free, lowest first. A range is
-carved into one subnet for each context, class and family; a subnet hands out each address once and never its own
-first address, its gateway (the second) or its broadcast address. Either all families an interface asks for get an
-address or none does. What is full says which range that is and what would help.
+Everything is computed from the existing allocations: the caller passes them in and gets the lowest free value. A range
+is carved into one subnet for each context, class and family; a subnet assigns each address once and never its own first
+address, its gateway (the second) or its broadcast address. An interface gets an address of each requested family or
+none at all. The refusal of an exhausted range names the range and a remedy.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tarmac.decide.addresses.interfaces import Assignment, assign, mac_address, 
 from tarmac.decide.addresses.nodes import NodeAddresses
 from tarmac.decide.addresses.numbers import FIRST_VNI, Numbers, allocate_vni, vni_numbers
 from tarmac.decide.addresses.overlaps import Overlap, overlap
-from tarmac.decide.addresses.packets import packet_size
+from tarmac.decide.addresses.packets import packet_size, underlay_objection
 from tarmac.decide.addresses.pool import Pool
-from tarmac.decide.addresses.rangerefusals import range_refusal, refused_range
+from tarmac.decide.addresses.rangerefusals import keeps_range, range_refusal, refused_range
 from tarmac.decide.addresses.routes import routes_of
 from tarmac.decide.addresses.subnets import carve, default_range, range_of, subnet_prefix
 
@@ -29,6 +29,7 @@ __all__ = [
     "assign",
     "carve",
     "default_range",
+    "keeps_range",
     "mac_address",
     "overlap",
     "packet_size",
@@ -38,5 +39,6 @@ __all__ = [
     "release",
     "routes_of",
     "subnet_prefix",
+    "underlay_objection",
     "vni_numbers",
 ]

@@ -1,4 +1,4 @@
-"""Addresses for one interface of an instance: one of each family it asks for, or none at all."""
+"""Assigns the addresses of one interface of an instance: one of each requested family, or none at all."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.verdict import Refusal, Verdict
 
 Pools = Mapping[IPFamily, Sequence[Pool]]
-"""The subnets that serve a network in one place, by family; the first with a free address is used."""
+"""The subnets of a network at one Location, by family; the first with a free address is used."""
 
 _RULE: Final = "addresses.interfaces"
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The addresses of an interface in the order of its families, and the pools without them."""
+    """The addresses of an interface in the order of its families, and the remaining pools."""
 
     addresses: tuple[InterfaceAddress, ...]
     pools: Pools
 
 
 def assign(pools: Pools, families: Sequence[IPFamily], preferred: Iterable[str] = ()) -> Verdict[Assignment]:
-    """One address of each family; those `preferred` are given again when they are free.
+    """Assign one address of each family; `preferred` addresses are reused if they are free.
 
-    The families of a NIC that names none are those of its network: the caller passes what applies.
+    An interface without families has those of its network: the caller passes the effective ones.
     """
     wishes = list(preferred)
     left: dict[IPFamily, Sequence[Pool]] = dict(pools)
@@ -49,7 +49,7 @@ def assign(pools: Pools, families: Sequence[IPFamily], preferred: Iterable[str] 
 
 
 def release(pools: Pools, addresses: Iterable[str]) -> Pools:
-    """The pools with the addresses free again, whichever subnet they are of."""
+    """Return the pools with the addresses released, regardless of their subnet."""
     left: dict[IPFamily, Sequence[Pool]] = dict(pools)
     for address in addresses:
         family: IPFamily = "IPv6" if ":" in address else "IPv4"
@@ -58,9 +58,9 @@ def release(pools: Pools, addresses: Iterable[str]) -> Pools:
 
 
 def mac_address(network: str, address: str) -> str:
-    """A hardware address that follows from the address, so that it is as unique in the network as that."""
+    """Derive a MAC address from an IP address, so that it is as unique in the network."""
     digest = sha256(f"{network}\0{address.partition('/')[0]}".encode()).digest()
-    return ":".join(["02", *(f"{byte:02x}" for byte in digest[:5])])  # 02: locally administered, for one host
+    return ":".join(["02", *(f"{byte:02x}" for byte in digest[:5])])  # 02: locally administered, unicast
 
 
 def _take(pools: Sequence[Pool], wishes: Iterable[str]) -> tuple[int, str, Pool] | None:

@@ -1,7 +1,7 @@
-"""Which ranges hold the address of a node.
+"""Index of node addresses, for ranges that contain one.
 
-A network with a node's address in its range would be in the node's place for its own pods: they could not reach what
-runs there, the API server perhaps, or would reach somebody else.
+A network with a node's address in its range would hide that node from its own pods: they could not reach the services
+on it, such as the API server, or would reach a different host.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 Span = tuple[int, int, int]
-"""The family, and the first and the last address as numbers."""
+"""Family, and first and last address as numbers."""
 
 
 class NodeAddresses:
-    """The addresses of every node, in order: asking about a range costs the same for one node as for thousands."""
+    """The sorted addresses of all nodes: a query for a range takes logarithmic time."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, tuple[tuple[int, int], ...]] = {}
-        self._sorted: list[tuple[int, int]] = []  # family and number
+        self._sorted: list[tuple[int, int, str]] = []  # family, number and node
 
     def put(self, node: str, addresses: Iterable[str]) -> bool:
-        """A node has these addresses and no others; whether that is news."""
+        """Set the addresses of a node; return True if they changed."""
         found = tuple(sorted({parsed for each in addresses if (parsed := _parsed(each)) is not None}))
         before = self._by_node.get(node, ())
         if found == before:
             return False
         for each in before:
-            del self._sorted[bisect_left(self._sorted, each)]
+            del self._sorted[bisect_left(self._sorted, (*each, node))]
         for each in found:
-            insort(self._sorted, each)
+            insort(self._sorted, (*each, node))
         if found:
             self._by_node[node] = found
         else:
@@ -39,14 +39,24 @@ class NodeAddresses:
         return True
 
     def are_in(self, cidr: str) -> bool:
-        """Whether a range holds one of them."""
+        """Return True if a range contains a node's address."""
+        return bool(self.first_in(cidr))
+
+    def first_in(self, cidr: str) -> str:
+        """Return the node with the lowest address in a range; empty if there is none."""
         family, first, last = _span(cidr)
         at = bisect_left(self._sorted, (family, first))
-        return at < len(self._sorted) and self._sorted[at] <= (family, last)
+        return self._sorted[at][2] if at < len(self._sorted) and self._sorted[at][:2] <= (family, last) else ""
+
+    def count(self, cidr: str) -> int:
+        """Count the nodes with at least one address in a range."""
+        family, first, last = _span(cidr)
+        start, end = bisect_left(self._sorted, (family, first)), bisect_left(self._sorted, (family, last + 1))
+        return len({node for _, _, node in self._sorted[start:end]})
 
 
 def _parsed(address: str) -> tuple[int, int] | None:
-    """A node's loopback and link-local addresses, if it names them, are everybody's."""
+    """Parse an address; None if it is invalid, or loopback or link-local, which all nodes have in common."""
     try:
         parsed = ip_address(address)
     except ValueError:

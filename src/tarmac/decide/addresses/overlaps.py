@@ -1,9 +1,10 @@
-"""Networks that cannot meet on one instance: those that have addresses in common.
+"""Rejects networks with overlapping ranges on one instance.
 
-Packets go by their destination. Of an address that is in the ranges of two networks an instance reaches the one in one
-of them only; it could neither call nor answer the other, although names resolve to it. The more specific route does not
-help: subnets of the wider network may lie within the narrower one, if not today then with its next city. So such
-interfaces are never attached together. Ranges never change, so what may be attached stays so.
+Packets are routed by destination. If an address is in the ranges of two networks, an instance reaches it in one of them
+only; it can neither call nor answer the holder in the other network, although names resolve to it. A more specific
+route does not help: subnets of the wider network may lie within the narrower one, if not today then with its next city.
+So such interfaces are never attached together. Ranges never change, so an accepted combination stays valid. Two
+interfaces on the same network reach the same neighbours, and are allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tarmac.decide.verdict import Refusal
 
 
 class Overlap(NamedTuple):
-    """An interface, by its place among the others, that cannot be beside one before it; and why."""
+    """The position of an interface that overlaps an earlier one, and the refusal."""
 
     position: int
     refusal: Refusal
@@ -38,18 +39,22 @@ class _Span(NamedTuple):
 def overlap(
     namespace: str, interfaces: Sequence[NetworkInterface], network: Callable[[str], Network | None]
 ) -> Overlap | None:
-    """Two interfaces of one instance that have addresses in common, if there are any.
+    """Return an overlap between two interfaces of one instance, if there is one.
 
-    `network` finds a Network by namespace/name; what is not there or has no range yet overlaps nothing.
+    `network` finds a Network by namespace/name; a missing Network, or one without a range yet, overlaps nothing.
     """
     if len(interfaces) < 2:
         return None
     before: _Span | None = None
     for span in sorted(_spans(namespace, interfaces, network)):
-        if before is not None and span.version == before.version and span.first <= before.last:
+        if before is not None and before.network != span.network and _meet(before, span):
             return _told(before, span, interfaces)
         before = span
     return None
+
+
+def _meet(one: _Span, next: _Span) -> bool:
+    return one.version == next.version and next.first <= one.last
 
 
 def _spans(
@@ -63,14 +68,14 @@ def _spans(
         for family in interface.ip_families or found.spec.ip_families:
             try:
                 whole = ip_network(_range(found, family))
-            except ValueError:  # none yet; or a server that does not know our rules has stored any text
+            except ValueError:  # no range yet, or an invalid one stored by a server without our validation
                 continue
             first, last = int(whole.network_address), int(whole.broadcast_address)
             yield _Span(whole.version, first, last, position, key, str(whole))
 
 
 def _range(network: Network, family: IPFamily) -> str:
-    """What it has, or will have; empty while that is not known."""
+    """Return the current or requested range; empty while unknown."""
     status, ipam = network.status, network.spec.ipam
     if family == "IPv4":
         return (status.ipv4_range if status is not None else "") or ipam.ipv4_range
@@ -82,8 +87,6 @@ def _told(one: _Span, other: _Span, interfaces: Sequence[NetworkInterface]) -> O
         one, other = other, one
     names = f"interfaces {interfaces[one.position].name} and {interfaces[other.position].name}"
     where = f"Networks {one.network} ({one.range}) and {other.network} ({other.range}), which overlap"
-    if one.network == other.network:
-        where = f"Network {one.network} ({one.range}) both"
     message = f"The {names} are on {where}: an instance could reach and answer their addresses on one of them only."
     change = (
         f"Attach {interfaces[other.position].name} to a Network whose range has no address in common with the others."

@@ -1,7 +1,11 @@
-"""How large a packet of a network may be at a place: what the network asks for, or what its nodes can carry.
+"""The MTU of a network at a Location: the requested one, limited by the MTU of the nodes' underlay.
 
-Between nodes a packet travels inside another: Ethernet, VXLAN, UDP and IP headers come on top, 50 bytes of them where
-nodes speak IPv4 to each other and 70 where they speak IPv6.
+Between nodes a packet is encapsulated: Ethernet, VXLAN, UDP and IP headers add 50 bytes over IPv4 and 70 over IPv6.
+With encryption, WireGuard, UDP and IP headers add 60 or 80 more. An instance has one MTU for all peers, so a network
+that is encrypted anywhere has the smaller one.
+
+A node reports the MTU of its underlay, and all nodes of its Location use the smallest. `SMALLEST` bounds the harm of a
+hostile node: a report that leaves less counts as that, and if it was true, that node's large packets are lost.
 """
 
 from __future__ import annotations
@@ -14,26 +18,41 @@ from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
 from tarmac.base.digits import whole
 
 _TUNNEL: Final = {4: 50, 6: 70}
-_LARGEST: Final = 65_535
+ENCRYPTION_OVERHEAD: Final = {4: 60, 6: 80}
+SMALLEST: Final = 1280  # the minimum of IPv6
+LEAST_UNDERLAY: Final = SMALLEST + min(_TUNNEL.values()) + min(ENCRYPTION_OVERHEAD.values())
+LARGEST_UNDERLAY: Final = 65_535
 
 
-def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]]) -> int:
-    """The largest packet that works among these Nodes; those that do not say what they carry are taken to carry it."""
-    return min([wanted, *(size for node in nodes if (size := _carried(node)))])
+def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]], *, encrypted: bool = False) -> int:
+    """Return the largest MTU that works among these Nodes; Nodes without a report do not limit it."""
+    return min([wanted, *(max(size, SMALLEST) for node in nodes if (size := _carried(node, encrypted)))])
 
 
-def _carried(node: Mapping[str, Any]) -> int:
+def underlay_objection(text: str) -> str:
+    """Explain why a node may not state this size for packets of its underlay; empty if it may."""
+    size = whole(text, LARGEST_UNDERLAY)
+    if size is not None and size >= LEAST_UNDERLAY:
+        return ""
+    return (
+        f"must be a whole number from {LEAST_UNDERLAY} to {LARGEST_UNDERLAY}: raise the MTU of the link that has the "
+        "node's InternalIP"
+    )
+
+
+def _carried(node: Mapping[str, Any], encrypted: bool) -> int:
     stated: str = (node["metadata"].get("annotations") or {}).get(ANNOTATION_UNDERLAY_MTU, "")
-    size = whole(stated, _LARGEST)
+    size = whole(stated, LARGEST_UNDERLAY)
     if size is None:
         return 0
     addresses = (node.get("status") or {}).get("addresses") or ()
     internal = next((each["address"] for each in addresses if each["type"] == "InternalIP"), "")
-    return size - _TUNNEL[_version(internal)]
+    version = _version(internal)
+    return size - _TUNNEL[version] - (ENCRYPTION_OVERHEAD[version] if encrypted else 0)
 
 
 def _version(address: str) -> int:
     try:
         return ip_address(address).version
     except ValueError:
-        return 6  # the larger header is the safe guess
+        return 6  # assume the larger header

@@ -1,8 +1,8 @@
-"""The addresses of one subnet.
+"""Address allocator of one subnet.
 
-The first address names the subnet, the second is its gateway, and the last of an IPv4 subnet is its broadcast address;
-none of them is handed out. Of a subnet larger than 65,536 addresses only the lowest so many are handed out, which
-bounds what is kept for it; an address outside them may be in use without anybody being in its way.
+The first address is the network address, the second is the gateway, and the last of an IPv4 subnet is the broadcast
+address; none of them is assigned. Of a subnet larger than 65,536 addresses only the lowest 65,536 are assigned, which
+bounds memory; addresses beyond them may be in use and are not tracked.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _WINDOW: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A subnet and which of its addresses are in use."""
+    """A subnet and its addresses in use."""
 
     subnet: IPv4Network | IPv6Network
-    first: int  # address that is handed out
+    first: int  # the first assignable address
     numbers: Numbers
 
     @staticmethod
     def of(subnet: str, taken: Iterable[str] = ()) -> Pool:
-        """The pool of a subnet with these addresses in use; a prefix length behind an address is ignored."""
+        """Return the pool of a subnet with these addresses in use; the prefix length of an address is ignored."""
         network = ip_network(subnet)
         last = 1 if network.version == 4 else 0
         size = max(min(network.num_addresses, _WINDOW) - _FIRST_OFFSET - last, 0)
@@ -38,20 +38,20 @@ class Pool:
 
     @property
     def gateway(self) -> str:
-        """The next hop of everything in the subnet."""
+        """The gateway of the subnet."""
         return str(self.subnet.network_address + 1)
 
     @property
     def free(self) -> int:
-        """How many addresses are left."""
+        """The count of free addresses."""
         return self.numbers.free
 
     def is_free(self, address: str) -> bool:
-        """Whether the address is one that could be handed out now."""
+        """Return True if the address is assignable and free."""
         return self.numbers.is_free(self._number(address))
 
     def take(self, address: str = "") -> tuple[str, Pool] | None:
-        """An address and the pool without it: the one asked for or the lowest; None when that is not free."""
+        """Take the given address or the lowest free one; return it with the remaining pool. None if it is not free."""
         number = self._number(address) if address else self.numbers.lowest()
         if number is None or not self.numbers.is_free(number):
             return None
@@ -59,11 +59,11 @@ class Pool:
         return str(found), replace(self, numbers=self.numbers.holding(number))
 
     def release(self, address: str) -> Pool:
-        """The pool with the address free again."""
+        """Return the pool with the address released."""
         return replace(self, numbers=self.numbers.releasing(self._number(address)))
 
     def _number(self, address: str) -> int:
-        """Where the address stands among those that are handed out; negative or too large when it does not."""
+        """Return the index of an address among the assignable ones; out of range if it is not assignable."""
         try:
             packed = packed_address(address.partition("/")[0])
         except OSError:

@@ -1,6 +1,8 @@
-"""Ranges that a Network may not have: those that can be no network's, and those that hold the address of a node.
+"""Rejects ranges of Networks: reserved ranges, and ranges with the address of a node.
 
-The Network's `Ready` condition carries the refusal; whoever attaches to a Network reads it there.
+A node reports its own addresses, so the order of arrival decides: a Network with a range keeps it when a node later
+claims an address in it. The Network's `Ready` condition carries the refusal; controllers that attach to a Network read
+it there.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def range_refusal(ranges: Iterable[str], holds_node: Callable[[str], bool]) -> Refusal | None:
-    """Why one of the ranges is refused, if one is."""
+    """Return the refusal of the first rejected range; None if all are accepted."""
     for each in filter(None, ranges):
         if reason := reserved_by(each):
             return Refusal(reasons.NETWORK_RANGE_REFUSED, f"The range {each} {reason}.")
@@ -25,8 +27,14 @@ def range_refusal(ranges: Iterable[str], holds_node: Callable[[str], bool]) -> R
     return None
 
 
+def keeps_range(network: Network) -> bool:
+    """Return True if a Network has its range already, so that a node that joins later cannot invalidate it."""
+    status = network.status
+    return status is not None and bool(status.ipv4_range or status.ipv6_range) and refused_range(network) is None
+
+
 def refused_range(network: Network) -> Refusal | None:
-    """Why nothing may be attached to a Network, if its status says that its range was refused."""
+    """Return the refusal in a Network's status if its range was rejected: then interfaces must not be attached."""
     said = find(network.status.conditions if network.status else (), "Ready")
     if said is None or said.reason != reasons.NETWORK_RANGE_REFUSED:
         return None

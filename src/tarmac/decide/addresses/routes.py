@@ -1,7 +1,7 @@
-"""Where the interfaces of one pod lead: the first everywhere, the others to the rest of their own networks.
+"""Routes of a pod's interfaces: the first gets the default route, every interface the routes to its own network.
 
-A subnet is only one place of a network; what lies in the others is reached through the subnet's gateway, by a route to
-the network's range. No two interfaces of a pod are on networks that have addresses in common (`overlaps`).
+A subnet covers one Location of a network; the other Locations are reached through the subnet's gateway, by a route to
+the network's range. The networks of a pod's interfaces do not overlap (`overlaps`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _EVERYWHERE: Final = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def routes_of(ranges: Sequence[Iterable[str]]) -> list[tuple[str, ...]]:
-    """Destinations by interface, each through the gateway of its family, given the ranges of each one's network."""
+    """Return the destinations of each interface, given its network's ranges; each via the gateway of its family."""
     found: list[tuple[str, ...]] = []
     everywhere: set[int] = set()
     for own in ranges:

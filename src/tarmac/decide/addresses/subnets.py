@@ -1,7 +1,7 @@
-"""Ranges of networks, and subnets carved from them.
+"""Default ranges of networks, and subnets carved from ranges.
 
-A network's contexts each get a subnet of their own: a /20 of IPv4, a /64 of IPv6. A range that is smaller than that is
-cut into sixteenths, down to sixteen addresses, so that even a small network reaches several cities.
+Each context of a network gets its own subnet: a /20 of IPv4, a /64 of IPv6. A smaller range is divided into sixteenths,
+down to sixteen addresses, so that even a small network reaches several cities.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RULE: Final = "addresses.subnets"
 
 
 def range_of(status: SubnetStatus | None) -> str:
-    """The range of a Subnet; empty while it has none."""
+    """Return the range of a Subnet; empty while it has none."""
     return f"{status.start_address}/{status.prefix_length}" if status is not None and status.start_address else ""
 
 
@@ -36,20 +36,21 @@ def default_range(
     family: IPFamily,
     identity: str,
     taken: Collection[str] = (),
-    holds_node: Callable[[str], bool] = lambda _: False,
+    nodes_in: Callable[[str], int] = lambda _: 0,
 ) -> str:
-    """The range of a network that names none: networks may share one of IPv4, and have a /48 each of IPv6.
+    """Return the default range of a network: an IPv4 range that networks may share, or an IPv6 /48 of its own.
 
-    Of IPv4 it is the first that no node is in and that overlaps none of those taken, so that networks which are used
-    together can meet on an instance; if there is no such, the first without a node. The /48 follows from the network's
-    identity, so that networks of different control planes are unlikely to clash when they are joined one day.
+    For IPv4 it is the first range without a node that overlaps none of those taken, so that an instance can be attached
+    to several networks; else the first without a node; else the one with the fewest nodes, because a node may claim
+    addresses that it does not have, and must not leave networks without a range. The /48 is derived from the network's
+    identity, so that networks of different control planes are unlikely to clash if they are joined later.
     """
     if family == "IPv4":
-        possible = [each for each in _IPV4_RANGES if not holds_node(each)] or [_IPV4_RANGES[0]]
+        possible = [each for each in _IPV4_RANGES if not nodes_in(each)] or [min(_IPV4_RANGES, key=nodes_in)]
         return next((each for each in possible if not _overlapping(ip_network(each), taken)), possible[0])
     bits = _IPV6_RANGE_PREFIX - _IPV6_RANGES.prefixlen
     number = int.from_bytes(sha256(identity.encode()).digest()[:8], "big") % (1 << bits)
-    while (found := _nth_range(number)) in taken or holds_node(found):
+    while (found := _nth_range(number)) in taken or nodes_in(found):
         number = (number + 1) % (1 << bits)
     return found
 
@@ -60,7 +61,7 @@ def _nth_range(number: int) -> str:
 
 
 def subnet_prefix(whole: str) -> int:
-    """How long the prefix of a subnet of that range is."""
+    """Return the prefix length of subnets of a range."""
     network = ip_network(whole)
     usual, smallest = _SUBNET_PREFIX[network.version], network.max_prefixlen - _SMALLEST_BITS
     if network.prefixlen <= usual:
@@ -69,7 +70,7 @@ def subnet_prefix(whole: str) -> int:
 
 
 def carve(whole: str, taken: Iterable[str], prefix: int | None = None, start: str = "") -> Verdict[str]:
-    """A subnet of the range that overlaps none of those taken: the lowest, or the one that begins at `start`."""
+    """Return a free subnet of the range: the lowest, or the one that begins at `start`."""
     network = ip_network(whole)
     prefix = subnet_prefix(whole) if prefix is None else prefix
     if not network.prefixlen <= prefix <= network.max_prefixlen:
@@ -86,7 +87,7 @@ def carve(whole: str, taken: Iterable[str], prefix: int | None = None, start: st
 
 
 def _overlapping(network: Range, taken: Iterable[str]) -> list[tuple[int, int]]:
-    """First addresses, and first addresses behind, of what lies in the range; sorted."""
+    """Return the taken spans that overlap the range as (first, end), end exclusive; sorted."""
     spans = [_span_of(each) for each in taken if (":" in each) == (network.version == 6)]
     low, high = _span(network)
     return sorted((first, behind) for first, behind in spans if first < high and behind > low)
@@ -94,7 +95,7 @@ def _overlapping(network: Range, taken: Iterable[str]) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=1 << 14)
 def _span_of(written: str) -> tuple[int, int]:
-    """The same ones are asked about for every subnet of a network, and reading them is what takes the time."""
+    """Cached, because the same texts are parsed for every subnet of a network, and parsing dominates."""
     return _span(ip_network(written))
 
 

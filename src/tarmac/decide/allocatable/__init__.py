@@ -1,8 +1,8 @@
-"""How much of a node pods may have, and where every number comes from. Pure.
+"""The amounts of a node that pods may request, and the source of every number. Pure.
 
-reservations  what is held back, as somebody wrote it; thresholds: of eviction
-ledger        every number of a node from capacity, reservations and pods (accounts: what goes in and comes out)
-nodestatus    the ledger in a Node's status, and back
+reservations  reserved amounts as configured; thresholds: of eviction
+ledger        every number of a node from capacity, reservations and pods (accounts: its input and output types)
+nodestatus    converts the ledger to and from a Node's status
 podentries    a pod as the ledger counts it
-weights       processors as weight
+weights       CPU amounts as weights
 """

@@ -1,4 +1,4 @@
-"""What a node's ledger is made from and what it says. How the one becomes the other stands in `ledger`."""
+"""Input and output types of a node's ledger. `ledger` computes one from the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.decide.classes.counting import Place
 from tarmac.decide.scheduling.amounts import Amounts
 
 UNEXPLAINED: Final = "unexplained"
-"""The purpose of what is held back on a node that does not say for whom."""
+"""The purpose of a holding on a node that does not report its reservations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +23,20 @@ class PodEntry:
     name: str
     requests: Mapping[str, int]
     weight: int = 0
-    """Of its processor time against others, as `cpu.shares` counts it."""
+    """CPU weight relative to other pods, in units of `cpu.shares`."""
     cpus: Mapping[str, CPUSet] = field(default_factory=dict[str, CPUSet])
-    """Processors that a container has to itself."""
+    """Exclusive CPUs of each container."""
     classes: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     places: Mapping[Place, int] = field(default_factory=dict[Place, int])
-    """How many places it takes in each class."""
+    """Number of places it takes in each class."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """What is known of a node but for its pods: what the machine has, and what is held back of it.
+    """The size of a node without its pods: its capacity, and the amounts held back.
 
-    `allocatable` is given where the node itself has said it; else it follows. `exclusive`: how many processors, in
-    thousandths, may be given to containers for themselves; None where none are.
+    `allocatable` is set if the node itself has reported it; else it is computed. `exclusive`: CPUs, in thousandths,
+    that containers can have exclusively; None if the policy assigns none.
     """
 
     capacity: Mapping[str, int]
@@ -48,7 +48,7 @@ class NodeSize:
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveAccount:
-    """Processors that containers have to themselves."""
+    """Exclusive CPUs: how many there can be, and how many are assigned."""
 
     capacity: int
     committed: int
@@ -56,7 +56,10 @@ class ExclusiveAccount:
 
 @dataclass(frozen=True, slots=True)
 class ResourceAccount:
-    """One resource. `enforced` is None where nobody says what is reserved for whom, `used` where nobody measures."""
+    """One resource.
+
+    `enforced` is None if the purposes of its reservations are unknown, `used` if it is not measured.
+    """
 
     resource: str
     capacity: int
@@ -69,7 +72,7 @@ class ResourceAccount:
     used: int | None
 
     def held(self, *purposes: str) -> int:
-        """How much is held back, for these purposes or in all."""
+        """Return the amount held back, for these purposes or in total."""
         return sum(each.amount for each in self.reserved if not purposes or each.purpose in purposes)
 
 
@@ -86,7 +89,7 @@ class ClassAccount:
 
 @dataclass(frozen=True, slots=True)
 class NodeLedger:
-    """Everything of one node, in the order in which it was given."""
+    """All accounts of one node, in input order."""
 
     resources: tuple[ResourceAccount, ...]
     classes: tuple[ClassAccount, ...]
@@ -96,6 +99,6 @@ class NodeLedger:
         return next(each for each in self.resources if each.resource == resource)
 
     def amounts(self, step: Literal["capacity", "allocatable", "enforced", "committed"]) -> Amounts:
-        """One column: of every resource that has it."""
+        """Return one column: the amounts of every resource that has it."""
         found = ((each.resource, getattr(each, step)) for each in self.resources)
         return {resource: amount for resource, amount in found if amount is not None}

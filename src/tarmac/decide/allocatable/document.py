@@ -1,4 +1,4 @@
-"""The ledger of a node as JSON, with the ledger's names. Numbers that are not known are left out."""
+"""The ledger of a node as JSON, with the ledger's names. Unknown numbers are left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.scheduling.amounts import shown
 
 
 def node_document(report: NodeReport) -> JsonObject:
-    """One node of the document."""
+    """Return the document of one node."""
     ledger = report.ledger
     found: JsonObject = {
         "node": report.name,

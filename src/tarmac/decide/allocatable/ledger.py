@@ -1,17 +1,17 @@
-"""The ledger of a node: every amount there is, where it comes from, and what is left. One function works it out.
+"""The ledger of a node: every amount, its source, and the remainder. One function computes it.
 
-    capacity           what the machine has
-    - reserved         held back, each part with its purpose and with who said so
-    + oversubscription processors that are reserved but idle, lent out
-    = allocatable      what pods may ask for in all; above the capacity if more is lent than is reserved
-      enforced         capacity less what the system and the agent keep: what the kernel gives all pods together
-      exclusive        processors that containers can have to themselves, and how many of them they have
-      committed        what the pods ask for
-      used             what they really use
+    capacity           the machine's resources
+    - reserved         held back, each part with its purpose and its source
+    + oversubscription reserved but idle CPUs, lent out
+    = allocatable      the total that pods may request; above the capacity if more is lent than is reserved
+      enforced         capacity minus the reservations of system and agent: the kernel's limit for all pods together
+      exclusive        CPUs that containers can have exclusively, and how many are assigned
+      committed        the sum of the pods' requests
+      used             measured usage of the pods
 
-Oversubscription moves allocatable and nothing else: neither what is enforced nor how many processors are reserved. The
-agent's status and metrics, `tarmac node report`, `tarmac why` and the simulator all read this; nobody else adds up. All
-amounts are whole: processors in thousandths, everything else in units.
+Oversubscription changes allocatable and nothing else: neither the enforced amount nor the number of reserved CPUs. The
+agent's status and metrics, `tarmac node report`, `tarmac why` and the simulator all read the ledger; no other code adds
+amounts up. All amounts are integers: CPUs in thousandths, every other resource in units.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def node_ledger(
     offered: OfferedClasses = NOTHING,
     used: Mapping[str, int] | None = None,
 ) -> NodeLedger:
-    """Every number of a node. Pods that have ended must not be among the pods."""
+    """Compute every number of a node. Terminated pods must not be among the pods."""
     committed: Amounts = {PODS: len(pods)} if pods else {}
     places = Counter[Place]()
     for pod in pods:
@@ -74,15 +74,21 @@ def sized(
     exclusive: int | None = None,
     failing_devices: Mapping[str, int] | None = None,
 ) -> NodeSize:
-    """A node by what its agent was told. `exclusive`: how many processors, whole, may be given to containers for
-    themselves; None: the policy gives none. `failing_devices` are part of the capacity."""
+    """Return the size of a node from its agent's configuration.
+
+    `exclusive`: the number of whole CPUs that containers can have exclusively; None if the policy assigns none.
+    `failing_devices` are part of the capacity.
+    """
     holdings = {name: tuple(_holdings(capacity, name, reservations, failing_devices or {})) for name in capacity}
     own = None if exclusive is None else 1000 * exclusive
     return NodeSize(capacity, holdings, reservations.oversubscription, own)
 
 
 def objections(size: NodeSize) -> list[str]:
-    """Why a node cannot start with these; empty when it can. Oversubscription makes no reservation right."""
+    """Return the reasons why a node cannot start with these amounts; empty when it can.
+
+    Oversubscription does not compensate for a reservation above the capacity.
+    """
     found: list[str] = []
     for resource, amount in size.capacity.items():
         kept = (each for each in size.holdings.get(resource, ()) if each.purpose in (SYSTEM, KUBE, EVICTION))
@@ -124,7 +130,7 @@ def _holdings(
     kept = reservations.holdings(resource)
     yield from kept
     if resource == PID and not kept:
-        # With the last process gone nobody could log in, and no agent could start what ends a pod.
+        # Without a free process id, logins fail and the agent cannot start the processes that terminate a pod.
         yield Holding(SYSTEM, capacity[PID] // 10, DEFAULT)
     yield from _for_eviction(capacity, resource, reservations.eviction)
     if resource == MEMORY:
@@ -134,18 +140,18 @@ def _holdings(
 
 
 def huge_pages(capacity: Mapping[str, int]) -> Iterator[Holding]:
-    """Memory that is set aside in large pages cannot be had as ordinary memory."""
+    """Yield the memory set aside in huge pages: it is not available as ordinary memory."""
     if amount := sum(each for name, each in capacity.items() if name.startswith(f"{HUGE_PAGES}-")):
         yield Holding(HUGE_PAGES, amount, "kernel")
 
 
 def unhealthy(devices: int) -> Holding:
-    """Devices that are there and that no pod may have."""
+    """Return a holding for unhealthy devices: they count as capacity, but no pod may use them."""
     return Holding(UNHEALTHY, devices, "device plugin")
 
 
 def _for_eviction(capacity: Mapping[str, int], resource: str, thresholds: Sequence[Threshold]) -> Iterator[Holding]:
-    """What stays free because pods would be evicted below it."""
+    """Yield the amounts that stay free because pods are evicted below them."""
     for each in thresholds:
         if each.hard and _BY_SIGNAL.get(each.signal) == resource and (amount := each.least.of(capacity[resource])):
             yield Holding(EVICTION, amount, each.said_by)

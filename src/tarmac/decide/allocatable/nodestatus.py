@@ -1,8 +1,8 @@
 """The ledger's sizes in the status of a Node: written by agents and simulated nodes, read by reports and explanations.
 
-Oversubscription and the processors that may be had exclusively stand in the capacity, under names with a space: there,
-and only there, stock kubectl shows them. What is reserved stands in `status.reservations`; a server that does not know
-the field has it in an annotation. Whatever else is missing from allocatable on a node is told as unexplained.
+Oversubscription and the number of exclusive CPUs are stored in the capacity, under names with a space: only there does
+stock kubectl show them. Reservations are stored in `status.reservations`, or in an annotation on a server that does not
+know the field. Any further amount missing from allocatable is reported as unexplained.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, amounts_of, s
 
 CPU_OVERSUBSCRIPTION: Final = "cpu oversubscription"
 OPTIONAL: Final = (CPU_OVERSUBSCRIPTION, CPU_EXCLUSIVE)
-"""Names in the capacity that are taken away when they no longer apply."""
+"""Names in the capacity that are removed when they no longer apply."""
 _TOLD: Final = (SYSTEM, KUBE, EVICTION)
 _UNKNOWN: Final = "the node does not say"
 
 
 def sizes_in_status(ledger: NodeLedger) -> JsonObject:
-    """`capacity`, `allocatable` and `reservations`. Processes are no resource of a Node, but may be reserved."""
+    """Return `capacity`, `allocatable` and `reservations`.
+
+    Process ids are not a resource of a Node, but can be reserved.
+    """
     capacity = {name: _stored(name, amount) for name, amount in _told(ledger.amounts("capacity")).items()}
     for each in ledger.resources:
         if each.resource == CPU and each.oversubscription:
@@ -55,7 +58,7 @@ def sizes_in_status(ledger: NodeLedger) -> JsonObject:
 
 
 def three_decimals(milli: int) -> str:
-    """Thousandths of a processor, as people read oversubscription: 1.500."""
+    """Format thousandths of a CPU as oversubscription is displayed: 1.500."""
     return f"{milli // 1000}.{milli % 1000:03}"
 
 
@@ -64,9 +67,9 @@ def _stored(resource: str, amount: int) -> str:
 
 
 def _as_given_back(text: str) -> str:
-    """An amount as a server gives it back: `1.000` is `1` there, and `96636764000` is `96636764k`.
+    """Return an amount in the server's canonical form: `1.000` becomes `1`, and `96636764000` becomes `96636764k`.
 
-    An agent that wrote another form would find a difference each time it looks, and write for ever.
+    An agent that wrote a different form would find a difference on every comparison, and write forever.
     """
     return str(Quantity.parse(text))
 
@@ -74,7 +77,7 @@ def _as_given_back(text: str) -> str:
 def ledger_of_node(
     node: JsonObject, pods: Iterable[JsonObject] = (), used: Mapping[str, str] | None = None
 ) -> NodeLedger:
-    """The ledger by what the Node tells, the pods that are on it, and what is measured."""
+    """Return the ledger from a Node's status, the pods on it, and the measured usage."""
     offered = offered_classes(node)
     entries = pod_entries(pods, offered.pod)
     return node_ledger(_size(node), entries, offered, None if used is None else amounts_of(used))
@@ -104,7 +107,7 @@ def _size(node: JsonObject) -> NodeSize:
 
 
 def _holdings(capacity: Amounts, allocatable: Amounts, lent: int, reservations: object) -> dict[str, list[Holding]]:
-    """What a node says is held back, and what must be beside it: allocatable would be more otherwise."""
+    """Return the reported reservations, plus holdings for the amounts by which allocatable is lower than they imply."""
     found: dict[str, list[Holding]] = {}
     for resource, holding in _stated(reservations or ()):
         found.setdefault(resource, []).append(holding)
@@ -119,7 +122,7 @@ def _holdings(capacity: Amounts, allocatable: Amounts, lent: int, reservations: 
 
 
 def _stated(reservations: object) -> list[tuple[str, Holding]]:
-    """An annotation may say anything: one that makes no sense says nothing."""
+    """Decode the reservations. An annotation may hold arbitrary text: malformed ones are ignored."""
     try:
         return [
             (each.resource, Holding(each.purpose, whole(each.resource, Quantity.parse(each.amount)), each.source))

@@ -1,8 +1,8 @@
 """A pod as the ledger of its node counts it, read from the object.
 
-What containers were given is read where the node says it: processors in an annotation, classes in effect in the status,
-or in an annotation on a server that does not know the field. Nothing there means nothing given; text that makes no
-sense is nothing too, because whoever may write a pod's status could have written it.
+Exclusive CPUs are read from an annotation, classes in effect from the status, or from an annotation on a server that
+does not know the field. A missing entry means that nothing is assigned. Malformed text counts as missing too, because
+any client with the right to write a pod's status could have written it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.decide.scheduling.amounts import CPU
 from tarmac.decide.scheduling.demand import requests_of
 
 CPUS_ANNOTATION: Final = "node.tarmac/cpus"
-"""On a Pod: the processors that containers have to themselves, `{"<container>":"2-3"}`."""
+"""On a Pod: the exclusive CPUs of its containers, `{"<container>":"2-3"}`."""
 _STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 _as_names = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -38,7 +38,10 @@ _as_classes = msgspec.json.Decoder(_InEffect).decode
 
 
 def pod_entries(pods: Iterable[JsonObject], pod_types: Collection[str] = ()) -> list[PodEntry]:
-    """Those of the pods that have not ended. `pod_types`: the types that the node offers for whole pods."""
+    """Return the entries of pods that have not terminated.
+
+    `pod_types`: the types that the node offers for whole pods.
+    """
     return [_entry(pod, pod_types) for pod in pods if not is_terminal(pod)]
 
 
@@ -65,7 +68,7 @@ def _cpus(text: str) -> dict[str, CPUSet]:
 
 
 def _classes(status: JsonObject, text: str) -> dict[str, dict[str, str]]:
-    """By container, and of the pod as a whole under the empty name. A class that is not in effect is empty."""
+    """Return the classes by container, those of the whole pod under the empty name. A class not in effect is empty."""
     found: dict[str, dict[str, str]] = {}
     if whole := (status.get("resources") or {}).get("classes"):
         found[""] = whole

@@ -1,4 +1,4 @@
-"""A node with its ledger: what `tarmac node report` shows, and what the server answers as `nodes/NAME/ledger`."""
+"""A node with its ledger, as shown by `tarmac node report` and served as `nodes/NAME/ledger`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.decide.allocatable.nodestatus import ledger_of_node
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node. `counted`: whether its pods are known; else nothing is committed that anybody knows of."""
+    """One node. `counted`: its pods are known; if not, its committed amounts are unknown too."""
 
     name: str
     city: str
@@ -25,7 +25,7 @@ class NodeReport:
 def report_of(
     node: JsonObject, pods: Iterable[JsonObject] | None, used: Mapping[str, str] | None, cities: Mapping[str, str]
 ) -> NodeReport:
-    """The report of a Node with the Pods on it, if they are known. `cities` are those of Locations."""
+    """Return the report of a Node with the Pods on it, if they are known. `cities` maps Locations to cities."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return NodeReport(
         name=node["metadata"]["name"],
@@ -37,12 +37,12 @@ def report_of(
 
 
 def location_cities(locations: Iterable[JsonObject]) -> dict[str, str]:
-    """The cities of Locations by their names."""
+    """Return the cities of Locations by name."""
     topologies = {each["metadata"]["name"]: each["spec"].get("topology") or {} for each in locations}
     return {name: each.get(TOPOLOGY_CITY_CODE, "") for name, each in topologies.items()}
 
 
 def node_city(node: JsonObject, cities: Mapping[str, str]) -> str:
-    """The city of a node: by its own labels, else by its Location's; `cities` are those of Locations."""
+    """Return the city of a node: by its own labels, else by its Location. `cities` maps Locations to cities."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     return labels.get(TOPOLOGY_CITY_CODE) or cities.get(labels.get(LABEL_LOCATION, ""), "")

@@ -1,7 +1,7 @@
-"""What is held back of a node, as somebody wrote it: by amount, by the numbers of processors, by eviction thresholds.
+"""Reservations of a node as configured: by amount, by CPU numbers, by eviction thresholds.
 
-Each amount says who said it. What follows for pods is worked out in `ledger`, and only there. All amounts are whole:
-processors in thousandths, everything else in units.
+Each amount names its source. The effect on pods is computed in `ledger`, and only there. All amounts are integers: CPUs
+in thousandths, every other resource in units.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PID: Final = "pid"
 _LARGEST: Final = 2**63 - 1
 _LONGEST_SHOWN: Final = 100
 RESERVABLE: Final = (CPU, MEMORY, STORAGE, PID)
-"""What can be held back by an amount."""
+"""Resources that can be reserved by amount."""
 SYSTEM: Final = "system"
 KUBE: Final = "kube"
 EVICTION: Final = "eviction"
@@ -30,7 +30,7 @@ RESERVED_CPUS: Final = "reservedSystemCPUs"
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """An amount that is held back, and who said so: `file`, `flag`."""
+    """A reserved amount and its source: `file`, `flag`."""
 
     amount: int
     said_by: str = ""
@@ -41,7 +41,7 @@ NOTHING: Final = Reserved(0)
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A part of a resource that pods may not ask for: what it is held back for, how much, and who said so."""
+    """A part of a resource that pods may not request: its purpose, amount and source."""
 
     purpose: str
     amount: int
@@ -50,7 +50,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Reservations:
-    """What pods may not count on. `reserved_cpus`: the processors that are reserved by number, if any are."""
+    """The reservations of a node. `reserved_cpus`: the CPUs reserved by number, if there are any."""
 
     system: Mapping[str, Reserved] = field(default_factory=dict[str, Reserved])
     kube: Mapping[str, Reserved] = field(default_factory=dict[str, Reserved])
@@ -59,19 +59,19 @@ class Reservations:
     oversubscription: int = 0
 
     def holdings(self, resource: str) -> tuple[Holding, ...]:
-        """What the system and the agent keep of it. Processors reserved by number replace both amounts."""
+        """Return the reservations for system and agent. CPUs reserved by number replace both amounts."""
         if resource == CPU and self.reserved_cpus is not None:
             return (Holding(SYSTEM, 1000 * len(self.reserved_cpus), RESERVED_CPUS),)
         pools = ((SYSTEM, self.system.get(resource, NOTHING)), (KUBE, self.kube.get(resource, NOTHING)))
         return tuple(Holding(purpose, each.amount, each.said_by) for purpose, each in pools if each.amount)
 
     def held(self, resource: str) -> int:
-        """How much that is."""
+        """Return the total amount of these reservations."""
         return sum(each.amount for each in self.holdings(resource))
 
 
 def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserved]:
-    """A reservation as somebody wrote it. Raises ValueError in kubelets' words."""
+    """Parse configured reservations. Raises ValueError with kubelet's messages."""
     found: dict[str, Reserved] = {}
     for resource, text in texts.items():
         if resource not in RESERVABLE:
@@ -87,12 +87,12 @@ def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserv
 
 
 def _quoted(text: str) -> str:
-    """As it was written, on one line and not too long."""
+    """Quote the text on one line, cut to `_LONGEST_SHOWN` characters."""
     return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…", ensure_ascii=False)
 
 
 def oversubscription_of(text: str | int | float) -> int:
-    """Processors lent out twice, in thousandths: `1.5`, `1500m`. Raises ValueError."""
+    """Parse oversubscribed CPUs into thousandths: `1.5`, `1500m`. Raises ValueError."""
     quantity = Quantity.parse(text)
     if quantity.nanos < 0:
         raise ValueError(f"{text!r} must not be negative")
@@ -102,6 +102,6 @@ def oversubscription_of(text: str | int | float) -> int:
 
 
 def _milli(quantity: Quantity) -> int:
-    """Thousandths, rounded half up as kubelets round what is reserved."""
+    """Convert to thousandths, rounding half up as kubelet rounds reservations."""
     micros = -(-quantity.nanos // 1000)
     return (micros + 500) // 1000

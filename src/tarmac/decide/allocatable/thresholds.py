@@ -1,8 +1,8 @@
-"""Eviction thresholds: from which point on a node is short of something, as a kubelet's configuration writes it.
+"""Eviction thresholds, as written in a kubelet's configuration.
 
-A threshold is an amount (`100Mi`) or a share of the capacity (`10%`). Shares are kept in single precision, as kubelets
-keep them: 5 % of 10Gi is 536870920 there, not ...912, and a node must come out the same whoever computes it. A share of
-0 % or 100 % switches a signal off.
+A threshold is an amount (`100Mi`) or a share of the capacity (`10%`). Shares are kept in single precision, as kubelet
+keeps them: 5 % of 10Gi is 536870920 there, not ...912, and both must compute the same value for a node. A share of 0 %
+or 100 % disables a signal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIGNALS: Final = (
     PID_AVAILABLE,
 )
 ALLOCATABLE_MEMORY: Final = "allocatableMemory.available"
-"""Not to be configured: what all pods together have left below their common limit."""
+"""Not configurable: the memory that all pods together have left below their common limit."""
 DEFAULT_HARD: Final[Mapping[str, str]] = {
     MEMORY_AVAILABLE: "100Mi",
     NODEFS_AVAILABLE: "10%",
@@ -48,15 +48,15 @@ class Measure:
     share: float | None = None
 
     def of(self, capacity: int) -> int:
-        """The amount it stands for."""
+        """Return the amount of the measure for this capacity."""
         return self.amount if self.share is None else int(float(capacity) * self.share)
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Below `least` of the signal, something has to go; at once, or (soft) after `grace` seconds of it.
+    """A threshold: below `least` of the signal, pods are evicted; at once, or (soft) after `grace` seconds.
 
-    Whoever makes room goes on until there is `reclaim` more than the least. `said_by`: whose threshold it is.
+    Eviction continues until `reclaim` more than the least is available. `said_by`: the source of the threshold.
     """
 
     signal: str
@@ -67,7 +67,7 @@ class Threshold:
 
     @property
     def hard(self) -> bool:
-        """Whether it acts at once."""
+        """True if the threshold takes effect at once."""
         return self.grace == 0.0
 
 
@@ -77,7 +77,7 @@ def thresholds(
     soft_grace: Mapping[str, str],
     minimum_reclaim: Mapping[str, str],
 ) -> tuple[Threshold, ...]:
-    """What four maps of a configuration say together. Raises ValueError naming the map and the signal."""
+    """Combine four maps of a configuration into thresholds. Raises ValueError naming the map and the signal."""
     reclaim = {signal: _measure("evictionMinimumReclaim", signal, text) for signal, text in minimum_reclaim.items()}
     found = [
         Threshold(signal, least, 0.0, reclaim.get(signal) or Measure(), "evictionHard")

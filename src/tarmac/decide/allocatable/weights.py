@@ -1,4 +1,4 @@
-"""How thousandths of a processor become weight: what a container or a pod counts against others that want to run."""
+"""Conversion of thousandths of a CPU to the weight of a container or pod against competing ones."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MOST_SHARES: Final = 262144
 
 
 def shares(milli: int) -> int:
-    """Processors as weight, as `cpu.shares` of the kernel counts it."""
+    """Return the weight of a CPU amount, in units of the kernel's `cpu.shares`."""
     return min(MOST_SHARES, max(LEAST_SHARES, milli * 1024 // 1000))

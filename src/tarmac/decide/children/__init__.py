@@ -1,6 +1,6 @@
-"""Which objects follow from an object, field by field.
+"""Objects derived from an object, field by field.
 
-A Workload has WorkloadDeployments (`goal` says which, `deployments` what they look like); a deployment has Instances
-and NetworkBindings (`instances`); an Instance has a Pod and claims (`pods`, `volumes`, `resources`), and needs
-ConfigMaps and Secrets (`sources`). Controllers make these objects; plans only look at them.
+A Workload has WorkloadDeployments (`goal` selects them, `deployments` builds them); a deployment has Instances and
+NetworkBindings (`instances`); an Instance has a Pod and claims (`pods`, `volumes`, `resources`), and needs ConfigMaps
+and Secrets (`sources`). Controllers create these objects; plans only read them.
 """

@@ -1,4 +1,4 @@
-"""The classes that an Instance takes: what the annotations of its template ask for, as its Pod will."""
+"""The classes that an Instance takes, read from its template's annotations as its Pod's will be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tarmac.decide.classes.counting import Places, places
 
 
 def instance_places(annotations: Mapping[str, str], runtime: Runtime) -> Places:
-    """How many places of each class an Instance takes."""
+    """Return the number of places of each class that an Instance takes."""
     asked = class_annotations(annotations)
     return places({"metadata": {"annotations": asked}, "spec": _containers(runtime)}) if asked else {}
 
 
 def template_places(template: InstanceTemplate) -> Places:
-    """The same of an Instance that is yet to be made."""
+    """Return the number of places of each class that an Instance of this template will take."""
     return instance_places(template.metadata.annotations if template.metadata else {}, template.spec.runtime)
 
 

@@ -1,4 +1,4 @@
-"""What the containers of sandboxes and of machines have in common in a Pod."""
+"""Parts of a Pod's containers that sandboxes and machines have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RAW_SOCKETS = "NET_RAW"
 
 
 def probes_of(watched: Container | VirtualMachine) -> JsonObject:
-    """Probes and hooks, as written."""
+    """Return the probes and hooks as written."""
     fields = {
         "readinessProbe": watched.readiness_probe,
         "livenessProbe": watched.liveness_probe,
@@ -25,12 +25,12 @@ def probes_of(watched: Container | VirtualMachine) -> JsonObject:
 
 
 def pod_port(port: Port) -> JsonObject:
-    """A port of a Pod's container."""
+    """Return a port of a Pod's container."""
     return {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
 
 
 def security_of(context: SecurityContext | None) -> JsonObject:
-    """The platform's rules, less what the manifest asks back."""
+    """Return the platform's security rules, except for permissions that the manifest explicitly requests."""
     context = context or SecurityContext()
     wanted = context.capabilities
     add, drop = (wanted.add, wanted.drop) if wanted else ([], [])
@@ -46,5 +46,5 @@ def security_of(context: SecurityContext | None) -> JsonObject:
 
 
 def stated(fields: Mapping[str, Any]) -> JsonObject:
-    """Only what says something."""
+    """Return the fields without empty values."""
     return {name: value for name, value in fields.items() if value not in ({}, [], "")}

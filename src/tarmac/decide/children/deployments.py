@@ -1,13 +1,15 @@
-"""The WorkloadDeployments a Workload should have, and how far one that exists differs from that.
+"""The WorkloadDeployments a Workload should have, and the differences of an existing one.
 
-The Workload owns the template, scale settings, rollout and pause of its children; `spec.replicas` belongs to whoever
-scales and is never written here. Which template a child should have now is for the waves to say (`decide/rollout`).
+The Workload owns the template, scale settings, rollout and pause of its children. `spec.replicas` belongs to the
+scaling client (the autoscaler or a person) and is never written here. The waves decide which template a child has now
+(`decide/rollout`); starting and stopping machines takes effect in every city at once, without waves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tarmac.api.compute.instance import InstanceTemplate
 from tarmac.api.compute.names import (
@@ -32,14 +34,12 @@ from tarmac.api.compute.workload import (
 from tarmac.api.declare import Struct, encode
 from tarmac.api.schema import Json
 from tarmac.api.shared import ObjectMeta, OwnerReference
-
-# What the Workload owns of a deployment's spec, and its name in JSON.
-_OWNED = {"template": "template", "scale_settings": "scaleSettings", "rollout": "rollout", "paused": "paused"}
+from tarmac.decide.running import is_stopped, with_running
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One deployment that should exist. `moved_from` is the lost city it stands in for, if it does."""
+    """One deployment that should exist. `moved_from` is the lost city that it replaces, if it does."""
 
     placement: str
     city: str
@@ -47,17 +47,17 @@ class Child:
     moved_from: str = ""
 
     def name(self, workload: str) -> str:
-        """Its name, when the Workload is called so."""
+        """Return the deployment's name for a Workload of this name."""
         return deployment_name(workload, self.placement, self.city, self.moved_from)
 
 
 def own_children(placement: Placement, cities: Iterable[str]) -> list[Child]:
-    """The deployments of the placement's own cities."""
+    """Return the deployments of the placement's own cities."""
     return [Child(placement.name, city, placement.scale_settings) for city in cities]
 
 
 def stand_ins(placement: Placement, lost: str, moved: Mapping[str, int]) -> list[Child]:
-    """The deployments that run a lost city's instances elsewhere: as many as have moved, not scaled any further."""
+    """Return the deployments that run a lost city's moved instances elsewhere, with a fixed number of replicas."""
     policy = placement.scale_settings.instance_management_policy
     return [
         Child(placement.name, city, ScaleSettings(min_replicas=count, instance_management_policy=policy), lost)
@@ -67,7 +67,7 @@ def stand_ins(placement: Placement, lost: str, moved: Mapping[str, int]) -> list
 
 
 def labels_of(workload: Workload, child: Child) -> dict[str, str]:
-    """By which the deployment, its Instances and their Pods are found."""
+    """Return the labels that select the deployment, its Instances and their Pods."""
     labels = {
         LABEL_WORKLOAD_UID: workload.metadata.uid,
         LABEL_WORKLOAD_NAME: workload.metadata.name,
@@ -79,7 +79,7 @@ def labels_of(workload: Workload, child: Child) -> dict[str, str]:
 
 
 def document(workload: Workload, child: Child, template: InstanceTemplate) -> WorkloadDeployment:
-    """The deployment, ready to be created."""
+    """Return the deployment, ready to be created."""
     own, spec = workload.metadata, workload.spec
     return WorkloadDeployment(
         metadata=ObjectMeta(
@@ -93,7 +93,7 @@ def document(workload: Workload, child: Child, template: InstanceTemplate) -> Wo
             workload_ref=WorkloadReference(own.name, own.uid),
             placement_name=child.placement,
             city_code=child.city,
-            template=template,
+            template=with_running(template, running=not is_stopped(workload.spec.template.spec)),
             scale_settings=child.settings,
             rollout=spec.rollout,
             paused=spec.paused,
@@ -104,15 +104,20 @@ def document(workload: Workload, child: Child, template: InstanceTemplate) -> Wo
 def changes(
     workload: Workload, child: Child, present: WorkloadDeployment, template: InstanceTemplate | None
 ) -> list[Json]:
-    """The JSON patch that brings a deployment in line; empty when it is. Whatever else is in it stays.
+    """Return the JSON patch that updates a deployment; empty when it is up to date.
 
-    Without a template, so does the one it has.
+    Fields that the Workload does not own stay unchanged; without a template, so does the template.
     """
-    wanted = document(workload, child, template or present.spec.template).spec
+    known, spec = present.spec, workload.spec
+    wanted: tuple[tuple[str, Any, Any], ...] = (
+        ("template", template or known.template, known.template),
+        ("scaleSettings", child.settings, known.scale_settings),
+        ("rollout", spec.rollout, known.rollout),
+        ("paused", spec.paused, known.paused),
+    )
     edits: list[Json] = []
-    for field, name in _OWNED.items():
-        value = getattr(wanted, field)
-        if value == getattr(present.spec, field):
+    for name, value, has in wanted:
+        if value is has or value == has:
             continue
         path = f"/spec/{name}"
         encoded = encode(value) if isinstance(value, Struct) else value
@@ -120,4 +125,5 @@ def changes(
     labels = {**present.metadata.labels, **labels_of(workload, child)}
     if labels != present.metadata.labels:
         edits.append({"op": "add", "path": "/metadata/labels", "value": labels})
+    # The test on the uid makes the patch fail if the deployment was deleted and recreated in between.
     return [{"op": "test", "path": "/metadata/uid", "value": present.metadata.uid}, *edits] if edits else []

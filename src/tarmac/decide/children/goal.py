@@ -1,4 +1,4 @@
-"""Which deployments a Workload should have now, from its placements and the places there are."""
+"""Computes the deployments a Workload should have now, from its placements and the existing places."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOONEST = 0.1
 
 @dataclass(slots=True)
 class Goal:
-    """Deployments by name, the cities and the complaints of each placement, and when time alone changes the goal."""
+    """Deployments by name, the cities and refusals of each placement, and the time when time alone changes the goal."""
 
     children: dict[str, Child] = field(default_factory=dict[str, Child])
     cities: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -27,10 +27,10 @@ class Goal:
     again: float | None = None
 
     def wake_in(self, seconds: float | None) -> None:
-        """Look again in so many seconds, unless it is to be sooner anyway."""
+        """Schedule the next check in so many seconds, unless an earlier one is scheduled."""
         if seconds is not None:
-            # Differences of times end in dust such as 3e-14. A clock that counts from 1970 cannot move by that little,
-            # so waking up for it would be waking up for ever.
+            # Differences of times leave rounding errors such as 3e-14. A clock that counts from 1970 cannot advance by
+            # that little, so waking for it would loop forever.
             seconds = max(seconds, _SOONEST)
             self.again = seconds if self.again is None else min(self.again, seconds)
 
@@ -42,9 +42,12 @@ def goal_of(
     now: float,
     everywhere: Callable[[], Iterable[WorkloadDeployment]] | None = None,
 ) -> Goal:
-    """The goal. `existing` are the Workload's deployments: what has moved already stays where it is.
+    """Return the goal.
 
-    `everywhere` gives the deployments of all Workloads, for spreading what moves; it is asked only when a city is lost.
+    `existing` are the Workload's deployments: instances that have moved already stay where they are.
+
+    `everywhere` returns the deployments of all Workloads, for spreading moved instances; called only when a city is
+    lost.
     """
     goal = Goal()
     existing = list(existing)
@@ -69,7 +72,7 @@ def goal_of(
                 rooms = _rooms(places, everywhere() if everywhere else existing)
             moved = moves(placement.on_city_loss, loss, {} if loss.lost_since is None else rooms or {}, now)
             children += stand_ins(placement, city, moved.value or {})
-            if moved.refusals and _housed(city, own):  # what has a place is not told that there is none
+            if moved.refusals and _housed(city, own):  # it has a Location, so none is missing
                 blocks = [each for each in blocks if each.where != city]
             blocks += moved.refusals
             goal.wake_in(next_step(placement.on_city_loss, loss, now))
@@ -82,14 +85,14 @@ def goal_of(
 def _without_place(
     placement: Placement, cities: Collection[str], siblings: Iterable[WorkloadDeployment], places: Collection[Place]
 ) -> list[str]:
-    """Cities whose Locations are all gone: their deployments stay, since what runs there may well run on."""
+    """Return cities without any Location left. Their deployments stay, since their instances may still be running."""
     served = {*cities, *(place.city for place in places)}
     own = (each for each in siblings if LABEL_MOVED_FROM not in each.metadata.labels and not placement.city_codes)
     return [each.spec.city_code for each in own if each.spec.city_code not in served]
 
 
 def _by_city(deployments: Iterable[WorkloadDeployment]) -> dict[str, list[WorkloadDeployment]]:
-    """The deployments that matter to each city: its own, and those that stand in for it elsewhere."""
+    """Return the deployments relevant to each city: its own, and those that replace it elsewhere."""
     found: dict[str, list[WorkloadDeployment]] = {}
     for each in deployments:
         for city in {each.spec.city_code, each.metadata.labels.get(LABEL_MOVED_FROM, each.spec.city_code)}:
@@ -100,7 +103,10 @@ def _by_city(deployments: Iterable[WorkloadDeployment]) -> dict[str, list[Worklo
 def _loss(
     placement: Placement, city: str, siblings: Collection[WorkloadDeployment], places: Collection[Place]
 ) -> Loss | None:
-    """How a city fares, if that can matter to the placement. Both lists need hold only what has to do with the city."""
+    """Return the state of a city if it can matter to the placement; else None.
+
+    Both collections need to hold only the entries of this city.
+    """
     of_city = [each for each in siblings if each.metadata.labels.get(LABEL_MOVED_FROM) == city]
     standing = {each.spec.city_code: each.spec.scale_settings.min_replicas for each in of_city}
     if not standing and placement.on_city_loss is None and not _housed(city, siblings):
@@ -109,7 +115,7 @@ def _loss(
 
 
 def _housed(city: str, siblings: Iterable[WorkloadDeployment]) -> bool:
-    """Whether the city's own deployment has been given a Location."""
+    """Return True if the city's own deployment has a Location."""
     return any(
         each.spec.city_code == city
         and LABEL_MOVED_FROM not in each.metadata.labels
@@ -126,10 +132,10 @@ def _wanted(placement: Placement, city: str, siblings: Iterable[WorkloadDeployme
 
 
 def _rooms(places: Iterable[Place], deployments: Iterable[WorkloadDeployment]) -> dict[str, int]:
-    """How many more instances each city that is ready can take, by how many it is meant to have already.
+    """Return how many more instances each ready city can take, given the number it should have already.
 
-    Whether its nodes have room shows when pods are placed; this spreads what moves, so that the emptiest is filled
-    first and no city takes all that many workloads lose at once.
+    This is no check of the nodes' capacity, which happens when pods are scheduled. It spreads moved instances: the
+    emptiest city is filled first, and no city takes all instances when many Workloads lose a city at once.
     """
     rooms = {place.city: _CITY_ROOM for place in places if place.ready}
     for deployment in deployments:

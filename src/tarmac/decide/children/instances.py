@@ -1,4 +1,4 @@
-"""The objects that a WorkloadDeployment has made: Instances from its template, one NetworkBinding per interface."""
+"""The objects created for a WorkloadDeployment: Instances from its template, one NetworkBinding per interface."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.networking.network import NetworkBinding, NetworkBindingSpec, NetworkRef
 from tarmac.api.shared import LocationReference, ObjectMeta, OwnerReference
+from tarmac.decide.running import is_stopped
 
 
 def instance_document(
@@ -28,7 +29,7 @@ def instance_document(
     gates: Iterable[str],
     annotations: Mapping[str, str],
 ) -> Instance:
-    """The Instance at an ordinal."""
+    """Return the Instance at an ordinal."""
     template, own = deployment.spec.template, deployment.metadata
     meta = template.metadata
     content = {field: getattr(template.spec, field) for field in template.spec.__struct_fields__}
@@ -44,25 +45,27 @@ def instance_document(
         spec=InstanceSpec(
             **content,
             location=location,
-            controller=InstanceController(template_hash, [SchedulingGate(gate) for gate in gates]),
+            controller=InstanceController(
+                template_hash, [SchedulingGate(gate) for gate in gates], running=not is_stopped(template.spec)
+            ),
         ),
     )
 
 
 def instance_labels(deployment: WorkloadDeployment, ordinal: int) -> dict[str, str]:
-    """What an Instance and its Pod are found by. The template's labels never hide those of the platform."""
+    """Return the labels that select an Instance and its Pod. The platform's labels override those of the template."""
     meta, own = deployment.spec.template.metadata, deployment.metadata
     numbered = {LABEL_DEPLOYMENT_UID: own.uid, LABEL_INSTANCE_INDEX: str(ordinal)}
     return {**(meta.labels if meta else {}), **identity_of(own.labels), **numbered}
 
 
 def _annotations(meta: TemplateMeta | None) -> dict[str, str]:
-    """Those of the template. Addresses are given, never taken."""
+    """Return the template's annotations, without interface addresses: only the platform assigns those."""
     return {name: value for name, value in meta.annotations.items() if name != ANNOTATION_INTERFACES} if meta else {}
 
 
 def binding_documents(deployment: WorkloadDeployment, location: LocationReference) -> list[NetworkBinding]:
-    """A wish for a network at the deployment's Location, for each interface in order."""
+    """Return a NetworkBinding at the deployment's Location for each interface, in order."""
     own = deployment.metadata
     return [
         NetworkBinding(

@@ -1,9 +1,9 @@
-"""The part of a Pod that is a virtual machine.
+"""The part of a Pod that is specific to a virtual machine.
 
-Disks are devices in the order of the attachments, the boot disk first. Other volumes are mounts; one that the guest is
-to find by its device alone is mounted below `/.tarmac`, which means just that. What a Pod has no field for is in
-annotations: first-boot configuration that stands in the manifest, the images as the catalogue has them now, and where
-the guest mounts its disks. First-boot configuration that stands in a Secret stays there, and the Pod mounts it.
+Disks are devices in the order of the attachments, the boot disk first. Other volumes are mounts; a mount below
+`/.tarmac` means that the guest finds the volume by its device alone. Annotations hold data without a field in a Pod:
+first-boot configuration from the manifest, the images as they are in the catalogue now, and the guest's mount paths of
+its disks. First-boot configuration in a Secret stays there, and the Pod mounts it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tarmac.api.compute.instance import Instance, VirtualMachine
+from tarmac.api.compute.machineimage import node_image_name
 from tarmac.api.compute.names import ANNOTATION_CLOUD_INIT, ANNOTATION_MACHINE_IMAGES, ANNOTATION_MOUNTS
 from tarmac.api.compute.validation.machines import CLOUD_INIT_VOLUME, MACHINE_GRACE, OWN_MOUNTS
 from tarmac.api.declare import encode
@@ -31,7 +32,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def machine_content(instance: Instance, machine: VirtualMachine, whole: ResourceList) -> JsonObject:
-    """What the spec of a machine's Pod says beside what every Instance's does."""
+    """Return the fields of a machine's Pod spec beyond those of every Instance."""
+    grace = machine.termination_grace_period_seconds
     container = {
         "name": MACHINE_CONTAINER,
         "image": _boot_image(instance, machine),
@@ -49,24 +51,26 @@ def machine_content(instance: Instance, machine: VirtualMachine, whole: Resource
         "runtimeClassName": MACHINE_CLASS,
         "containers": [stated(container)],
         "securityContext": {"seccompProfile": DEFAULT_FILTER},
-        "terminationGracePeriodSeconds": MACHINE_GRACE,
+        "terminationGracePeriodSeconds": MACHINE_GRACE if grace is None else grace,
     }
 
 
 def machine_volumes(machine: VirtualMachine) -> list[JsonObject]:
-    """Volumes of the Pod that are none of the Instance's."""
+    """Return the volumes of the Pod that are not volumes of the Instance."""
     secret = machine.cloud_init.secret_ref if machine.cloud_init is not None else None
     return [] if secret is None else [{"name": CLOUD_INIT_VOLUME, "secret": {"secretName": secret.name}}]
 
 
 def machine_annotations(instance: Instance, machine: VirtualMachine, images: Images) -> dict[str, str]:
-    """What a node must know and a Pod has no field for."""
+    """Return the data that a node needs and a Pod has no field for, as annotations."""
     cloud_init = machine.cloud_init
     given = {"userData": cloud_init.user_data, "networkData": cloud_init.network_data} if cloud_init else {}
     disks = device_names(instance.spec)
     notes: JsonObject = {
         ANNOTATION_CLOUD_INIT: stated(given),
-        ANNOTATION_MACHINE_IMAGES: {name: encode(spec) for name, spec in images.items()},
+        ANNOTATION_MACHINE_IMAGES: {
+            node_image_name(name, instance.metadata.namespace): encode(spec) for name, spec in images.items()
+        },
         ANNOTATION_MOUNTS: {
             each.name: each.mount_path for each in machine.volume_attachments if each.mount_path and each.name in disks
         },
@@ -83,7 +87,7 @@ def _attached(instance: Instance, machine: VirtualMachine) -> JsonObject:
 
 
 def _readiness(machine: VirtualMachine) -> JsonObject:
-    """A machine that has ports is ready when its operating system serves the first of them."""
+    """Return a default readiness probe: a machine is ready when its guest accepts connections on its first TCP port."""
     port = next((each.port for each in machine.ports if each.protocol == "TCP"), None)
     return {} if port is None else {"readinessProbe": {"tcpSocket": {"port": port}, **_OFTEN}}
 
@@ -94,4 +98,4 @@ def _boot_image(instance: Instance, machine: VirtualMachine) -> str:
     populator = disk.template.spec.populator if disk else None
     assert populator is not None, "a machine boots from an image"
     assert populator.image is not None, "a machine boots from an image"
-    return populator.image.name
+    return node_image_name(populator.image.name, instance.metadata.namespace)

@@ -1,9 +1,10 @@
-"""The Pod of an Instance: same name, same namespace, owned by it, and held to its Location.
+"""The Pod of an Instance: same name, same namespace, owned by it, and restricted to its Location.
 
-Security is the platform's, not the image's: the default system-call filter, no way to more privileges, no raw
-sockets, no service-account token. A container may be given less, and what its manifest explicitly asks back.
-A virtual machine is a Pod of the class `vm` with one container (`machines`). The Pod says everything: the node reads
-neither the Instance nor the catalogue, so it needs no right to them and restarts machines while the server is away.
+The platform sets the security, not the image: the default system-call filter, no privilege escalation, no raw sockets,
+no service-account token. A manifest may restrict a container further, or explicitly request permissions back. A virtual
+machine is a Pod of the class `vm` with one container (`machines`). The Pod is self-contained: the node reads neither
+the Instance nor the catalogue, so it needs no permission for them and can restart machines while the server is
+unavailable.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SCHEDULER = "tarmac"
 
 
 def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES, avoid: str = "") -> JsonObject:
-    """The Pod, ready to be created. `whole` is the instance's size, `images` are the sources of its disks.
+    """Return the Pod, ready to be created. `whole` is the instance's size, `images` are the sources of its disks.
 
     `avoid` names a node that the scheduler takes only when there is no other.
     """
@@ -60,7 +61,10 @@ def _avoiding(node: str) -> JsonObject:
 
 
 def _metadata(instance: Instance, notes: Mapping[str, str]) -> JsonObject:
-    """`notes` are the annotations of a machine, which nobody but the platform writes."""
+    """Return the metadata.
+
+    `notes` are a machine's annotations; only the platform may set these, so the Instance's are dropped.
+    """
     own = instance.metadata
     annotations = {name: value for name, value in own.annotations.items() if name not in MACHINE_ANNOTATIONS}
     owner = {
@@ -111,7 +115,7 @@ def _container(container: Container, instance: Instance, whole: ResourceList | N
             "ports": [pod_port(each) for each in container.ports],
             "resources": of_container(container) if whole is None else everything(whole),
             **attachments(container.volume_attachments, instance.spec),
-            # So that the last words of a crash are in the Pod's status, for `why` and for those who may not read logs.
+            # Puts the last log lines of a crash into the Pod's status, for `why` and for users without access to logs.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": security_of(container.security_context),
             "workingDir": container.working_dir,

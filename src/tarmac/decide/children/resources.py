@@ -1,8 +1,8 @@
-"""What an instance has, and how its containers share it.
+"""The resources of an instance, and their distribution over its containers.
 
-An only container has everything. Several share: the pod as a whole requests and is limited to what the instance has,
-each container to what its manifest says, and one that says nothing is bounded by the pod alone. Devices cannot be
-given to a whole pod, so they are where a container asks for them.
+A single container gets everything. Several containers share: the pod as a whole requests and is limited to the
+instance's size, each container to the amounts in its manifest, and a container without amounts is bounded by the pod
+alone. Devices cannot be assigned to a whole pod, so they are set on the container that requests them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SHARED = ("cpu", "memory")
 
 
 def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceType | None]) -> ResourceList | None:
-    """The amounts of a runtime; None when its type does not exist."""
+    """Return the amounts of a runtime; None when its instance type does not exist."""
     written = runtime.resources.instance_type
     if is_custom(written):
         return runtime.resources.requests
@@ -27,18 +27,18 @@ def instance_amounts(runtime: Runtime, instance_type: Callable[[str], InstanceTy
 
 
 def everything(whole: ResourceList) -> JsonObject:
-    """The resources of a container that has the instance to itself."""
+    """Return the resources of the only container of an instance."""
     amounts = {name: str(amount) for name, amount in whole.items()}
     return {"requests": amounts, "limits": amounts}
 
 
 def of_pod(whole: ResourceList) -> JsonObject:
-    """The resources of a pod whose containers share."""
+    """Return the resources of a pod with several containers."""
     return everything({name: whole[name] for name in _SHARED if name in whole})
 
 
 def of_container(container: Container) -> JsonObject:
-    """A container's own share, as its manifest says it. A device has a limit whenever it has a request."""
+    """Return a container's own resources from its manifest. A device with a request also gets a limit."""
     stated = container.resources
     if stated is None:
         return {}

@@ -1,4 +1,4 @@
-"""The ConfigMaps and Secrets that an instance cannot start without, and what is said when they are missing."""
+"""The ConfigMaps and Secrets that an instance cannot start without, and the refusal when they are missing."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 
 
 def sources_missing(missing: Iterable[ObjectSource]) -> Refusal:
-    """The refusal that names those that do not exist, and has them made."""
+    """Return a refusal that names the missing objects and suggests creating them."""
     names = " and ".join(f"{each.kind} {each.name}" for each in missing)
     return Refusal(reasons.SOURCE_NOT_FOUND, f"{names} not found.", rule="sources", change=f"Create {names}.")
 
 
 def sources(spec: InstanceSpec) -> Iterator[ObjectSource]:
-    """Every source that is not optional. Secrets for pulling images are not needed for images that are public."""
+    """Yield every source that is not optional. Image pull Secrets are left out: public images do not need them."""
     for volume in spec.volumes:
         yield from _of_volume(volume)
     sandbox, machine = spec.runtime.sandbox, spec.runtime.virtual_machine

@@ -1,7 +1,7 @@
-"""The volumes of an instance's Pod, and the claims behind its disks.
+"""The volumes of an instance's Pod, and the claims of its disks.
 
-A disk's claim is named after the instance, which a replacement at the same ordinal shares; so it belongs to the
-deployment, not to the Instance, and lives on when the Instance is replaced. A disk to be retained belongs to nobody.
+A disk's claim is named after the instance, and a replacement at the same ordinal has the same name. So the deployment
+owns the claim, not the Instance, and the claim survives the replacement of the Instance. A retained disk has no owner.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable
 
 from tarmac.api.compute.instance import Instance, InstanceSpec
+from tarmac.api.compute.machineimage import node_image_name
 from tarmac.api.compute.names import (
     ANNOTATION_POPULATE_FILESYSTEM,
     ANNOTATION_POPULATE_FROM,
@@ -28,7 +29,7 @@ from tarmac.decide.machineimages import NO_IMAGES, Images
 
 
 def pod_volumes(instance: Instance) -> list[JsonObject]:
-    """The Pod's `volumes`."""
+    """Return the Pod's `volumes`."""
     return [{"name": volume.name, **_source(instance.metadata.name, volume)} for volume in instance.spec.volumes]
 
 
@@ -48,7 +49,7 @@ def _source(instance: str, volume: Volume) -> JsonObject:
 
 
 def attachments(attached: Iterable[VolumeAttachment], spec: InstanceSpec, *, machine: bool = False) -> JsonObject:
-    """A container's `volumeMounts` and `volumeDevices`. A machine gets its disks as devices, whatever it mounts."""
+    """Return a container's `volumeMounts` and `volumeDevices`. A machine always gets its disks as devices."""
     devices = device_names(spec)
     mounts: list[JsonObject] = []
     blocks: list[JsonObject] = []
@@ -62,7 +63,7 @@ def attachments(attached: Iterable[VolumeAttachment], spec: InstanceSpec, *, mac
 
 
 def device_names(spec: InstanceSpec) -> dict[str, str]:
-    """The device name of each disk. Those that say none are numbered, past names that are taken."""
+    """Return the device name of each disk. Unnamed disks are numbered, skipping names already in use."""
     disks = {volume.name: volume.disk for volume in spec.volumes if volume.disk is not None}
     taken = {disk.device_name for disk in disks.values()}
     free = (name for name in (f"persistent-disk-{number}" for number in itertools.count()) if name not in taken)
@@ -70,7 +71,7 @@ def device_names(spec: InstanceSpec) -> dict[str, str]:
 
 
 def claims(instance: Instance, images: Images = NO_IMAGES) -> list[JsonObject]:
-    """The claims the instance needs, as they are made when they do not exist. `images` are those of its disks."""
+    """Return the claims the instance needs, ready to be created. `images` are those of its disks."""
     disks = [(volume.name, volume.disk) for volume in instance.spec.volumes if volume.disk is not None]
     return [_claim(instance, name, disk, images) for name, disk in disks]
 
@@ -83,7 +84,7 @@ def _claim(instance: Instance, volume: str, disk: DiskSource, images: Images) ->
         "name": claim_name(own.name, volume),
         "namespace": own.namespace,
         "labels": {**(meta.labels if meta else {}), **identity_of(own.labels)},
-        "annotations": {**(meta.annotations if meta else {}), **populated(disk, images, block=block)},
+        "annotations": {**(meta.annotations if meta else {}), **populated(disk, images, own.namespace, block=block)},
         "ownerReferences": [] if owner is None or disk.template.spec.retain else [_belonging(owner)],
     }
     spec: JsonObject = {
@@ -95,8 +96,8 @@ def _claim(instance: Instance, volume: str, disk: DiskSource, images: Images) ->
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def populated(disk: DiskSource, images: Images, *, block: bool) -> dict[str, str]:
-    """What the disk starts with. A disk that a container mounts has a filesystem without being told."""
+def populated(disk: DiskSource, images: Images, namespace: str, *, block: bool) -> dict[str, str]:
+    """Return annotations for the initial content of a disk. A disk mounted by a container has a filesystem anyway."""
     populator = disk.template.spec.populator
     if populator is None:
         return {}
@@ -104,7 +105,7 @@ def populated(disk: DiskSource, images: Images, *, block: bool) -> dict[str, str
         return {ANNOTATION_POPULATE_FILESYSTEM: populator.filesystem.type} if block else {}
     if populator.image is None:
         return {}
-    found = {ANNOTATION_POPULATE_FROM: populator.image.name}
+    found = {ANNOTATION_POPULATE_FROM: node_image_name(populator.image.name, namespace)}
     image = images.get(populator.image.name)
     if block and image is not None and image.checksum:
         found[ANNOTATION_POPULATED_CHECKSUM] = image.checksum
@@ -112,7 +113,7 @@ def populated(disk: DiskSource, images: Images, *, block: bool) -> dict[str, str
 
 
 def _belonging(owner: OwnerReference) -> JsonObject:
-    """The deployment owns the claim, but it is the instance's controller that looks after it."""
+    """Return a reference without `controller`: the deployment owns the claim, the instance controller manages it."""
     return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
 
 

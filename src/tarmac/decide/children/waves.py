@@ -1,4 +1,4 @@
-"""The waves of a Workload's rollout, from the Workload and its deployments as they are stored."""
+"""Input of the rollout's waves, from a Workload and its deployments as stored."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rollout_facts(
     now: float,
     watch: Watch = lambda _: ObservedSeconds(),
 ) -> RolloutFacts:
-    """What the waves follow from; the history ends with the Workload's template.
+    """Return the input of the waves; the history ends with the Workload's template.
 
-    A city without a Location that is ready is lost. Whoever acts on them says with `watch` what it has seen itself.
+    A city without a ready Location is lost. A caller that acts on the result passes its own observations with `watch`.
     """
     present = {each.metadata.name: each for each in existing}
     served = {place.city for place in places if place.ready}

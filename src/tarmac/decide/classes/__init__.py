@@ -1,1 +1,1 @@
-"""Classes of shared resources: what a node offers, what pods take of it, and what a class comes to in the kernel."""
+"""QoS classes of shared resources: a node's offers, the places pods take, and the kernel parameters of a class."""

@@ -1,7 +1,7 @@
-"""Whether a node can put a pod into the classes that it asks for, and a pod that runs into others. Pure.
+"""Admits pods to the QoS classes they request, and decides class changes of running pods. Pure.
 
-A simulated node and a real one answer with the same words, because both ask here. All classes are judged before
-anything is touched.
+Simulated and real nodes both use this module, so their messages are the same. All classes are checked before any change
+is applied.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ EXHAUSTED = "ClassExhausted"
 
 @dataclass(frozen=True, slots=True)
 class ClassesOfNode:
-    """What is asked before a pod is let in: what the node offers, what other pods have taken of it.
+    """Inputs of admission: the classes that the node offers, and the places taken by other pods.
 
     `own_kernel`: all processes of the pod are in one cgroup, so they can be in one class of each type only. `lenient`:
-    a pod may come without what is not offered.
+    classes that are not offered are ignored.
     """
 
     node: str
@@ -41,7 +41,7 @@ class ClassesOfNode:
 
 
 def refusal(pod: JsonObject, here: ClassesOfNode) -> tuple[str, str] | None:
-    """Reason and message for a pod that cannot be let in."""
+    """Return reason and message for a pod that cannot be admitted; None if it can."""
     if not asks_for_classes(pod):
         return None
     asked = places(pod, here.offered.pod)
@@ -55,7 +55,7 @@ def refusal(pod: JsonObject, here: ClassesOfNode) -> tuple[str, str] | None:
 def postponement(
     pod: JsonObject, before: JsonObject, here: ClassesOfNode
 ) -> tuple[Literal["Infeasible", "Deferred"], str] | None:
-    """Why a pod that runs cannot have the classes that it asks for now, `before` being what it has."""
+    """Return why a running pod cannot change to the requested classes; `before` is the pod with its present ones."""
     changed = set(_changes(pod, before, here.offered.pod))
     if not changed:
         return None
@@ -74,7 +74,7 @@ def postponement(
 
 
 def taken_by(pods: Iterator[JsonObject] | Collection[JsonObject], pod_types: Collection[str]) -> Places:
-    """The places that pods have taken."""
+    """Return the places taken by pods."""
     found: Places = {}
     for pod in pods:
         for place, count in places(pod, pod_types).items():
@@ -94,7 +94,7 @@ def _unavailable(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
 
 
 def _misplaced(pod: JsonObject, here: ClassesOfNode) -> str:
-    """A container that asks for a class of a type that the node offers for whole pods only."""
+    """Return a message if a container requests a class of a type that the node offers for whole pods only."""
     for _, classes in classes_of_containers(pod, here.offered.pod) if not here.lenient else ():
         for kind, name in sorted(classes.items()):
             if kind in here.offered.pod:
@@ -127,7 +127,7 @@ def _full(asked: Mapping[Place, int], here: ClassesOfNode) -> str:
 
 
 def _changes(pod: JsonObject, before: JsonObject, pod_types: Collection[str]) -> Iterator[Place]:
-    """Type and new class of everything that changes; an empty class for what is taken away."""
+    """Yield type and new class of each change; an empty class for a removal."""
     pairs = [(pod_classes(pod, pod_types), pod_classes(before, pod_types))]
     for container, classes in classes_of_containers(pod, pod_types):
         pairs.append((classes, container_classes(before, container["name"], pod_types)))

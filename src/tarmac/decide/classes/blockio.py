@@ -1,4 +1,4 @@
-"""Classes of block I/O: what their file says, and what a class comes to on this machine. Pure.
+"""Classes of block I/O: parses their file and computes the kernel parameters of a class on this host. Pure.
 
 The file is the one that container runtimes read:
 
@@ -9,9 +9,9 @@ The file is the one that container runtimes read:
         ThrottleReadBps: 50M
         ThrottleWriteIOPS: 1k
 
-Amounts are Kubernetes quantities, a weight is 10 to 1000, and what a later entry says of a disk replaces what an
-earlier one said. Keys are taken in any case, as runtimes take them. A class is looked at by itself, so that whoever
-reads somebody else's file can leave one class out and take the others.
+Amounts are Kubernetes quantities, a weight is 10 to 1000, and a setting of a disk in a later entry replaces an earlier
+one. Keys are case-insensitive, as in runtimes. Each class is parsed separately, so that a reader of a runtime's file
+can skip one invalid class and use the rest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEYS: Final = {name.lower(): name for name in ("Devices", "Weight", *(f"Throttl
 
 @dataclass(frozen=True, slots=True)
 class BlockioEntry:
-    """One entry of a class: without `devices` it is a weight for every disk."""
+    """One entry of a class; without `devices` it is a weight for every disk."""
 
     devices: tuple[str, ...] = ()
     weight: int | None = None
@@ -46,7 +46,7 @@ class BlockioEntry:
 
 @dataclass(frozen=True, slots=True)
 class BlockioParameters:
-    """What a class comes to: a weight for every disk, weights and rates for single ones. Nothing: no class."""
+    """Kernel parameters of a class: a weight for every disk, weights and rates of single disks. Empty: no class."""
 
     weight: int | None = None
     weights: Rates = field(default_factory=dict[Disk, int])
@@ -60,11 +60,11 @@ NO_CLASS: Final = BlockioParameters()
 
 
 class BadEntry(ValueError):
-    """An entry that makes no sense. The message names the key and what would be accepted."""
+    """An entry is invalid. The message names the key and the accepted values."""
 
 
 def read_classes(document: Any) -> tuple[dict[str, tuple[BlockioEntry, ...]], list[str]]:
-    """The classes of a file that make sense, and what is wrong with the file or the others."""
+    """Return the valid classes of a file, and the errors in the file or in its other classes."""
     if not isinstance(document, Mapping):
         return {}, ["not a mapping; write Classes: {NAME: [...]}"]
     found: dict[str, tuple[BlockioEntry, ...]] = {}
@@ -84,7 +84,7 @@ def read_classes(document: Any) -> tuple[dict[str, tuple[BlockioEntry, ...]], li
 
 
 def parameters(entries: Sequence[BlockioEntry], disks: Callable[[str], Sequence[Disk]]) -> BlockioParameters:
-    """What a class comes to, given the disks that a pattern means on this machine."""
+    """Return the parameters of a class; `disks` returns the disks of this host that match a pattern."""
     weight: int | None = None
     weights: dict[Disk, int] = {}
     throttles: dict[str, dict[Disk, int]] = {name: {} for name in THROTTLES}
@@ -101,7 +101,7 @@ def parameters(entries: Sequence[BlockioEntry], disks: Callable[[str], Sequence[
 
 
 def oci(parameters: BlockioParameters) -> JsonObject:
-    """As `linux.resources.blockIO` of an OCI specification says it."""
+    """Return the parameters as `linux.resources.blockIO` of an OCI specification."""
     found: JsonObject = {}
     if parameters.weight is not None:
         found["weight"] = parameters.weight
@@ -125,7 +125,7 @@ def _read_class(name: str, entries: Any) -> tuple[BlockioEntry, ...]:
 
 
 class _Entry:
-    """Reads one entry; `where` is how errors begin."""
+    """Parser of one entry; `where` is the prefix of error messages."""
 
     def __init__(self, stated: Any, where: str) -> None:
         if not isinstance(stated, Mapping):

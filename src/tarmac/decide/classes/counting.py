@@ -1,9 +1,9 @@
-"""How many places of each class a pod takes.
+"""Counts the places of each class that a pod takes.
 
-A class of a type that is offered for pods is taken once by the pod; one of a type that is offered for containers is
-taken once by each container in it. Init containers run one after another, beside the sidecars that were started before
-them, so the pod takes the larger of what runs in the end and the hungriest step on the way, as it does of amounts.
-Ephemeral containers are not counted, as their amounts are not.
+For a type offered for pods, the pod takes one place; for a type offered for containers, each container in the class
+takes one. Init containers run one after another, beside the sidecars started before them, so the pod takes the larger
+of the final state and the most demanding init step, as with resource amounts. Ephemeral containers are not counted,
+like their resource amounts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Places = dict[Place, int]
 
 
 def places(pod: JsonObject, pod_types: Collection[str] = ()) -> Places:
-    """What the pod takes where `pod_types` are offered for pods and all others for containers."""
+    """Return the places a pod takes if `pod_types` are offered for pods and all other types for containers."""
     if not asks_for_classes(pod):
         return {}
     taken = _of_containers(pod, pod_types)
@@ -32,7 +32,7 @@ def places(pod: JsonObject, pod_types: Collection[str] = ()) -> Places:
 
 def _of_containers(pod: JsonObject, pod_types: Collection[str]) -> Places:
     init = len(pod["spec"].get("initContainers") or ())
-    staying: Places = {}  # sidecars, while init containers run; everything that runs in the end
+    staying: Places = {}  # sidecars during init, later all regular containers too
     peak: Places = {}
     for index, (container, classes) in enumerate(classes_of_containers(pod, pod_types)):
         passing = index < init and not is_sidecar(container)

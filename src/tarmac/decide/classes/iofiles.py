@@ -1,4 +1,4 @@
-"""What the kernel's files about block I/O say, and what to write to make them say something else. Pure.
+"""Parses the cgroup files of block I/O, and computes the lines to write to change them. Pure.
 
 Version 1 has a file for each kind of throttle, with a line for each disk: `8:0 1048576`. Version 2 has one, `io.max`,
 with a line for each disk: `8:0 rbps=1048576 wbps=max riops=max wiops=max`. Weights are in files that begin with the
@@ -18,20 +18,20 @@ _MAX: Final = "max"
 
 
 def read_rates(text: str) -> dict[Disk, int]:
-    """A file of version 1: a rate for each disk."""
+    """Parse a file of version 1: a rate for each disk."""
     pairs = (line.split() for line in text.splitlines())
     return {disk: int(pair[1]) for pair in pairs if len(pair) == 2 and (disk := _disk(pair[0])) is not None}
 
 
 def rate_changes(now: Rates, wanted: Rates) -> list[str]:
-    """Lines to write, one at a time. A rate of 0 takes a disk out."""
+    """Return the lines to write, one at a time. A rate of 0 removes a disk."""
     gone = [disk for disk in now if now[disk] and disk not in wanted]
     changed = [(disk, rate) for disk, rate in wanted.items() if now.get(disk) != rate]
     return [*(f"{_written(disk)} 0" for disk in gone), *(f"{_written(disk)} {rate}" for disk, rate in changed)]
 
 
 def read_io_max(text: str) -> dict[str, dict[Disk, int]]:
-    """`io.max` of version 2: the rates of each kind of throttle."""
+    """Parse `io.max` of version 2: the rates of each kind of throttle."""
     found: dict[str, dict[Disk, int]] = {}
     for line in text.splitlines():
         first, *rest = line.split()
@@ -44,19 +44,19 @@ def read_io_max(text: str) -> dict[str, dict[Disk, int]]:
 
 
 def io_max_changes(now: Mapping[str, Rates], wanted: Mapping[str, Rates]) -> list[str]:
-    """Lines to write, one at a time: each says everything about one disk."""
+    """Return the lines to write, one at a time: each sets all rates of one disk."""
     disks = {disk: None for rates in (*now.values(), *wanted.values()) for disk in rates}
     return [io_max_line(disk, wanted) for disk in disks if _about(disk, now) != _about(disk, wanted)]
 
 
 def io_max_line(disk: Disk, wanted: Mapping[str, Rates]) -> str:
-    """What `io.max` is told about one disk."""
+    """Return the `io.max` line of one disk."""
     rates = _about(disk, wanted)
     return " ".join((_written(disk), *(f"{word}={rates.get(name, _MAX)}" for word, name in _WORDS.items())))
 
 
 def read_weights(text: str) -> tuple[int | None, dict[Disk, int]]:
-    """The weight for every disk, and those of single ones."""
+    """Parse the weight for every disk, and the weights of single disks."""
     usual: int | None = None
     weights: dict[Disk, int] = {}
     for parts in (line.split() for line in text.splitlines()):
@@ -70,13 +70,13 @@ def read_weights(text: str) -> tuple[int | None, dict[Disk, int]]:
 
 
 def weight_changes(now: Rates, wanted: Rates) -> list[str]:
-    """Lines about single disks to write; the word `default` gives a disk the weight that all have."""
+    """Return the lines to write for single disks; the word `default` resets a disk to the common weight."""
     gone = [f"{_written(disk)} default" for disk in now if disk not in wanted]
     return gone + [f"{_written(disk)} {weight}" for disk, weight in wanted.items() if now.get(disk) != weight]
 
 
 def unified_weight(weight: int) -> int:
-    """A weight of 10 to 1000 on the scale of `io.weight`, 1 to 10000."""
+    """Convert a weight of 10 to 1000 to the scale of `io.weight`, 1 to 10000."""
     return 1 + (weight - LEAST_WEIGHT) * 9999 // (MOST_WEIGHT - LEAST_WEIGHT)
 
 

@@ -1,8 +1,8 @@
-"""Which types and classes a node offers, out of what was found on it and what it was told to offer. Pure.
+"""Computes the types and classes that a node offers, from the discovered ones and the configuration. Pure.
 
-A type may be found with several owners: a runtime that announces it, the agent's own file, the runtime's file, the
-kernel. The first of them has it. A type that somebody announces both for pods and for containers is offered at neither
-level, since nobody could say what asking for it means.
+A type may be discovered with several owners: a runtime that announces it, the agent's own file, the runtime's file, the
+kernel. The first owner wins. A type that one owner announces both for pods and for containers is offered at neither
+level, since a request for it would be ambiguous.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL, O
 from tarmac.api.schema import JsonObject
 
 Owner = Literal["native", "agent", "runtime"]
-"""Who puts containers into classes: a runtime that speaks of them, the agent, a runtime with a file of its own."""
+"""The component that applies classes: a runtime with native support, the agent, or a runtime with its own file."""
 
 Level = Literal["pod", "container"]
 Capacities = Mapping[str, int | None]
-"""How many each class takes; None: as many as come."""
+"""Capacity of each class; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundType:
-    """A type, as one owner has it."""
+    """A type as discovered with one owner."""
 
     name: str
     owner: Owner
@@ -35,29 +35,29 @@ class FoundType:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What the node offers, by type; `conflicts` are types that were found at both levels."""
+    """The offered types by name; `conflicts` are types discovered at both levels."""
 
     types: Mapping[str, FoundType] = field(default_factory=dict[str, FoundType])
     conflicts: frozenset[str] = frozenset()
 
     def owner(self, kind: str) -> Owner | None:
-        """Who has a type; None: nobody."""
+        """Return the owner of a type; None if it is not offered."""
         found = self.types.get(kind)
         return found.owner if found else None
 
     def offers(self, kind: str, name: str) -> bool:
-        """Whether a class can be had."""
+        """Return True if a class is offered."""
         found = self.types.get(kind)
         return found is not None and name in found.classes
 
     @property
     def pod_types(self) -> frozenset[str]:
-        """Types that are offered for whole pods."""
+        """The types offered for whole pods."""
         return frozenset(name for name, each in self.types.items() if each.level == "pod")
 
     @property
     def offered(self) -> OfferedClasses:
-        """The same without the owners, as everybody else knows it."""
+        """The offered classes without owners, as published outside the agent."""
         return OfferedClasses(self._at("pod"), self._at("container"))
 
     def _at(self, level: Level) -> dict[str, OfferedType]:
@@ -70,7 +70,7 @@ NOTHING_FOUND: Final = Catalogue()
 
 
 def catalogue(found: Sequence[FoundType], wanted: Mapping[str, Capacities | None]) -> Catalogue:
-    """What is offered of what was `found`, first owners first. `wanted` says which classes of a type, and how many."""
+    """Select the offered types from `found`, by order of owners. `wanted` restricts classes and capacities."""
     first: dict[str, FoundType] = {}
     conflicts: set[str] = set()
     for each in found:
@@ -82,7 +82,7 @@ def catalogue(found: Sequence[FoundType], wanted: Mapping[str, Capacities | None
 
 
 def published(offered: OfferedClasses) -> JsonObject:
-    """As the status of the Node says it: by name, and nothing that is empty or usual."""
+    """Return the offer for the Node's status: sorted by name, without empty or default values."""
     found = {POD_LEVEL: _listed(offered.pod), CONTAINER_LEVEL: _listed(offered.container)}
     return {field: types for field, types in found.items() if types}
 

@@ -1,4 +1,4 @@
-"""How resctrl is found, and which of its folders are groups. Pure."""
+"""Finds the resctrl mount and its groups. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NO_GROUPS: Final = frozenset({"info", "mon_groups", "mon_data"})
 
 
 def mount_point(mounts: str) -> str:
-    """Where resctrl is mounted, from the lines of /proc/mounts; empty when it is not."""
+    """Return the mount point of resctrl, from the lines of /proc/mounts; empty if it is not mounted."""
     for line in mounts.splitlines():
         fields = line.split(" ")
         if len(fields) > 2 and fields[2] == "resctrl":
@@ -17,12 +17,12 @@ def mount_point(mounts: str) -> str:
 
 
 def is_group(name: str, has_tasks: bool) -> bool:
-    """Whether a folder at the top is a group that processes can be put into."""
+    """Return True if a top-level directory is a group that processes can be put into."""
     return has_tasks and name not in _NO_GROUPS
 
 
 def classes_of_partitions(document: object) -> list[str]:
-    """The classes in a runtime's own RDT file: keys of `partitions.NAME.classes`."""
+    """Return the classes in a runtime's own RDT file: the keys of `partitions.NAME.classes`."""
     found: list[str] = []
     for partition in _values(_get(document, "partitions")):
         found += [str(name) for name in _keys(_get(partition, "classes"))]

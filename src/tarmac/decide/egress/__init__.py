@@ -1,1 +1,1 @@
-"""External services: whose addresses they use, which pods may use them, and which node carries each address. Pure."""
+"""Egress through ExternalServices: address claims, source pods, and the gateway of each address. Pure functions."""

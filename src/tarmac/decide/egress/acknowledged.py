@@ -1,7 +1,7 @@
-"""What a Forwarder and a Gateway say of themselves: whether the newest rules are in force, and whether any cannot be.
+"""Conditions of Forwarders and Gateways: `Programmed` (the newest rules are in force) and `Degraded` (rules failed).
 
-Rules count as in force where they are applied as they were read: a node that has read newer ones than it has applied is
-not done, and one whose rules are refused stays with those of before.
+Rules are in force if the applied generation equals the newest one. A node that fails to apply new rules keeps the
+previous ones.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tarmac.decide.rollup.conditions import Finding
 
 
 def forwarder_findings(read: int, applied: int, errors: Sequence[RuleError]) -> list[Finding]:
-    """`Programmed` and `Degraded` of a Forwarder, by the word of its node: generations, and what it could not apply."""
-    return list(_findings(errors[0].message if errors else "", "" if applied == read else "its node"))
+    """Return `Programmed` and `Degraded` of a Forwarder from the generations and errors that its node reports."""
+    return list(_findings(errors[0].told if errors else "", "" if applied == read else "its node"))
 
 
 def gateway_findings(gateway: Gateway) -> list[Finding]:
-    """The same of a Gateway, by the words of all nodes that may carry the address. One that says nothing is awaited."""
+    """Return the same for a Gateway from the reports of all candidates. A silent candidate counts as behind."""
     said = {each.name: each for each in (gateway.status.nodes if gateway.status is not None else ())}
     names = [each.name for each in gateway.spec.candidates]
-    failed = (f"{name}: {said[name].errors[0].message}" for name in names if name in said and said[name].errors)
+    failed = (f"{name}: {said[name].errors[0].told}" for name in names if name in said and said[name].errors)
     newest = gateway.metadata.generation
     behind = [name for name in names if not _has(said.get(name), newest)]
     if not names:

@@ -1,7 +1,7 @@
-"""One source of an ExternalService without its pods: is its Service there and granted, is its address held and allowed?
+"""Resolves one source of an ExternalService without its pods: its Service and grant, its address and class.
 
-The address is that of a bound claim of the ExternalService's own namespace, and the SourceIP says so itself: what the
-claim says is not enough.
+The address must belong to a bound claim of the ExternalService's own namespace, and the SourceIP must confirm it: the
+claim's status alone is not trusted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.decide.verdict import Refusal
 
 @dataclass(frozen=True, slots=True)
 class SourcePod:
-    """A pod that may use the service, with the endpoint that it is of the source's Service."""
+    """A pod that may use the ExternalService, with its endpoint in the source's Service."""
 
     uid: str
     name: str
@@ -33,7 +33,7 @@ class SourcePod:
 
 @dataclass(slots=True)
 class Resolved:
-    """One source. `refusals` keep it from working; `remarks` concern some of its pods or ports."""
+    """One source. `refusals` disable it; `remarks` concern some of its pods or ports."""
 
     source: Source
     key: str  # namespace/name of its Service
@@ -47,23 +47,23 @@ class Resolved:
 
     @property
     def works(self) -> bool:
-        """Whether rules come of it."""
+        """True if rules are compiled for it."""
         return not self.refusals
 
     @property
     def address(self) -> str:
-        """The address that the outside sees; empty while it has none."""
+        """The address seen by the target; empty while the source has none."""
         return self.source_ip.spec.address if self.source_ip is not None else ""
 
 
 def grants(allowed_from: str, namespace: str, name: str) -> bool:
-    """Whether a Service's annotation allows an ExternalService of another namespace."""
+    """Return True if a Service's annotation allows an ExternalService of another namespace."""
     words = {each.strip() for each in allowed_from.split(",")}
     return bool(words & {"*", namespace, f"{namespace}/{name}"})
 
 
 def admitted(service: ExternalService, source: Source, target: Address, world: World) -> Resolved:
-    """The source without its pods."""
+    """Return the source without its pods."""
     own = service.metadata
     key = f"{source.service.namespace or own.namespace}/{source.service.name}"
     made = Resolved(source, key, world.service(key))
@@ -94,7 +94,7 @@ def _refused_service(service: ExternalService, made: Resolved) -> Iterator[Refus
 
 
 def _find_address(service: ExternalService, made: Resolved, target: Address, world: World) -> Iterator[Refusal]:
-    """The SourceIP that a bound claim of the own namespace holds, into `made`; or why there is none."""
+    """Store the SourceIP of a bound claim of the own namespace in `made`; yield why there is none."""
     namespace, source = service.metadata.namespace, made.source
     if source.source_ip_claim is not None:
         key = f"{namespace}/{source.source_ip_claim.name}"
@@ -125,7 +125,7 @@ def _find_address(service: ExternalService, made: Resolved, target: Address, wor
         )
         return
     found = world.source_ip(object_name(address))
-    if found is None or not is_held_by(found, claim):  # the claim's own word is not enough
+    if found is None or not is_held_by(found, claim):  # the claim's status alone is not trusted
         yield Refusal(reasons.ADDRESS_LOST, f"SourceIP {address} is not held by the claim.", name, "claim")
         return
     if not world.authorized(claim.spec.class_name, namespace):
@@ -174,7 +174,7 @@ def _refused_location(
 
 
 def carried_at(source_ip: SourceIP | None, users: Sequence[ExternalService]) -> str:
-    """Where an address is carried: where it was bound to, else where the oldest that cares wants it; empty: any."""
+    """Return the Location of an address: its own, else the choice of the oldest user that makes one; empty: any."""
     if source_ip is not None and source_ip.spec.location:
         return source_ip.spec.location
     wishes = (each.spec.gateway.location for each in sorted(users, key=age) if each.spec.gateway is not None)

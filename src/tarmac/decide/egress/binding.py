@@ -1,4 +1,4 @@
-"""Whether a claim may have an address now, and whether one that has addresses still has them."""
+"""Binding of claims: may a claim get an address now, and does a bound claim still hold its addresses?"""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Refusal, Verdict
 
 UNPLACED: Final = "location"
-"""The rule of a refusal that pods lift, when they run somewhere."""
+"""The rule of the refusal that is lifted once pods run at a Location."""
 
 
 def has_been_bound(claim: SourceIPClaim) -> bool:
-    """Whether it has addresses, or had: then it gets no others."""
+    """Return True if the claim is or was bound: then it never gets different addresses."""
     return claim.status is not None and claim.status.phase in ("Bound", "Lost")
 
 
 def decide_claim(
     claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None, world: KnownWorld
 ) -> Verdict[Takes]:
-    """The claim's addresses, or why it has none."""
+    """Return the claim's addresses, or the reason why it has none."""
     if has_been_bound(claim):
         return kept(claim, pool)
     refusal = refused(claim, offered, world.naming(claim), world)
@@ -36,7 +36,7 @@ def decide_claim(
 
 
 def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
-    """What a bound claim still has: all of it, or it is lost."""
+    """Return the addresses of a bound claim, or `AddressLost` unless it still holds all of them."""
     verdict = pool.bind(claim) if pool is not None else Verdict[Takes](None)
     takes = verdict.value or ()
     if takes and pool is not None and all(take.held and pool.ranges.hold(take.address) for take in takes):
@@ -48,7 +48,7 @@ def kept(claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
 def refused(
     claim: SourceIPClaim, offered: SourceIPClass | None, users: Sequence[ExternalService], world: KnownWorld
 ) -> Refusal | None:
-    """Why a claim that has no address may not have one now, whichever are free."""
+    """Return why an unbound claim may not get an address now, regardless of free addresses; None if it may."""
     name, namespace = claim.spec.class_name, claim.metadata.namespace
     if claim.metadata.deletion_timestamp is not None:
         return Refusal(reasons.TERMINATING, "The claim is being deleted.", rule="claim")
@@ -73,7 +73,7 @@ def refused(
 def _unused(
     claim: SourceIPClaim, offered: SourceIPClass, users: Sequence[ExternalService], world: KnownWorld
 ) -> Refusal | None:
-    """Why a claim goes on waiting for its first consumer."""
+    """Return why a claim still waits for its first consumer; None if it does not."""
     if not users:
         message = "No ExternalService names the claim yet."
         return Refusal(reasons.WAIT_FOR_FIRST_CONSUMER, message, rule="claim")

@@ -1,4 +1,4 @@
-"""Which nodes may carry an address, in which order, and which of them vote on it."""
+"""Selection of an address's candidate nodes, their order, its voters and the pairs for connection synchronization."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tarmac.decide.egress.views import NodeView
 from tarmac.decide.verdict import Refusal, Verdict
 
 MOST_VOTERS = 5
-_MOST_VIRTUAL = 256  # addresses on one node where each has a link of its own
+_MOST_VIRTUAL = 256  # limit of addresses per node with virtualMAC: each needs its own link
 
 
 def outside_interface(facts: NodeFacts | None, offered: SourceIPClassSpec, address: Address) -> str | None:
-    """The interface of a node that is on the segment of an address; None when it has none."""
+    """Return the node's interface on the segment of an address; None if it has none."""
     named = offered.subnet.interface if offered.subnet is not None else ""
     if named:
         return next((each.name for each in facts.interfaces if each.name == named), None) if facts is not None else None
@@ -40,7 +40,7 @@ def outside_interface(facts: NodeFacts | None, offered: SourceIPClassSpec, addre
 
 
 def _place(offered: SourceIPClassSpec, location: str) -> ClassLocation | None:
-    """What the class says about a place; None when its addresses are not routable there."""
+    """Return the class's entry for a Location; None if its addresses are not routable there."""
     if not offered.locations:
         return ClassLocation(location)
     return next((each for each in offered.locations if each.name == location), None)
@@ -73,10 +73,10 @@ def candidates(
     load: Mapping[str, int] | None = None,
     shares: str | None = None,
 ) -> Verdict[tuple[NodeView, ...]]:
-    """The nodes that may carry an address, the first in line first.
+    """Return the nodes that may carry an address in order of preference.
 
-    `load` is how many other addresses each node carries. A cordoned owner stays while no other node can take it,
-    and until its partner is `shares`, the node that knows its connections; None: it has left the line already.
+    `load` counts the other addresses that each node carries. A cordoned owner stays while no other node can take over,
+    and until `shares`, the node synchronized with it, is its partner; None: it is no candidate any more.
     """
     nodes = list(nodes)
     gateways = [node for node in nodes if node.ready and _is_gateway(offered, node) and location in ("", node.location)]
@@ -108,10 +108,10 @@ def candidates(
 
 
 def _able_to_encrypt(able: list[NodeView], nodes: Iterable[NodeView]) -> list[NodeView]:
-    """Without those that cannot, where there are others and more than one city.
+    """Drop nodes that cannot encrypt, if there is more than one city and a node that can.
 
-    Pods need every candidate, since any may carry the address next: one gateway that cannot encrypt would be enough to
-    refuse the pods of all other cities.
+    Pods must be able to tunnel to every candidate, since any may own the address next: a single gateway without
+    encryption would cause the pods of all other cities to be refused.
     """
     if len({node.city for node in nodes if node.facts is not None}) < 2:
         return able
@@ -119,7 +119,7 @@ def _able_to_encrypt(able: list[NodeView], nodes: Iterable[NodeView]) -> list[No
 
 
 def partners(nodes: Iterable[NodeView]) -> dict[str, str]:
-    """Who knows the connections of whom, of those that can: pairs by name, within a Location first."""
+    """Pair the nodes that support connection synchronization: in order of name, within a Location first."""
     pairs: dict[str, str] = {}
     alone: list[NodeView] = []
     by_place: dict[str, list[NodeView]] = {}
@@ -133,7 +133,7 @@ def partners(nodes: Iterable[NodeView]) -> dict[str, str]:
 
 
 def _paired(nodes: Sequence[NodeView], pairs: dict[str, str]) -> Sequence[NodeView]:
-    """Pair each with the next that it may tunnel to: what they say about connections is nobody else's. Who is left."""
+    """Pair each node with the next it may tunnel to, as synchronized state is confidential; return the rest."""
     left, alone = list(nodes), list[NodeView]()
     while left:
         one = left.pop(0)
@@ -149,11 +149,11 @@ def _paired(nodes: Sequence[NodeView], pairs: dict[str, str]) -> Sequence[NodeVi
 def voters(
     offered: SourceIPClassSpec, able: Sequence[NodeView], nodes: Iterable[NodeView], current: Collection[str] = ()
 ) -> tuple[NodeView, ...]:
-    """Who votes on an address: its candidates, others while they are fewer than three, an odd number, at most five.
+    """Return an address's voters: its candidates, filled up to three with other nodes; an odd number, at most five.
 
-    With fewer than three nodes there is no majority that survives a loss: one votes, the first candidate. Of several
-    that could, `current` voters stay: the order of candidates changes with each owner, and a change of voters that
-    meets the loss of its nodes can leave the address without a majority.
+    With fewer than three nodes no majority survives a loss, so only the first candidate votes. `current` voters are
+    preferred: the order of candidates changes with each owner, and a change of voters that coincides with the loss of
+    nodes can leave the address without a majority.
     """
     named = {node.name for node in able}
     able = sorted(able, key=lambda node: node.name not in current)
@@ -165,14 +165,14 @@ def voters(
     wanted = min(max(len(able), 3), MOST_VOTERS)
     if wanted % 2 == 0:
         wanted += 1 if len(everybody) > wanted else -1
-    # An address that could go on in another city must not need the votes of the one that is lost. Where it can be
-    # carried in one city only, votes from elsewhere would add the ways there to what can fail.
+    # An address that can move to another city must not need the votes of a lost city. An address with candidates in a
+    # single city gets no voters elsewhere: the links between cities would be additional points of failure.
     several = len({node.city for node in able}) > 1
     return (_spread(everybody, wanted) if several else None) or tuple(everybody[:wanted])
 
 
 def _spread(nodes: Sequence[NodeView], wanted: int) -> tuple[NodeView, ...] | None:
-    """As many of the first ones as can be had, an odd number, without most of them in one city; None when none can."""
+    """Return as many of the first nodes as possible, an odd number, without a majority in one city; else None."""
     for number in range(wanted, 1, -2):
         left = Counter({node.city: number // 2 for node in nodes})
         taken: list[NodeView] = []
@@ -186,10 +186,10 @@ def _spread(nodes: Sequence[NodeView], wanted: int) -> tuple[NodeView, ...] | No
 
 
 def next_voters(current: Sequence[str], wanted: Sequence[str], *, acknowledged: bool) -> list[str]:
-    """The next set on the way from the current to the wanted one: one voter more or fewer at a time.
+    """Return the next set from the current towards the wanted voters: one more or one fewer at a time.
 
-    The next step comes only when every candidate has acknowledged the set before, so that two sets in use at once
-    differ by one, and their majorities share a voter.
+    A step is taken only after every candidate has acknowledged the previous set, so two sets in use at once differ by
+    one voter and their majorities intersect.
     """
     if not current:
         return list(wanted)
@@ -203,7 +203,7 @@ def next_voters(current: Sequence[str], wanted: Sequence[str], *, acknowledged: 
 
 
 def can_tunnel(one: NodeView, other: NodeView) -> bool:
-    """Whether two nodes may send each other the packets of external services: between cities only encrypted."""
+    """Return True if two nodes may exchange egress packets: between cities encrypted, or `off` at both nodes."""
     if one.city == other.city:
         return True
     means = {node.facts.encryption if node.facts is not None else "none" for node in (one, other)}

@@ -1,4 +1,4 @@
-"""What claims and addresses say of each other: who may use a class, who holds an address, who names a claim."""
+"""Relations between claims, classes and addresses: allowed namespaces, holders of an address, users of a claim."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESTING = ("Released", "Quarantined")
 
 
 def selects(selector: DeclaredSelector, labels: Mapping[str, str]) -> bool:
-    """Whether a selector chooses these labels. One that cannot be read chooses nothing."""
+    """Return True if a selector matches these labels. An invalid selector matches nothing."""
     try:
         return LabelSelector.from_object(encode(selector)).matches(labels)
     except ValueError:
@@ -23,7 +23,7 @@ def selects(selector: DeclaredSelector, labels: Mapping[str, str]) -> bool:
 
 
 def allows(offered: SourceIPClassSpec, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Whether the class is for a namespace. Nobody is named: nobody."""
+    """Return True if a namespace may use the class. A class without `allowedNamespaces` allows none."""
     allowed = offered.allowed_namespaces
     if allowed is None:
         return False
@@ -31,28 +31,28 @@ def allows(offered: SourceIPClassSpec, namespace: str, labels: Mapping[str, str]
 
 
 def holders(source_ip: SourceIP) -> list[ClaimReference]:
-    """The claims that hold an address, the first of them first."""
+    """Return the claims that hold an address: `claimRef`, then those that share it."""
     first = source_ip.spec.claim_ref
     return [] if first is None else [first, *source_ip.spec.shared_by]
 
 
 def phase_of(source_ip: SourceIP) -> str:
-    """What its status says; empty while nobody has looked at it."""
+    """Return the phase in the status; empty before the first reconcile."""
     return (source_ip.status.phase if source_ip.status is not None else None) or ""
 
 
 def is_held_by(source_ip: SourceIP, claim: SourceIPClaim) -> bool:
-    """Whether an address is this very claim's; one that was released is nobody's."""
+    """Return True if this claim (by uid) holds the address; a released or quarantined address has no holder."""
     return phase_of(source_ip) not in RESTING and any(each.uid == claim.metadata.uid for each in holders(source_ip))
 
 
 def addresses_named(service: ExternalService) -> set[str]:
-    """The addresses that an ExternalService names itself, as they are written in one way."""
+    """Return the addresses that an ExternalService names itself, in canonical form."""
     return {str(ip_address(source.source_ip)) for source in service.spec.sources if source.source_ip}
 
 
 def names_claim(service: ExternalService, claim: SourceIPClaim) -> bool:
-    """Whether an ExternalService of the same namespace names a claim, or an address that it holds."""
+    """Return True if an ExternalService of the same namespace names a claim, or an address that it holds."""
     named = {source.source_ip_claim.name for source in service.spec.sources if source.source_ip_claim is not None}
     held = claim.status.addresses if claim.status is not None else []
     return claim.metadata.name in named or not addresses_named(service).isdisjoint(held)

@@ -1,4 +1,4 @@
-"""What a SourceIPClass says of itself: how many addresses it has, whether nodes carry them, and through a loss."""
+"""Status of a SourceIPClass: use of its address pools, readiness, and redundancy of its gateways."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _age(offered: SourceIPClass) -> tuple[str, str]:
 
 
 def overlapped_by(offered: SourceIPClass, classes: Iterable[SourceIPClass]) -> Refusal | None:
-    """An older class that offers some of the same addresses, if there is one: then the younger is not used."""
+    """Return a refusal if an older class has overlapping ranges: the younger class is not used then."""
     mine = [(bounds_of(each), written_as(each)) for each in offered.spec.ranges]
     for other in classes:
         if _age(other) < _age(offered):
@@ -36,12 +36,12 @@ def overlapped_by(offered: SourceIPClass, classes: Iterable[SourceIPClass]) -> R
 
 
 def is_in_use(source_ips: Iterable[SourceIP]) -> bool:
-    """Whether addresses of a class are held or rest."""
+    """Return True if addresses of a class are held, released or quarantined."""
     return any(holders(each) or phase_of(each) in RESTING for each in source_ips)
 
 
 def pools(ranges: Ranges, source_ips: Sequence[SourceIP], families: Iterable[int]) -> list[PoolUse]:
-    """How many addresses of each family are in which state."""
+    """Count the addresses of each family by state."""
     found: list[PoolUse] = []
     for family in sorted(families):
         mine = [each for each in source_ips if (":" in each.spec.address) == (family == 6)]
@@ -54,13 +54,13 @@ def pools(ranges: Ranges, source_ips: Sequence[SourceIP], families: Iterable[int
 
 
 def summary(use: Iterable[PoolUse]) -> ClassSummary:
-    """The class in a few numbers."""
+    """Sum up bound and available addresses of all families."""
     every = list(use)
     return ClassSummary(sum(each.bound for each in every), min(sum(each.available for each in every), 1 << 53))
 
 
 def class_findings(offered: SourceIPClass, overlap: Refusal | None, nodes: Sequence[NodeView]) -> list[Finding]:
-    """Ready: a candidate exists, nothing overlaps. Redundant: two candidates, three voters, connections are known."""
+    """Return `Ready` (candidate, no overlap) and `Redundant` (two candidates, three voters, synchronized peers)."""
     first = offered.spec.ranges[0]
     address = first.start or str(first.cidr).partition("/")[0]
     verdict = candidates(offered.spec, address, nodes)
@@ -75,7 +75,7 @@ def class_findings(offered: SourceIPClass, overlap: Refusal | None, nodes: Seque
 
 
 def _unshared(able: Sequence[NodeView]) -> str:
-    """What is missing for every gateway's connections to be known to another; empty when nothing is."""
+    """Return why some gateway's connections are not synchronized to a peer; empty if all are."""
     without = sorted(node.name for node in able if node.facts is None or not node.facts.state_sync)
     if without:
         return f"Connections of {_some(without)} are known to no other gateway: conntrackd does not run there."

@@ -1,6 +1,6 @@
-"""One ExternalService, worked out, as rules: for each node with source pods, and for each address that they use.
+"""Compiles a resolved ExternalService into rules for each node with source pods and for each address they use.
 
-Nothing of another ExternalService is looked at, so a bad one harms no other.
+The compiler reads no other ExternalService, so an invalid one affects only itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tarmac.decide.egress.ways import Ways
 
 @dataclass(slots=True)
 class GatewayPart:
-    """The rules that one ExternalService has at one address."""
+    """The rules of one ExternalService at one address."""
 
     egress: list[GatewayRule] = field(default_factory=list[GatewayRule])
     ingress: list[GatewayRule] = field(default_factory=list[GatewayRule])
@@ -42,12 +42,12 @@ class Compiled:
 
 
 def dial_port(port: ServicePort) -> int:
-    """The port that Pods dial. A name is the port's own, and means its number."""
+    """Return the port that Pods dial. A named target port refers to the port itself and means its number."""
     return port.target_port if isinstance(port.target_port, int) else port.port
 
 
 def compile_service(found: Resolution, dialled: str, known: Mapping[str, Forwarder], taken: Container[int]) -> Compiled:
-    """The rules. `known` are its Forwarders by node; `taken` are the transit numbers of others."""
+    """Compile the rules. `known` are its Forwarders by node; `taken` the transit numbers of other ExternalServices."""
     made, ways = Compiled(), Ways(found, known, taken)
     for source in found.working:
         assert source.source_ip is not None, "it works"
@@ -101,7 +101,7 @@ def _outward(found: Resolution, source: Resolved, pod: SourcePod, transit: str) 
 
 
 def _gateway_egress(found: Resolution, made: Compiled, ways: Ways) -> None:
-    """At the gateway a connection is known by its transit address, once for all pods that it stands for."""
+    """Add the gateways' egress rules: one per transit address and port, which covers all pods behind the address."""
     names = {source.address: source.source_ip.metadata.name for source in found.working if source.source_ip is not None}
     for way, node in sorted(ways.used.items(), key=lambda each: each[0]):
         for port in found.service.spec.ports:
@@ -117,7 +117,7 @@ def _gateway_egress(found: Resolution, made: Compiled, ways: Ways) -> None:
 
 
 def serving_pods(source: Resolved) -> list[SourcePod]:
-    """Those that answer the target: the ready ones, or without any those that still serve while they end."""
+    """Return the pods that receive inbound connections: the ready ones, else those still serving while terminating."""
     ready = [pod for pod in source.pods if pod.endpoint.ready]
     return ready or [pod for pod in source.pods if pod.endpoint.serving]
 

@@ -1,8 +1,8 @@
-"""Live connections of an ExternalService, joined from what the nodes of its pods and of its addresses say.
+"""Live connections of an ExternalService, joined from the reports of forwarding nodes and gateways.
 
-A node that forwards knows the pod, the node that carries the SourceIP knows what the outside sees; both know the
-transit address. A node is asked when one of the ExternalService's Forwarders or Gateways names it, and believed about
-its own transit addresses and the addresses that it carries only: whatever else it says is left out.
+The forwarding node knows the pod, the gateway knows the SourceIP and port seen outside; both know the transit address.
+A node is queried if a Forwarder or Gateway of the ExternalService names it. Its report is trusted only for its own
+transit addresses and for the SourceIPs it owns; the rest is dropped.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from tarmac.api.submariner.names import end_point
 from tarmac.base.clock import rfc3339
 
 Transit = tuple[str, int, str, str, int]
-"""By which both ends of a tunnel know a connection: transit address and port, protocol, target and its port."""
+"""Join key known to both ends of a tunnel: transit address and port, protocol, target and its port."""
 
 
 class Relays(NamedTuple):
-    """Who takes part: nodes with their transit addresses, and nodes with the SourceIPs that they say they carry."""
+    """Participating nodes: transit addresses by forwarding node, SourceIPs by the gateway that reports owning them."""
 
     transits: Mapping[str, set[str]]
     owners: Mapping[str, set[str]]
 
     @property
     def nodes(self) -> list[str]:
-        """Whom to ask."""
+        """The nodes to query."""
         return sorted({*self.transits, *self.owners})
 
 
 def gateways_of(forwarders: Iterable[JsonObject]) -> set[str]:
-    """Names of the Gateways on the way."""
+    """Return the names of the Gateways that these Forwarders send to."""
     return {mapping(rule, "gateway").get("name", "") for each in forwarders for rule in _rules(each)} - {""}
 
 
 def relays_of(forwarders: Iterable[JsonObject], gateways: Iterable[JsonObject]) -> Relays:
-    """Who takes part, by the Forwarders of an ExternalService and the Gateways on their way."""
+    """Return the participating nodes of an ExternalService from its Forwarders and their Gateways."""
     transits: dict[str, set[str]] = {}
     for each in forwarders:
         own = transits.setdefault(each["spec"]["nodeName"], set())
@@ -60,7 +60,7 @@ def relays_of(forwarders: Iterable[JsonObject], gateways: Iterable[JsonObject]) 
 def joined(
     told: Mapping[str, NodeConnections], relays: Relays
 ) -> Iterator[tuple[ForwardedConnection, ExternalConnection]]:
-    """Each forwarded connection with what the address's owner says of it. A node's word counts for what is its own."""
+    """Yield each forwarded connection with its gateway's report. Reports about addresses of other nodes are ignored."""
     carried: dict[Transit, tuple[str, CarriedConnection]] = {}
     for node, answer in told.items():
         for each in answer.carried[:MOST_CONNECTIONS]:

@@ -1,7 +1,7 @@
-"""The Gateway of one address: who may carry it and who votes, its limits, the rules of all who use it, and their nodes.
+"""The Gateway spec of one address: candidates, voters, limits, and the rules of all ExternalServices that use it.
 
-Nodes read no other Nodes: where another node is, and what its key is, they know from Gateways. Of each node that is
-what its own Node says, found by its name and never by an address that somebody else may claim, too.
+Agents do not read other Nodes: they learn the addresses and keys of peers from Gateways. Each entry is taken from the
+peer's own Node, looked up by name, never by an address that a different node could claim too.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from tarmac.decide.egress.views import NodeView
 
 
 def rules_of(namespace: str, name: str) -> Callable[[GatewayRule], bool]:
-    """Whether a rule is an ExternalService's, by the name of its Forwarder. Neither name has a dot in it."""
+    """Return a predicate for the rules of an ExternalService, by Forwarder name. Namespace and name contain no dot."""
     prefix = f"{namespace}.{name}."
     return lambda rule: rule.forwarder is not None and rule.forwarder.name.startswith(prefix)
 
 
 def with_part(spec: GatewaySpec, mine: Callable[[GatewayRule], bool], part: GatewayPart | None) -> GatewaySpec:
-    """The Gateway with one ExternalService's rules replaced; those of others stay as they are.
+    """Return the spec with one ExternalService's rules replaced; all other rules stay.
 
-    In one order, whoever writes last: several that share an address would change it for ever otherwise.
+    Rules are sorted, so the order does not depend on the writer: otherwise ExternalServices that share an address would
+    rewrite the object for ever.
     """
     made = part or GatewayPart()
     kept = _copied(spec)
@@ -40,7 +41,7 @@ def _order(rule: GatewayRule) -> tuple[str, str, str, str, int, int]:
 
 
 def senders(spec: GatewaySpec, node: Callable[[str], NodeView | None]) -> list[GatewayNode]:
-    """The nodes whose Pods use the address: those of the Forwarders of its rules. `node` finds one by its digits."""
+    """Return the nodes with Pods that use the address, from its rules' Forwarders. `node` finds one by its digits."""
     rules = (*spec.egress_rules, *spec.ingress_rules)
     digits = {rule.forwarder.name.rpartition(".")[2] for rule in rules if rule.forwarder is not None}
     found = [each for each in map(node, digits) if each is not None]
@@ -59,11 +60,11 @@ def gateway_spec(
     able: Sequence[NodeView],
     nodes: Iterable[NodeView],
 ) -> GatewaySpec:
-    """What the Gateway is besides its rules, which stay.
+    """Compute the Gateway's spec; its rules stay.
 
-    While nobody may carry the address, whoever did stays in line: a node that is not heard from may well go on.
-    Voters take one step towards those that are wanted, and only when every candidate has acknowledged the last, also
-    those that are none any more: one that is cut off goes on by the voters that it knows. Removing its Node ends that.
+    If no node is able to carry the address, the previous candidates stay: an unreachable node may still be the owner.
+    Voters change by one step towards the wanted set, and only after all candidates, including former ones, have
+    acknowledged the last step: an isolated node keeps using the voters it knows. Deleting its Node ends the wait.
     """
     every = {node.name: node for node in nodes}
     before = known.spec if known is not None else GatewaySpec()
@@ -86,16 +87,16 @@ def gateway_spec(
 
 
 def is_acknowledged(gateway: Gateway, nodes: Iterable[str]) -> bool:
-    """Whether every candidate that is there, or was one, has the newest generation in force."""
+    """Return True if every existing current or leaving candidate has applied the newest generation."""
     there = set(nodes)
     asked = {each.name for each in (*gateway.spec.candidates, *gateway.spec.leaving)} & there
     return asked <= _acknowledging(gateway)
 
 
 def sharing(gateway: Gateway | None, owner: str) -> str | None:
-    """The node that knows the owner's connections, as both of them say; empty when none does.
+    """Return the node that synchronizes connections with the owner, confirmed by both; empty if there is none.
 
-    None when the owner is no candidate any more.
+    None if the owner is no longer a candidate.
     """
     if gateway is None or owner not in {each.name for each in gateway.spec.candidates}:
         return None
@@ -110,7 +111,7 @@ def _acknowledging(gateway: Gateway) -> set[str]:
 
 
 def _leaving(known: Gateway | None, candidates: Set[str], every: Mapping[str, NodeView]) -> list[GatewayNode]:
-    """Those that were candidates and may not know yet that they are none, in the order of their names."""
+    """Return the former candidates that have not acknowledged their removal yet, sorted by name."""
     if known is None:
         return []
     heard = {each.name for each in known.spec.leaving} & _acknowledging(known)
@@ -124,7 +125,7 @@ def _gateway_node(node: NodeView, partner: str = "") -> GatewayNode:
 
 
 def lowest(limits: Iterable[AddressLimits | None]) -> AddressLimits | None:
-    """The lowest of each limit; None when there is none."""
+    """Return the minimum of each limit; None if there are no limits."""
     said = [each for each in limits if each is not None]
     if not said:
         return None

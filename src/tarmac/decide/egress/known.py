@@ -1,7 +1,7 @@
-"""What follows from the objects that there are, however they are kept: in a controller's caches, or in a snapshot.
+"""Read model of egress over a controller's caches or a snapshot.
 
-Whoever keeps them says how each is found; who holds an address, who uses it, who may carry it and what is inside the
-platform is worked out here, so that a controller and an explanation cannot differ about it.
+Subclasses implement the lookups. Holders, users and candidates of an address, and the test for targets inside the
+platform, are computed here, so that a controller and an explanation cannot disagree.
 """
 
 from __future__ import annotations
@@ -27,78 +27,78 @@ from tarmac.decide.verdict import Verdict
 
 
 class KnownWorld(ABC):
-    """A `views.World` over objects that are found by key."""
+    """A `views.World` over objects looked up by key."""
 
     @abstractmethod
     def service(self, key: str) -> ServiceView | None:
-        """A Service and the endpoints in its slices."""
+        """Return a Service and the endpoints in its slices."""
 
     @abstractmethod
     def pod(self, key: str) -> PodView | None:
-        """A pod that has not ended."""
+        """Return a pod that has not ended."""
 
     @abstractmethod
     def nodes(self) -> Mapping[str, NodeView]:
-        """Every node, by name."""
+        """Return every node by name."""
 
     @abstractmethod
     def is_of_a_node(self, address: Address) -> bool:
-        """Whether a node itself has an address."""
+        """Return True if an address is a node's own."""
 
     @abstractmethod
     def claim(self, key: str) -> SourceIPClaim | None:
-        """A claim."""
+        """Return a claim."""
 
     @abstractmethod
     def source_ip(self, name: str) -> SourceIP | None:
-        """An address by the name of its object."""
+        """Return a SourceIP by name."""
 
     @abstractmethod
     def gateway(self, name: str) -> Gateway | None:
-        """The Gateway of an address."""
+        """Return the Gateway of an address."""
 
     @abstractmethod
     def address_class(self, name: str) -> SourceIPClass | None:
-        """A class."""
+        """Return a SourceIPClass."""
 
     @abstractmethod
     def classes(self) -> Iterable[SourceIPClass]:
-        """Every class."""
+        """Return every SourceIPClass."""
 
     @abstractmethod
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
-        """The labels of a namespace; None when it is not there."""
+        """Return the labels of a namespace; None if it does not exist."""
 
     @abstractmethod
     def has_location(self, name: str) -> bool:
-        """Whether a Location exists."""
+        """Return True if a Location exists."""
 
     @abstractmethod
     def network(self, key: str) -> Network | None:
-        """A Network."""
+        """Return a Network."""
 
     @abstractmethod
     def networks_of(self, namespace: str) -> Iterable[str]:
-        """The keys of the Networks of a namespace."""
+        """Return the keys of the Networks of a namespace."""
 
     @abstractmethod
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
-        """The ExternalServices that name a claim, or an address that it holds; the oldest first."""
+        """Return the ExternalServices that name a claim, or an address that it holds; oldest first."""
 
     @abstractmethod
     def called(self, name: str) -> Iterable[ExternalService]:
-        """The ExternalServices of a name, in all namespaces."""
+        """Return the ExternalServices of a name in all namespaces."""
 
     @abstractmethod
     def load(self, but: str) -> Mapping[str, int]:
-        """How many addresses besides one each node carries."""
+        """Count the addresses that each node carries, except one."""
 
     def node(self, name: str) -> NodeView | None:
-        """A node."""
+        """Return a node."""
         return self.nodes().get(name)
 
     def claim_holding(self, namespace: str, address: str) -> SourceIPClaim | None:
-        """The claim of a namespace that holds an address."""
+        """Return the claim of a namespace that holds an address."""
         found = self.source_ip(object_name(ip_address(address)))
         for reference in holders(found) if found is not None else ():
             claim = self.claim(f"{namespace}/{reference.name}") if reference.namespace == namespace else None
@@ -107,17 +107,17 @@ class KnownWorld(ABC):
         return None
 
     def authorized(self, class_name: str, namespace: str) -> bool:
-        """Whether a class is for a namespace. A class that is not there is told of otherwise."""
+        """Return True if a namespace may use a class. A missing class counts as allowed: it is reported separately."""
         offered = self.address_class(class_name)
         return offered is None or self.allowed(offered, namespace)
 
     def allowed(self, offered: SourceIPClass, namespace: str) -> bool:
-        """Whether a class is for a namespace that is there."""
+        """Return True if a namespace exists and may use a class."""
         labels = self.labels_of(namespace)
         return labels is not None and allows(offered.spec, namespace, labels)
 
     def users(self, source_ip: str) -> Sequence[ExternalService]:
-        """The ExternalServices of all namespaces that hold an address and name it, oldest first."""
+        """Return the ExternalServices, in all namespaces with a claim on an address, that name it; oldest first."""
         found = self.source_ip(source_ip)
         users: dict[str, ExternalService] = {}
         for reference in holders(found) if found is not None else ():
@@ -128,11 +128,11 @@ class KnownWorld(ABC):
         return sorted(users.values(), key=age)
 
     def candidates(self, source_ip: str) -> Sequence[NodeView]:
-        """Who may carry an address, the first in line first."""
+        """Return the candidate nodes of an address in order of preference."""
         return self.assigned(source_ip).value or ()
 
     def assigned(self, source_ip: str) -> Verdict[tuple[NodeView, ...]]:
-        """Who may carry an address, or why nobody."""
+        """Return the candidate nodes of an address, or why there are none."""
         found = self.source_ip(source_ip)
         offered = self.address_class(found.spec.class_name) if found is not None else None
         if found is None or offered is None:
@@ -149,7 +149,7 @@ class KnownWorld(ABC):
         )
 
     def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:
-        """Which part of the platform an address is in."""
+        """Name the part of the platform an address is in; None if it is outside."""
         if self.is_of_a_node(target):
             return f"the addresses of nodes {target}"
         for each in self.classes():

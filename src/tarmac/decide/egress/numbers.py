@@ -1,7 +1,8 @@
-"""Numbers that stand for things on the wire: the address that Pods dial, transit addresses, identities of addresses.
+"""Allocation of identifiers on the wire: dialled addresses, transit addresses, and ids (marks) of SourceIPs.
 
-Each is found by trying from a place that follows from what it stands for, and kept for as long as that lives, so that
-edits and restarts move nothing. One worker gives them out.
+Dialled addresses and transit numbers are probed upward from a hash of their key, ids upward from the last one. Each is
+kept for as long as its object exists, so edits and restarts move nothing. A single worker allocates, so none is given
+out twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TRANSITS = {each.version: each for each in map(ip_network, TRANSITS)}
 
 
 def dialled_address(uid: str, family: int, taken: Container[str], known: str = "") -> str:
-    """The address that Pods dial for an ExternalService; the one it has, if that is of the target's family."""
+    """Return the address that Pods dial for an ExternalService; `known` if it is of the target's family."""
     network = _DIALLED[family]
     if known and ip_address(known) in network:
         return known
@@ -32,18 +33,18 @@ def dialled_address(uid: str, family: int, taken: Container[str], known: str = "
 
 
 def transit_address(number: int, family: int) -> str:
-    """The address of a transit number."""
+    """Return the address of a transit number."""
     return str(_TRANSITS[family][number])
 
 
 def transit_number(address: str) -> int:
-    """The number of a transit address."""
+    """Return the number of a transit address."""
     parsed = ip_address(address)
     return int(parsed) - int(_TRANSITS[parsed.version].network_address)
 
 
 def next_transit(service: str, node: str, network: str, source_ip: str, taken: Container[int]) -> int:
-    """A number for the connections of one ExternalService, node, Network and SourceIP."""
+    """Return a free number for the connections of one ExternalService, node, Network and SourceIP."""
     places = (1 << _TRANSIT_BITS) - 1
     start = digest(service, node, network, source_ip)
     for step in range(places):
@@ -54,9 +55,9 @@ def next_transit(service: str, node: str, network: str, source_ip: str, taken: C
 
 
 def next_id(taken: Collection[int], last: int) -> int | None:
-    """The next free identity above the last one given, and round again; None when all are taken.
+    """Return the next free id after the last one allocated, wrapping around; None when all are taken.
 
-    One that was just given up is not given again at once: packets and state of its last bearer may still be about.
+    A released id is not reused at once: packets and connection state of its previous SourceIP may still exist.
     """
     if len(taken) >= MOST_IDS:
         return None

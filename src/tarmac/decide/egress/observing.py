@@ -1,4 +1,4 @@
-"""What has become of an ExternalService's rules so far, for its status and its explanation."""
+"""Observed state of an ExternalService's rules, for its status and its explanation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def observe(found: Resolution, forwarders: Mapping[str, Forwarder], world: KnownWorld) -> Observed:
-    """Its Forwarders by node, the Gateways of its addresses, and why addresses have none."""
+    """Return the Forwarders by node, the Gateways of the addresses, and the reasons for addresses without one."""
     return Observed(
         forwarders=forwarders,
         gateways=dict(_gateways(found, world)),
@@ -40,6 +40,6 @@ def _unassigned(found: Resolution, world: KnownWorld) -> Iterator[tuple[str, Ref
 
 
 def _older(service: ExternalService, world: KnownWorld) -> str:
-    """The ExternalService that has the short name, if it is another."""
+    """Return the key of the older ExternalService that has the short name; empty if `service` has it."""
     first = min(world.called(service.metadata.name), key=age, default=service).metadata
     return "" if first.uid == service.metadata.uid else f"{first.namespace}/{first.name}"

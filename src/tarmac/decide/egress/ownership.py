@@ -1,4 +1,4 @@
-"""What an address says about who carries it: whether a stranger keeps it from being carried, and who had it before."""
+"""Ownership in a SourceIP's status: the owning gateway, its predecessor, and conflicts with foreign hosts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CAUSES = {
 
 
 def phase_with(phase: AddressPhase | None, conflict: Refusal | None) -> AddressPhase | None:
-    """The phase of an address that is held, once it is known whether a stranger has it on its segment."""
+    """Return the phase of a held address: `Conflict` if a foreign host on its segment uses it, else `Bound`."""
     if phase not in _HELD:
         return phase
     return "Conflict" if conflict is not None else "Bound"
 
 
 def owned(owner: AddressOwner | None, number: int, conflict: Refusal | None) -> Finding:
-    """The condition `Owned`."""
+    """Return the condition `Owned`."""
     if not number:
         return Finding("Owned", "False", reasons.SOURCE_IP_IDS_EXHAUSTED, "No identity is free for its packets.")
     if owner is not None:
@@ -37,7 +37,7 @@ def owned(owner: AddressOwner | None, number: int, conflict: Refusal | None) -> 
 
 
 def owner_changed(address: str, before: AddressOwner | None, said: GatewayNodeStatus | None) -> str:
-    """What is to be told of a new owner: from whom to whom, why, and for how long nobody had it. Empty: no news."""
+    """Return the event text of a new owner: old and new gateway, cause, and gap without an owner. Empty: unchanged."""
     if said is None or (before is not None and (before.gateway, before.epoch) == (said.name, said.epoch)):
         return ""
     former = said.former_owner or (before.gateway if before is not None else "")
@@ -47,7 +47,7 @@ def owner_changed(address: str, before: AddressOwner | None, said: GatewayNodeSt
 
 
 def last_failover(old: SourceIPStatus, said: GatewayNodeStatus | None) -> Time | None:
-    """When an address last came from one gateway to another."""
+    """Return the time of the last move of an address from one gateway to another."""
     if said is None:
         return old.last_failover
     before = old.owner.gateway if old.owner is not None else ""

@@ -1,11 +1,12 @@
-"""Which addresses a claim gets, or why none: one class at a time, its claims oldest first.
+"""Selection of addresses for claims: one class at a time, its claims oldest first.
 
-A `Pool` is what a class has and who holds it, brought up to date with each decision, so that many claims are decided
-in one pass. What it decides is a wish: the address is taken when the SourceIP of its name is made or changed, which
-only one can do. Whoever loses that race asks again without the address.
+A `Pool` holds the addresses of a class and their holders, updated after each decision, so one pass decides many claims.
+A decision is only a proposal: the address is taken by creating or updating the SourceIP of its name, in which one
+writer succeeds. The loser of that race decides again without the address.
 
-Already held: it stays. Asked for by number: that one or none. Otherwise one that a manager has made beforehand, then
-a free one, upward from a place that follows from the claim's uid. All families of a claim or none.
+An address already held is kept. A claim with `spec.address` gets that address or none. Otherwise it gets a SourceIP
+that a manager created beforehand, else a free address, searched upward from a hash of the claim's uid. A claim gets all
+of its families or none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """One address for a claim. `known` is its SourceIP if there is one already; `held`: it is the claim's already."""
+    """One address for a claim. `known` is its SourceIP if that exists; `held`: the claim holds it already."""
 
     address: Address
     known: SourceIP | None = None
@@ -32,7 +33,7 @@ class Take:
 
     @property
     def name(self) -> str:
-        """Of the SourceIP."""
+        """Name of the SourceIP."""
         return object_name(self.address)
 
 
@@ -40,30 +41,30 @@ Takes = tuple[Take, ...]
 
 
 def _is_meant_for(source_ip: SourceIP, claim: SourceIPClaim) -> bool:
-    """Whether a manager has set an address aside for a claim of this name."""
+    """Return True if a manager has reserved an address for a claim of this name."""
     own, first = claim.metadata, source_ip.spec.claim_ref
     return first is not None and (first.namespace, first.name, first.uid) == (own.namespace, own.name, "")
 
 
 class Pool:
-    """A class and its addresses. `source_ips` are those of the class; `interfaces` what gateways have themselves."""
+    """A class and its addresses. `source_ips` are those of the class; `interfaces` the gateways' own addresses."""
 
     def __init__(
         self, offered: SourceIPClass, source_ips: Iterable[SourceIP], interfaces: Collection[Address] = ()
     ) -> None:
         self.offered, self.ranges = offered, Ranges(offered.spec, interfaces)
         self._known: dict[Address, SourceIP] = {}
-        self._gone: set[Address] = set()  # that somebody else was faster for
+        self._gone: set[Address] = set()  # lost to a concurrent writer
         self._by_namespace: dict[str, set[Address]] = {}
         self._by_uid: dict[str, set[Address]] = {}
         self._bound: set[Address] = set()
-        self._spare: set[Address] = set()  # made beforehand, and nobody's or meant for a claim that is to come
-        self._full: set[int] = set()  # families without a free address: looked for once, not for each claim that waits
+        self._spare: set[Address] = set()  # created beforehand: unclaimed, or reserved for a future claim
+        self._full: set[int] = set()  # families without a free address: searched once, not for each waiting claim
         for each in source_ips:
             self.put(each)
 
     def put(self, source_ip: SourceIP) -> None:
-        """One of its addresses as it is now."""
+        """Insert or update an address of the class."""
         address = ip_address(source_ip.spec.address)
         self._known[address] = source_ip
         self._spare.discard(address)
@@ -78,15 +79,15 @@ class Pool:
             self._by_uid.setdefault(each.uid, set()).add(address)
 
     def lose(self, address: Address) -> None:
-        """Somebody else was faster: try another."""
+        """Exclude an address that was lost to a concurrent writer."""
         self._gone.add(address)
 
     def held_by(self, claim: SourceIPClaim) -> list[SourceIP]:
-        """What a claim holds."""
+        """Return the SourceIPs that a claim holds."""
         return [self._known[address] for address in self._by_uid.get(claim.metadata.uid, ())]
 
     def bind(self, claim: SourceIPClaim) -> Verdict[Takes]:
-        """The claim's addresses, in the order of its families. A refusal concerns all of them."""
+        """Return the claim's addresses in the order of its families. A refusal of one refuses all."""
         takes: list[Take] = []
         for family in claim.spec.families:
             found = self._of_family(claim, int(family[-1]))
@@ -132,7 +133,7 @@ class Pool:
         return Refusal(reasons.ADDRESS_IN_USE, f"{address} is held {whose}.", change="Ask for another, or for any.")
 
     def _resting(self, address: Address, known: SourceIP, claim: SourceIPClaim) -> Take | Refusal:
-        """Whoever had it last may have it back; a retained one only once a manager has let it go."""
+        """Give a resting address back to its last namespace; a retained one only after a manager released it."""
         status = known.status
         last, until = (status.last_claim, status.quarantined_until) if status is not None else (None, None)
         kept = known.spec.claim_ref is not None and known.spec.reclaim_policy == "Retain"
@@ -175,7 +176,7 @@ class Pool:
         name, mine = self.offered.metadata.name, self._by_namespace.get(namespace, set())
         most = next((each.addresses for each in quota.overrides if each.namespace == namespace), quota.per_namespace)
         held = {family_of(each) for each in self._by_uid.get(claim.metadata.uid, ())}
-        new = len(set(claim.spec.families) - held)  # all families or none, so all of them have to fit
+        new = len(set(claim.spec.families) - held)  # a claim gets all families or none, so all of them must fit
         if most is not None and take.address not in mine and len(mine) + new > most:
             message = (
                 f"Namespace {namespace} has {len(mine)} of the {most} addresses that SourceIPClass {name} gives it."

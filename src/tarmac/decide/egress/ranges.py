@@ -1,4 +1,4 @@
-"""The addresses of a class: which it has, which of them are never handed out, and in what order they are tried."""
+"""Address ranges of a SourceIPClass: membership, reserved addresses, and the search order for free ones."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tarmac.api.submariner.addressrules import Bounds, bounds_of
 from tarmac.api.submariner.names import Address
 from tarmac.api.submariner.sourceip import SourceIPClassSpec
 
-MOST_COUNTED = 1 << 53  # more addresses than that are counted as so many: numbers in JSON end there
+MOST_COUNTED = 1 << 53  # cap of counts: the largest integer that is exact in JSON
 
 
 def family_of(address: Address) -> str:
-    """As claims write it."""
+    """Return the family as written in claims."""
     return f"IPv{address.version}"
 
 
 def digest(*parts: str) -> int:
-    """A number that is the same wherever and whenever it is asked for."""
+    """Return a stable hash of strings, the same on every host and in every process."""
     return int.from_bytes(sha256("\0".join(parts).encode()).digest()[:8])
 
 
 class Ranges:
-    """The ranges of one class. `interfaces` are the addresses that gateways themselves have."""
+    """The ranges of one class. `interfaces` are the gateways' own addresses, which are reserved."""
 
     def __init__(self, spec: SourceIPClassSpec, interfaces: Collection[Address] = ()) -> None:
         self._spec = spec
@@ -34,15 +34,15 @@ class Ranges:
             self._apart.add(ip_address(spec.subnet.gateway))
 
     def hold(self, address: Address) -> bool:
-        """Whether the class offers an address."""
+        """Return True if a range of the class holds the address."""
         return any(each.holds(address) for each in self._bounds)
 
     def reserve(self, address: Address) -> bool:
-        """Whether an address is never handed out."""
+        """Return True if an address is reserved and never assigned."""
         return address in self._apart or self._is_edge(address)
 
     def size(self, family: int) -> int:
-        """How many addresses can be handed out."""
+        """Count the assignable addresses, capped at `MOST_COUNTED`."""
         bounds = [each for each in self._bounds if each.family == family]
         apart = sum(
             any(each.holds(address) for each in bounds) for address in self._apart if not self._is_edge(address)
@@ -51,7 +51,7 @@ class Ranges:
         return min(whole - apart - self._segment_edges(bounds), MOST_COUNTED)
 
     def search(self, family: int, start: int) -> Iterator[Address]:
-        """Every address that can be handed out, upward from a place that `start` stands for, and round again."""
+        """Yield every assignable address upward from offset `start`, wrapping around."""
         bounds = [each for each in self._bounds if each.family == family]
         total = sum(each.last - each.first + 1 for each in bounds)
         for step in range(total):
@@ -60,7 +60,7 @@ class Ranges:
                 yield address
 
     def _edges(self) -> Iterator[Address]:
-        """Where the class names no segment, its ranges are taken for segments: their first and last are no host's."""
+        """Yield the ranges' network and broadcast addresses: without a prefix length each range counts as a segment."""
         for written in self._spec.ranges if self._spec.subnet is None or not self._spec.subnet.prefix_length else ():
             whole = ip_network(written.cidr) if written.cidr else None
             if whole is not None and whole.max_prefixlen - whole.prefixlen >= 2:
@@ -69,7 +69,7 @@ class Ranges:
                     yield whole[-1]
 
     def _prefix(self, family: int) -> int | None:
-        """How long the prefix of a segment of the family is, if the class says so. Lengths over 32 are of IPv6."""
+        """Return the class's prefix length if it is of the family: a length over 32 is of IPv6."""
         length = self._spec.subnet.prefix_length if self._spec.subnet is not None else None
         return length if length is not None and (length > 32) == (family == 6) else None
 
@@ -81,7 +81,7 @@ class Ranges:
         return rest == 0 or (address.version == 4 and rest == (1 << (address.max_prefixlen - length)) - 1)
 
     def _segment_edges(self, bounds: list[Bounds]) -> int:
-        """How many edges of segments lie in the bounds."""
+        """Count the first and last addresses of segments within the bounds."""
         found = 0
         for family, first, last in bounds:
             length, bits = self._prefix(family), 32 if family == 4 else 128

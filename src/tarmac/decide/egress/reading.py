@@ -1,6 +1,6 @@
-"""Objects of Kubernetes as external services see them: Services with their endpoints, Pods, Nodes.
+"""Converts Kubernetes objects into views for egress: Services with their endpoints, Pods, Nodes.
 
-Controllers read them from caches, explanations and plans from a snapshot.
+Controllers read the objects from caches, explanations and plans from a snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView
 
 
 def service_view(service: JsonObject, slices: Iterable[JsonObject]) -> ServiceView:
-    """A Service and the endpoints in its slices."""
+    """Return the view of a Service and the endpoints in its slices."""
     metadata, spec = service["metadata"], service.get("spec") or {}
     ports = (
         PortView(each.get("name", ""), each.get("protocol", "TCP"), each["port"]) for each in spec.get("ports") or ()
@@ -67,7 +67,7 @@ def _endpoints(slice_: JsonObject) -> Iterator[EndpointView]:
 
 
 def pod_view(pod: JsonObject) -> PodView | None:
-    """A Pod; None for one that has ended."""
+    """Return the view of a Pod; None if it has ended."""
     if (pod.get("status") or {}).get("phase") in TERMINAL:
         return None
     metadata, spec = pod["metadata"], pod.get("spec") or {}
@@ -79,7 +79,7 @@ def pod_view(pod: JsonObject) -> PodView | None:
 
 
 def node_view(node: JsonObject) -> NodeView:
-    """A Node."""
+    """Return the view of a Node."""
     metadata, status = node["metadata"], node.get("status") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     addresses = (each["address"] for each in status.get("addresses") or () if each.get("type") == "InternalIP")
@@ -96,7 +96,7 @@ def node_view(node: JsonObject) -> NodeView:
 
 
 def node_addresses(node: JsonObject, view: NodeView) -> set[Address]:
-    """Every address that a node has itself, by its status and by its agent's word."""
+    """Return every address of a node's own, from its status and from the facts that its agent reports."""
     found = {address for _, address, _ in interface_addresses(view.facts)}
     for each in (node.get("status") or {}).get("addresses") or ():
         if each.get("type") in ("InternalIP", "ExternalIP"):

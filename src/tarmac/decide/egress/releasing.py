@@ -1,8 +1,8 @@
-"""What becomes of an address when its claim goes: off all gateways, then to rest, then free.
+"""Release of an address after its claim is deleted: remove it from all gateways, quarantine it, then free it.
 
-Bound → Released → (every gateway silent) → Quarantined → gone, or Available if it is retained. A retained one waits as
-Released until a manager takes its claim off. What is done next follows from the object alone, so that a crash between
-any two steps is followed by the next step.
+Bound → Released → (every gateway silent) → Quarantined → deleted, or Available if it is retained. A retained address
+stays Released until a manager removes its claimRef. The next step is computed from the object alone, so after a crash
+between two steps the controller resumes with the next one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from tarmac.base.duration import parse_duration
 from tarmac.decide.egress.claims import holders, phase_of
 
 SILENCE = 10.0
-"""Seconds from release until nobody can carry an address any more: several leases."""
+"""Seconds from release until no gateway can own an address any more: several lease durations."""
 
 _HOLD_DOWN = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do next with an address, and when to look again. All None: nothing."""
+    """The next step for an address, and the delay until the next reconcile. All None: nothing to do."""
 
     status: SourceIPStatus | None = None
-    claims: tuple[ClaimReference, ...] | None = None  # who holds it from now on
+    claims: tuple[ClaimReference, ...] | None = None  # the holders from now on
     delete: bool = False
     unprotect: bool = False
     after: float | None = None
 
 
 def hold_down(written: str) -> float:
-    """Seconds that an address rests; a day when that cannot be read."""
+    """Return the quarantine in seconds; one day if the duration is empty or invalid."""
     try:
         return max(0.0, parse_duration(written)) if written else _HOLD_DOWN
     except ValueError:
@@ -44,11 +44,11 @@ def hold_down(written: str) -> float:
 
 
 def next_step(address: SourceIP, alive: Sequence[ClaimReference], *, carried: bool, rest: float, now: float) -> Step:
-    """The next step. `alive` are those of its claims that are there; `carried`: a Gateway still exists."""
+    """Return the next step. `alive` are the claims that still exist; `carried`: a Gateway still exists."""
     held, going = holders(address), address.metadata.deletion_timestamp is not None
     phase, status = phase_of(address), address.status or SourceIPStatus()
     if any(not each.uid for each in held):
-        return _as("Available", status, phase) if not going else Step(unprotect=True)  # set aside for one to come
+        return _as("Available", status, phase) if not going else Step(unprotect=True)  # reserved for a future claim
     if alive:
         if list(alive) != held:
             return Step(claims=tuple(alive))

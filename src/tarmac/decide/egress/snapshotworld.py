@@ -1,6 +1,6 @@
-"""The world that external services are worked out in, read from a snapshot: for explanations and plans.
+"""The `World` of egress over a snapshot, for explanations and plans.
 
-An object is decoded when it is asked for; what is asked for again and again is kept.
+Objects are decoded on access; nodes, owners and ExternalServices, which are read repeatedly, are cached.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _labelled = msgspec.json.Decoder(_Labelled).decode
 
 
 class SnapshotWorld(KnownWorld):
-    """Everything there was at one moment."""
+    """The cluster's objects at one moment."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         self._services: dict[str, list[ExternalService]] = {}  # by namespace
 
     def service(self, key: str) -> ServiceView | None:
-        """A Service and the endpoints in its slices."""
+        """Return a Service and the endpoints in its slices."""
         found = SERVICES.get(self._snapshot, key)
         if found is None:
             return None
@@ -66,7 +66,7 @@ class SnapshotWorld(KnownWorld):
         return service_view(found, map(SLICES.decode, mine))
 
     def pod(self, key: str) -> PodView | None:
-        """A pod that has not ended."""
+        """Return a pod that has not ended."""
         found = PODS.get(self._snapshot, key)
         return pod_view(found) if found is not None else None
 
@@ -79,75 +79,75 @@ class SnapshotWorld(KnownWorld):
         return {name: view for name, (view, _) in self._nodes.items()}
 
     def nodes(self) -> Mapping[str, NodeView]:
-        """Every node, by name."""
+        """Return every node by name."""
         return self._views
 
     @cached_property
     def addresses_of_nodes(self) -> set[Address]:
-        """Every address that a node itself has."""
+        """Every node's own addresses."""
         return {address for view, node in self._nodes.values() for address in node_addresses(node, view)}
 
     def is_of_a_node(self, address: Address) -> bool:
-        """Whether a node itself has an address."""
+        """Return True if an address is a node's own."""
         return address in self.addresses_of_nodes
 
     def claim(self, key: str) -> SourceIPClaim | None:
-        """A claim."""
+        """Return a claim."""
         return SOURCE_IP_CLAIMS.get(self._snapshot, key)
 
     def source_ip(self, name: str) -> SourceIP | None:
-        """An address by the name of its object."""
+        """Return a SourceIP by name."""
         return SOURCE_IPS.get(self._snapshot, name)
 
     def gateway(self, name: str) -> Gateway | None:
-        """The Gateway of an address."""
+        """Return the Gateway of an address."""
         return GATEWAYS.get(self._snapshot, f"{NAMESPACE}/{name}")
 
     def forwarder(self, service: ExternalService, node: str) -> Forwarder | None:
-        """The Forwarder of an ExternalService on a node."""
+        """Return the Forwarder of an ExternalService on a node."""
         own = service.metadata
         return FORWARDERS.get(self._snapshot, f"{NAMESPACE}/{forwarder_name(own.namespace, own.name, node)}")
 
     def address_class(self, name: str) -> SourceIPClass | None:
-        """A class."""
+        """Return a SourceIPClass."""
         return SOURCE_IP_CLASSES.get(self._snapshot, name)
 
     def classes(self) -> Iterable[SourceIPClass]:
-        """Every class."""
+        """Return every SourceIPClass."""
         return SOURCE_IP_CLASSES.all(self._snapshot)
 
     def pool(self, offered: SourceIPClass) -> Pool:
-        """A class with its addresses."""
+        """Return the pool of a class."""
         name = offered.metadata.name
         mine = (each for each in SOURCE_IPS.all(self._snapshot) if each.spec.class_name == name)
         return Pool(offered, mine, self.addresses_of_nodes)
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
-        """The labels of a namespace; None when it is not there."""
+        """Return the labels of a namespace; None if it does not exist."""
         found = NAMESPACES.get(self._snapshot, namespace)
         return None if found is None else found["metadata"].get("labels") or {}
 
     def has_location(self, name: str) -> bool:
-        """Whether a Location exists."""
+        """Return True if a Location exists."""
         return self._snapshot.get(LOCATIONS.resource, name) is not None
 
     def network(self, key: str) -> Network | None:
-        """A Network."""
+        """Return a Network."""
         return NETWORKS.get(self._snapshot, key)
 
     def networks_of(self, namespace: str) -> Iterable[str]:
-        """The keys of the Networks of a namespace."""
+        """Return the keys of the Networks of a namespace."""
         return (f"{namespace}/{each.metadata.name}" for each in NETWORKS.all(self._snapshot, namespace))
 
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
-        """The ExternalServices that name a claim, or an address that it holds; the oldest first."""
+        """Return the ExternalServices that name a claim, or an address that it holds; oldest first."""
         namespace = claim.metadata.namespace
         if namespace not in self._services:
             self._services[namespace] = sorted(EXTERNAL_SERVICES.all(self._snapshot, namespace), key=age)
         return [each for each in self._services[namespace] if names_claim(each, claim)]
 
     def called(self, name: str) -> Iterable[ExternalService]:
-        """The ExternalServices of a name, in all namespaces."""
+        """Return the ExternalServices of a name in all namespaces."""
         encoded = self._snapshot.list(EXTERNAL_SERVICES.resource)
         return map(EXTERNAL_SERVICES.decode, (raw for raw in encoded if _labelled(raw).metadata.name == name))
 
@@ -157,5 +157,5 @@ class SnapshotWorld(KnownWorld):
         return {name: owner.name for name, owner in found.items() if owner is not None}
 
     def load(self, but: str) -> Mapping[str, int]:
-        """How many addresses besides one each node carries."""
+        """Count the addresses that each node carries, except one."""
         return Counter(node for name, node in self._owners.items() if name != but)

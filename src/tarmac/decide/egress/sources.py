@@ -1,9 +1,8 @@
-"""Who may use an ExternalService: each source by itself, with every reason why it, or one of its pods, may not.
+"""Resolves the sources of an ExternalService and their pods, with every reason for the ones left out.
 
-A source comes to something when its Service is there and granted, its address is held by a bound claim of the
-ExternalService's own namespace whose class allows it, and nothing about it is ambiguous. Then its pods are those that
-the Service's EndpointSlices name and that are there, with that uid and an address on that Network. Whatever is missing
-leaves that source, or that pod, out: nothing is guessed.
+A source is used if its Service exists and grants access, and a bound claim of the ExternalService's own namespace holds
+its address in a class that allows it. Its pods are those named by the Service's EndpointSlices that exist with the same
+uid and an address on the slice's Network. A source or pod that fails a check is left out; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from tarmac.decide.verdict import Refusal
 
 @dataclass(slots=True)
 class Resolution:
-    """An ExternalService, worked out."""
+    """A resolved ExternalService."""
 
     service: ExternalService
     target: Address
-    refusal: Refusal | None  # why nothing of it works
+    refusal: Refusal | None  # set if the whole ExternalService is refused
     sources: list[Resolved]
 
     @property
     def networks(self) -> list[str]:
-        """Those that its source pods are on."""
+        """The Networks of its source pods."""
         return sorted({pod.network for source in self.sources if source.works for pod in source.pods})
 
     @property
     def working(self) -> list[Resolved]:
-        """The sources that rules are made of."""
+        """The sources for which rules are compiled."""
         return [] if self.refusal is not None else [source for source in self.sources if source.works]
 
 
 def resolve(service: ExternalService, world: World) -> Resolution:
-    """Work an ExternalService out."""
+    """Resolve an ExternalService."""
     target = ip_address(service.spec.target_ip)
     found = [admitted(service, source, target, world) for source in service.spec.sources]
     for source in found:
@@ -70,9 +69,9 @@ def _refused_target(made: Resolution, world: World) -> Refusal | None:
 
 
 def first_place(service: ExternalService, offered: SourceIPClass, world: World) -> str:
-    """The Location of an address with WaitForFirstConsumer: the one its first user wants, or with most of its pods.
+    """Return the Location for WaitForFirstConsumer: the first user's choice, else the one with most of its pods.
 
-    Empty while that is not known: the class is at several Locations, and no pod runs at one of them.
+    Empty while unknown: the class has several Locations or names none, and no pod runs at an allowed one.
     """
     if service.spec.gateway is not None and service.spec.gateway.location:
         return service.spec.gateway.location
@@ -119,7 +118,7 @@ def _is_of(address: str, target: Address) -> bool:
 
 
 def _refused_pod(endpoint: EndpointView, pod: PodView | None, node: NodeView | None, key: str) -> Refusal | None:
-    """Why an endpoint is no source. The uid counts: another pod may have the name, or the address, by now."""
+    """Return why an endpoint is no source. The uid must match: a new pod may have the name or the address by now."""
     if not endpoint.pod:
         return Refusal(reasons.NOT_A_POD, f"Endpoint {endpoint.address} is no Pod.", endpoint.address, "pods")
     if pod is None or pod.uid != endpoint.uid or node is None:
@@ -147,7 +146,7 @@ def _refused_node(node: NodeView, carriers: Sequence[NodeView], key: str) -> Ref
 
 
 def _settle_ambiguities(found: Sequence[Resolved]) -> None:
-    """A pod in two sources is the first's."""
+    """Assign a pod that is in two sources to the first."""
     taken: dict[tuple[str, str], Resolved] = {}
     for source in found:
         kept: list[SourcePod] = []
@@ -162,7 +161,7 @@ def _settle_ambiguities(found: Sequence[Resolved]) -> None:
 
 
 def _wanted_ports(made: Resolved) -> list[PortView]:
-    """The Service's ports that the target may reach, before anybody else's are looked at."""
+    """Return the Service's ports that the target may reach, regardless of conflicts with other ExternalServices."""
     if not made.works or made.service is None or made.offered is None or made.source.inbound is False:
         return []
     allowed = made.offered.spec.inbound.ports if made.offered.spec.inbound is not None else []
@@ -174,7 +173,7 @@ _Key = tuple[str, str, int]
 
 
 class _Led(NamedTuple):
-    """Which Service a key leads to, and by which older ExternalService."""
+    """The Service that a key leads to, and the older ExternalService that opened it, if any."""
 
     service: str
     by: str = ""
@@ -184,9 +183,10 @@ class _Led(NamedTuple):
 
 
 def _open_ports(service: ExternalService, found: Sequence[Resolved], world: World) -> None:
-    """One key (target, SourceIP, protocol, port) leads to one Service: the older ExternalService's, then the first.
+    """Open inbound ports. A key (target, SourceIP, protocol, port) leads to one Service.
 
-    Where an older ExternalService leads it to the same Service already, there is nothing to open and no conflict.
+    An older ExternalService's key takes precedence, then the first source's. If an older ExternalService leads the key
+    to the same Service already, there is nothing to open and no conflict.
     """
     taken: dict[_Key, _Led] = {}
     target = ip_address(service.spec.target_ip)

@@ -1,6 +1,6 @@
-"""What an ExternalService says of itself: each source, each port, and one condition for each step to a first byte.
+"""Status of an ExternalService: each source, each port, and one condition for each step up to the first packet.
 
-Ready means that packets pass: the target is outside, every source is resolved, every address is bound and carried, and
+Ready means that packets pass: the target is outside, every source is resolved, every address is bound and owned, and
 the owner and every Ready node with source pods have acknowledged the newest rules.
 """
 
@@ -30,7 +30,7 @@ _HARMLESS = (reasons.AMBIGUOUS_SOURCE,)
 
 @dataclass(slots=True)
 class Observed:
-    """What is there of what was compiled. `unassigned` says of addresses why no node may carry them."""
+    """Existing objects for the compiled rules. `unassigned` maps addresses to why no node may carry them."""
 
     forwarders: Mapping[str, Forwarder] = field(default_factory=dict[str, Forwarder])  # by node
     gateways: Mapping[str, Gateway] = field(default_factory=dict[str, Gateway])  # by the name of the SourceIP
@@ -39,13 +39,19 @@ class Observed:
 
 
 def owner_of(gateway: Gateway | None) -> GatewayNodeStatus | None:
-    """Who carries an address, by the word of the nodes: of several that say so, whoever came last."""
-    said = gateway.status.nodes if gateway is not None and gateway.status is not None else []
-    return max((each for each in said if each.owner), key=lambda each: each.epoch, default=None)
+    """Return the owner of an address as reported by the nodes; of several, the one with the highest epoch.
+
+    Only candidates and leaving nodes can own it; a report of any other node does not count.
+    """
+    if gateway is None or gateway.status is None:
+        return None
+    able = {each.name for each in (*gateway.spec.candidates, *gateway.spec.leaving)}
+    said = (each for each in gateway.status.nodes if each.owner and each.name in able)
+    return max(said, key=lambda each: each.epoch, default=None)
 
 
 def is_applied(forwarder: Forwarder | None) -> bool:
-    """Whether a node has the newest rules of a Forwarder in force, without an error."""
+    """Return True if the node has applied the newest generation of a Forwarder without errors."""
     if forwarder is None or forwarder.status is None:
         return False
     return forwarder.status.applied_generation == forwarder.metadata.generation and not forwarder.status.errors
@@ -54,7 +60,7 @@ def is_applied(forwarder: Forwarder | None) -> bool:
 def roll_up(
     found: Resolution, made: Compiled, dialled: str, seen: Observed
 ) -> tuple[ExternalServiceStatus, list[Finding]]:
-    """The status without its conditions, and what the conditions are to say."""
+    """Return the status without its conditions, and the findings for the conditions."""
     spec, own = found.service.spec, found.service.metadata
     ports = [PortStatus(dial_port(port), port.port, port.protocol) for port in spec.ports]
     findings = list(_findings(found, made, seen))
@@ -157,14 +163,14 @@ def _unowned(found: Resolution, seen: Observed) -> Iterator[Refusal]:
 
 
 def conflicts(name: str, gateway: Gateway | None) -> Iterator[Refusal]:
-    """Strangers that gateways have found to have the address; none while a gateway carries it, who has looked last."""
+    """Yield the conflicts with foreign hosts that gateways report; none while an owner carries the address."""
     if owner_of(gateway) is not None:
         return
     for node in gateway.status.nodes if gateway is not None and gateway.status is not None else ():
         for error in node.errors:
             if error.rule == reasons.ADDRESS_CONFLICT:
                 change = f"Take {name} from whoever has it, or keep it out of the class's ranges."
-                yield Refusal(reasons.ADDRESS_CONFLICT, f"{node.name} says: {error.message}.", name, change=change)
+                yield Refusal(reasons.ADDRESS_CONFLICT, f"{node.name} says: {error.told}.", name, change=change)
 
 
 def _unprogrammed(found: Resolution, made: Compiled, seen: Observed) -> Iterator[Refusal]:
@@ -173,13 +179,13 @@ def _unprogrammed(found: Resolution, made: Compiled, seen: Observed) -> Iterator
         known = seen.forwarders.get(node)
         if node in ready and not (known is not None and known.spec == spec and is_applied(known)):
             errors = known.status.errors if known is not None and known.status is not None else []
-            yield _unacknowledged(node, errors[0].message if errors else "")
+            yield _unacknowledged(node, errors[0].told if errors else "")
     for name in sorted(_addresses(found)):
         gateway = seen.gateways.get(name)
         owner = owner_of(gateway)
         newest = gateway.metadata.generation if gateway is not None else 0
         if owner is not None and (owner.errors or owner.applied_generation != newest):
-            yield _unacknowledged(owner.name, owner.errors[0].message if owner.errors else "")
+            yield _unacknowledged(owner.name, owner.errors[0].told if owner.errors else "")
 
 
 def _unacknowledged(node: str, error: str) -> Refusal:

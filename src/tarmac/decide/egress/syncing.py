@@ -1,8 +1,8 @@
-"""Which two gateways share their connections, where several addresses want different pairs.
+"""Pairs gateways for connection synchronization when several addresses want different pairs.
 
-A gateway shares them with one other. Each Gateway object says how its candidates are paired; the pair that most
-addresses want comes first, then the next of two that are still alone. Every node works it out from all Gateways, so
-that both of a pair come to the same result.
+A gateway synchronizes connections with one peer. Each Gateway object pairs its candidates; the pair that most addresses
+want is formed first, then the next pair of two unpaired nodes. Every node computes the pairs from all Gateways, so both
+nodes of a pair get the same result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.api.submariner.relays import Gateway
 
 
 def sync_pairs(gateways: Iterable[Gateway]) -> dict[str, str]:
-    """Partners by the names of nodes, in both directions."""
+    """Return each node's peer by name, in both directions."""
     wanted: Counter[tuple[str, str]] = Counter()
     for gateway in gateways:
         said = {each.name: each.partner for each in gateway.spec.candidates if each.partner}

@@ -1,6 +1,6 @@
-"""What is looked at when an ExternalService is worked out: small values, and a world that finds them.
+"""Inputs for resolving an ExternalService: small immutable views, and the `World` that looks them up.
 
-Controllers make them of their caches, plans of a snapshot, tests of nothing.
+Controllers build them from caches, plans from a snapshot, tests from literals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClas
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node. `facts` are None where no agent takes part in external services."""
+    """A node. `facts` is None if its agent does not take part in egress."""
 
     name: str
     address: str = ""
@@ -63,7 +63,7 @@ class EndpointView:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """A Service and what is behind it."""
+    """A Service and its endpoints."""
 
     namespace: str
     name: str
@@ -74,58 +74,58 @@ class ServiceView:
 
 
 class World(Protocol):
-    """Everything there is. Keys are namespace/name."""
+    """Lookup of cluster objects. Keys are namespace/name."""
 
     def service(self, key: str) -> ServiceView | None:
-        """A Service."""
+        """Return a Service."""
         ...
 
     def pod(self, key: str) -> PodView | None:
-        """A pod that has not ended."""
+        """Return a pod that has not ended."""
         ...
 
     def node(self, name: str) -> NodeView | None:
-        """A node."""
+        """Return a node."""
         ...
 
     def claim(self, key: str) -> SourceIPClaim | None:
-        """A claim."""
+        """Return a claim."""
         ...
 
     def claim_holding(self, namespace: str, address: str) -> SourceIPClaim | None:
-        """The bound claim of a namespace that holds an address."""
+        """Return the bound claim of a namespace that holds an address."""
         ...
 
     def source_ip(self, name: str) -> SourceIP | None:
-        """An address by the name of its object."""
+        """Return a SourceIP by name."""
         ...
 
     def address_class(self, name: str) -> SourceIPClass | None:
-        """A class."""
+        """Return a SourceIPClass."""
         ...
 
     def authorized(self, class_name: str, namespace: str) -> bool:
-        """Whether a class is for a namespace."""
+        """Return True if a namespace may use a class."""
         ...
 
     def has_location(self, name: str) -> bool:
-        """Whether a Location exists."""
+        """Return True if a Location exists."""
         ...
 
     def users(self, source_ip: str) -> Sequence[ExternalService]:
-        """The ExternalServices that name an address or its claim, oldest first."""
+        """Return the ExternalServices that name an address or its claim, oldest first."""
         ...
 
     def candidates(self, source_ip: str) -> Sequence[NodeView]:
-        """The nodes that may carry an address, the first in line first."""
+        """Return the candidate nodes of an address in order of preference."""
         ...
 
     def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:
-        """Which part of the platform an address is in: nodes, classes, these Networks and those of these namespaces."""
+        """Name the part of the platform that holds an address: nodes, classes, Networks (listed or of namespaces)."""
         ...
 
 
 def age(service: ExternalService) -> tuple[str, str, str]:
-    """By which the oldest comes first."""
+    """Return the sort key that puts the oldest first."""
     own = service.metadata
     return own.creation_timestamp or "", own.namespace, own.name

@@ -1,5 +1,7 @@
-"""Transit addresses: a connection travels between nodes under one that stands for (ExternalService, node, Network,
-SourceIP), and that stays for as long as the node's Forwarder has it, so that edits and restarts move nothing.
+"""Allocation of transit addresses, under which connections travel between nodes.
+
+A transit address identifies (ExternalService, node, Network, SourceIP). It is kept for as long as the node's Forwarder
+has it, so edits and restarts move no connection.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tarmac.decide.egress.views import NodeView
 
 
 class Way(NamedTuple):
-    """What one transit address stands for, besides the ExternalService."""
+    """The key of a transit address within one ExternalService."""
 
     node: str
     network: str
@@ -23,7 +25,7 @@ class Way(NamedTuple):
 
 
 class Ways:
-    """Transit addresses of one ExternalService, those that it has first."""
+    """Transit addresses of one ExternalService; existing ones are reused."""
 
     def __init__(self, found: Resolution, known: Mapping[str, Forwarder], taken: Container[int]) -> None:
         self._uid, self._family, self._others = found.service.metadata.uid, found.target.version, taken
@@ -36,11 +38,11 @@ class Ways:
         self._own = set(map(transit_number, self._given.values()))
 
     def __contains__(self, number: object) -> bool:
-        """Whether a number is taken."""
+        """Return True if a transit number is taken, by this ExternalService or by the rest."""
         return isinstance(number, int) and (number in self._own or number in self._others)
 
     def transit(self, pod: SourcePod, source: Resolved) -> str:
-        """The address of the connections of a pod under a source; a new one if there is none yet."""
+        """Return the transit address for a pod under a source; allocate one if there is none yet."""
         way = Way(pod.node.name, pod.network, source.address)
         self.used[way] = pod.node
         if way not in self._given:
@@ -50,5 +52,5 @@ class Ways:
         return self._given[way]
 
     def of(self, way: Way) -> str:
-        """The address of a way that is used."""
+        """Return the address of a way in use."""
         return self._given[way]

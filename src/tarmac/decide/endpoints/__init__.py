@@ -1,4 +1,4 @@
-"""The addresses behind a Service: which pods answer for it, at which ports, on which network."""
+"""Endpoints of a Service: the pods behind it, their ports and their networks."""
 
 from __future__ import annotations
 

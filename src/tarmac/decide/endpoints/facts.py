@@ -1,4 +1,4 @@
-"""A Service and a Pod as endpoints see them: a few fields, read without the rest."""
+"""Partial Services and Pods for endpoints: only the needed fields are decoded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ServicePort(Partial):
 
 
 class ServiceSpec(Partial):
-    """What the Service asks for."""
+    """The spec of a Service."""
 
     type: str = "ClusterIP"
     selector: dict[str, str] | None = None
@@ -34,19 +34,19 @@ class ServiceSpec(Partial):
 
 
 class ServiceFacts(Partial):
-    """A Service, as far as it decides who answers for it."""
+    """A Service, with the fields that determine its endpoints."""
 
     metadata: PartialMetadata
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
     @property
     def headless(self) -> bool:
-        """Whether it has no address of its own."""
+        """True if the Service has no cluster address."""
         return self.spec.cluster_ip == "None"
 
     @property
     def selects(self) -> bool:
-        """Whether its addresses are found by labels; otherwise they are somebody else's to write."""
+        """True if a selector finds its endpoints; otherwise a user or a different controller writes them."""
         return bool(self.spec.selector) and self.spec.type != "ExternalName"
 
 
@@ -86,21 +86,21 @@ class EndpointPod(Partial):
 
     @property
     def ready_since(self) -> str:
-        """When it became ready, or stopped being so; empty when it has not said."""
+        """Time of the last change of the Ready condition; empty if there is none."""
         said = find(self.status.conditions, "Ready")
         return (said and said.last_transition_time) or ""
 
     @property
     def going(self) -> bool:
-        """Whether it is on its way out."""
+        """True if the pod is terminating."""
         return self.metadata.deletion_timestamp is not None
 
     def addresses(self, family: IPFamily) -> list[str]:
-        """Its addresses of a family."""
+        """Return the pod's addresses of a family."""
         return [each.ip for each in self.status.pod_ips or () if (":" in each.ip) == (family == "IPv6")]
 
     def network_of(self, address: str) -> str:
-        """The Network an address is on; empty when it is outside all of them, as the host's are."""
+        """Return the Network of an address; empty if it is outside all Networks, like host addresses."""
         text = (self.metadata.annotations or {}).get(ANNOTATION_INTERFACES)
         try:
             interfaces = decode_interfaces(text) if text else []
@@ -110,7 +110,7 @@ class EndpointPod(Partial):
         return next((each.network for each in held), "")
 
     def named_ports(self) -> dict[tuple[str, str], int]:
-        """Its ports by name and protocol. Of several with one name the first counts, those of sidecars last."""
+        """Return the ports by name and protocol. Of equal names the first counts; sidecars come last."""
         sidecars = [each for each in self.spec.init_containers or () if each.restart_policy == "Always"]
         found: dict[tuple[str, str], int] = {}
         for container in (*self.spec.containers, *sidecars):

@@ -1,13 +1,13 @@
-"""Endpoints in groups that can share an EndpointSlice: same family, same ports, same network.
+"""Groups of endpoints that can share an EndpointSlice: same family, same ports, same network.
 
-As in Kubernetes: a pod counts once it has an address and until it has ended; it is ready when it says so and is not on
-its way out, or always when the Service publishes addresses that are not ready. Pods that resolve a named port to
-different numbers are in different groups. Slices say which network their addresses are on, because the same address
+As in Kubernetes: a pod counts once it has an address and until it has ended; it is ready if its Ready condition is true
+and it is not terminating, or always if the Service publishes addresses that are not ready. Pods that resolve a named
+port to different numbers are in different groups. Slices name the network of their addresses, because the same address
 may exist on several.
 
-`trafficDistribution` becomes hints, as in Kubernetes: each endpoint that is ready is for its own zone, which is the
-city of its node, and with `PreferSameNode` for its own node first. Whoever carries connections takes the nearest there
-is, and any when none is near.
+`trafficDistribution` becomes hints, as in Kubernetes: each ready endpoint has a hint for its own zone, which is the
+city of its node, and with `PreferSameNode` one for its own node. The datapath prefers the nearest endpoints, and falls
+back to any.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 
 
 class Group(NamedTuple):
-    """What the endpoints of a slice have in common."""
+    """The properties that the endpoints of a slice share."""
 
     family: IPFamily
     network: str
@@ -32,7 +32,7 @@ class Group(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """One pod behind a Service. `uid` is what tells it apart."""
+    """One pod behind a Service, identified by `uid`."""
 
     uid: str
     document: JsonObject
@@ -41,7 +41,7 @@ class Endpoint(NamedTuple):
 def grouped(
     service: ServiceFacts, pods: Iterable[EndpointPod], zones: Mapping[str, str] | None = None
 ) -> dict[Group, list[Endpoint]]:
-    """The endpoints of a Service, given the pods it selects and the zones of nodes."""
+    """Return the endpoints of a Service, given the pods it selects and the zones of nodes."""
     found = Grouping(service, zones or {})
     for pod in pods:
         found.add(pod)
@@ -49,17 +49,17 @@ def grouped(
 
 
 class Grouping:
-    """The endpoints of a Service, from the pods it selects, one after another: there may be very many."""
+    """Builds the endpoints of a Service incrementally from its pods: there may be very many."""
 
     def __init__(self, service: ServiceFacts, zones: Mapping[str, str]) -> None:
         self._service = service
         self._zones = zones
         self._ports = ServicePorts(service)
-        # By family, network and number of the answer: to look a Group up costs as much as it has ports.
+        # Keyed by the index of the answer instead of a Group: hashing a Group costs as much as it has ports.
         self._found: dict[tuple[IPFamily, str, int], list[Endpoint]] = {}
 
     def add(self, pod: EndpointPod) -> None:
-        """One more pod that it selects."""
+        """Add a selected pod."""
         if pod.status.ended:
             return
         answer = self._ports.answer(pod)
@@ -71,7 +71,7 @@ class Grouping:
                 )
 
     def groups(self) -> list[tuple[Group, list[Endpoint]]]:
-        """All of them, no group twice. Each family has at least a group without any."""
+        """Return all groups, each once. A family without endpoints has one empty group."""
         answers = self._ports.answers
         found = [(Group(family, on, answers[answer]), each) for (family, on, answer), each in self._found.items()]
         present, families = {family for family, _, _ in self._found}, self._service.spec.ip_families
@@ -101,13 +101,13 @@ def _endpoint(service: ServiceFacts, pod: EndpointPod, addresses: list[str], zon
 
 
 def target_of(pod: EndpointPod) -> JsonObject:
-    """The reference by which endpoints name a pod."""
+    """Return the object reference of a pod for endpoints."""
     own = pod.metadata
     return {"kind": "Pod", "namespace": own.namespace, "name": own.name, "uid": own.uid}
 
 
 def hostname_in(service: ServiceFacts, pod: EndpointPod) -> str:
-    """The name of a pod below that of a Service; empty when it has none there."""
+    """Return a pod's DNS label below a Service's name; empty if it has none there."""
     return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
 
 

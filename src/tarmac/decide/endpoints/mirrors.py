@@ -1,8 +1,8 @@
-"""EndpointSlices that say what a hand-written Endpoints object says, as Kubernetes' mirroring controller makes them.
+"""Mirrors a hand-written Endpoints object into EndpointSlices, like Kubernetes' mirroring controller.
 
-Each subset, in its canonical form, becomes one slice for each family that it has addresses of. Of a subset a thousand
-addresses are mirrored, those that are ready first. Of an object ten thousand are: subsets that share ports can mean far
-more than what was written.
+Each subset, in its canonical form, becomes one slice for each family of its addresses. At most a thousand addresses of
+a subset are mirrored, ready ones first, and ten thousand of an object: subsets that share ports can expand to far more
+than their text.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ class EndpointsFacts(Partial):
 
     @property
     def mirrored(self) -> bool:
-        """Whether it wants to be: a label says that it does not, and whoever elects leaders means something else."""
+        """True unless the skip label is set or the object is a leader election record."""
         labels, annotations = self.metadata.labels or {}, self.metadata.annotations or {}
         return labels.get(LABEL_SKIP) != "true" and LEADER not in annotations
 
 
 class Mirrors(NamedTuple):
-    """The endpoints of each slice, and how many addresses are in none."""
+    """The endpoints of each slice, and the number of skipped addresses."""
 
     slices: dict[Group, list[JsonObject]]
     skipped: int
 
 
 def mirrors(endpoints: EndpointsFacts) -> Work[Mirrors]:
-    """What slices should say of an object."""
+    """Compute the slices of an Endpoints object cooperatively."""
     offers, documents = yield from _read(endpoints)
     found: dict[Group, list[JsonObject]] = {}
     count = 0
@@ -102,9 +102,9 @@ def _read(endpoints: EndpointsFacts) -> Work[tuple[list[Offer], dict[Address, Js
 
 
 def _document(address: _Address) -> JsonObject | None:
-    """An endpoint; None for what is no address, which older servers may have let in."""
+    """Return an endpoint; None for an invalid address, which older servers may have accepted."""
     try:
-        # Nearly all are in their usual form, which is cheap to see.
+        # Nearly all addresses are IPv4 in canonical form, which is cheap to check.
         plain = address.ip if address_family(address.ip) == 4 else str(plain_address(address.ip))
     except ValueError:
         return None

@@ -1,12 +1,12 @@
-"""The v1 Endpoints object of a Service, from the pods that it selects, as Kubernetes' endpoints controller writes it.
+"""Computes the v1 Endpoints object of a Service from its pods, like Kubernetes' endpoints controller.
 
-It lists the addresses of the Service's first family. A pod on its way out is not listed, unless the Service publishes
-addresses that are not ready. Beyond a thousand addresses, or two thousand ports, it is cut off and says so. It carries
-the labels of its Service and no others; annotations that others put on it stay.
+It lists the addresses of the Service's first family. A terminating pod is left out, unless the Service publishes
+addresses that are not ready. Beyond a thousand addresses, or two thousand ports, it is truncated and annotated so. Its
+labels are those of its Service, `managed-by` and `headless`; annotations of other clients are kept.
 
-`endpoints.kubernetes.io/last-change-trigger-time` is when the change began that an update is for: of all pods that are
-listed anew, or are ready or not ready anew, the earliest time at which one became so. It follows from what the object
-said before, so nothing has to be remembered.
+`endpoints.kubernetes.io/last-change-trigger-time` is the time of the change that caused the update: the earliest
+readiness change among the pods that are newly listed or have changed their readiness. It is computed from the previous
+object, so the controller needs no state.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ MANAGED_BY = "endpoint-controller"
 LABEL_HEADLESS = "service.kubernetes.io/headless"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-MOST = 100 * CAPACITY  # ports times addresses that are looked at
-PORTS = 2000  # in one object, where pods answer named ports in their own ways; more would be refused as too large
+MOST = 100 * CAPACITY  # limit of ports times addresses that are processed
+PORTS = 2000  # limit of ports in one object, if pods resolve named ports differently; the server rejects larger ones
 
 
 class Listing:
-    """The addresses behind a Service, from the pods it selects, one after another: there may be very many."""
+    """Builds the Endpoints object of a Service incrementally from its pods: there may be very many."""
 
     def __init__(self, service: ServiceFacts) -> None:
         self._service = service
         self._ports = ServicePorts(service)
-        self._offers: dict[int, dict[Address, bool]] = {}  # by the number of the answer
+        self._offers: dict[int, dict[Address, bool]] = {}  # by the index of the answer
         self._documents: dict[Address, JsonObject] = {}
         self._times: dict[Address, str] = {}
 
     def add(self, pod: EndpointPod) -> None:
-        """One more pod that it selects."""
+        """Add a selected pod."""
         spec = self._service.spec
         if pod.status.ended or (pod.going and not spec.publish_not_ready_addresses):
             return
@@ -54,7 +54,7 @@ class Listing:
         self._times[address] = pod.ready_since
 
     def object(self, known: JsonObject | None) -> Work[JsonObject | None]:
-        """What the object should be; None when the one that is known says so already."""
+        """Compute the wanted object cooperatively; None if the known one is up to date."""
         subsets = yield from repacked(
             [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MOST
         )
@@ -89,7 +89,7 @@ class Listing:
         return {**made, "subsets": subsets} if subsets else made
 
     def _trigger(self, known: JsonObject, subsets: Sequence[JsonObject]) -> str:
-        """The earliest time at which one that is listed otherwise than before became as it is; empty without any."""
+        """Return the earliest readiness change of a pod that is listed differently than before, or an empty text."""
         anew = _listed(subsets) - _listed(known.get("subsets") or ())
         times = (self._times[address] for address, _ in anew)
         return min((time for time in times if time), default="")

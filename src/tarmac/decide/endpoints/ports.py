@@ -1,7 +1,7 @@
-"""Where pods answer the ports of a Service: at a number that the Service says, or at a container's port of that name.
+"""Resolves the ports of a Service at its pods: to the Service's target number, or to a container port of that name.
 
-Pods of one template answer alike, so each answer is worked out once and then known by its number: a Service may have a
-thousand ports, and thousands of pods behind it.
+Pods of one template resolve alike, so each distinct result (`answer`) is computed once and identified by its index: a
+Service may have a thousand ports, and thousands of pods behind it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 
 
 class Port(NamedTuple):
-    """A port where endpoints answer."""
+    """A resolved port of endpoints."""
 
     name: str
     number: int
@@ -21,23 +21,23 @@ class Port(NamedTuple):
     app_protocol: str | None
 
     def document(self) -> JsonObject:
-        """As a slice says it."""
+        """Return the port in the form of an EndpointSlice."""
         said: JsonObject = {"name": self.name, "port": self.number, "protocol": self.protocol}
         return said if self.app_protocol is None else {**said, "appProtocol": self.app_protocol}
 
 
 class ServicePorts:
-    """The answers of the pods of one Service."""
+    """The resolved ports of one Service at its pods."""
 
     def __init__(self, service: ServiceFacts) -> None:
         self.answers: list[tuple[Port, ...]] = []
         self._ports = service.spec.ports or []
         self._named = [(each.target_port, each.protocol) for each in self._ports if isinstance(each.target_port, str)]
-        self._known: dict[tuple[int | None, ...], int] = {}  # by the numbers that the names have at a pod
+        self._known: dict[tuple[int | None, ...], int] = {}  # by a pod's numbers of the port names
         self._places: dict[tuple[Port, ...], int] = {}
 
     def answer(self, pod: EndpointPod) -> int:
-        """The place of a pod's answer among `answers`; ports that the pod does not have are left out of it."""
+        """Return the index of a pod's resolved ports in `answers`; ports that the pod does not have are left out."""
         named = pod.named_ports() if self._named else {}
         numbers = tuple([named.get(each) for each in self._named])
         known = self._known.get(numbers)

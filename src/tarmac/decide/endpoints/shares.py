@@ -1,7 +1,7 @@
-"""Which endpoint is in which of a group's slices, so that as few slices as possible change when pods come and go.
+"""Distributes a group's endpoints over slices so that few slices change when pods come and go.
 
-An endpoint stays in the slice it is in. New ones fill slices that have room, the first first, then new slices. A slice
-that has run empty goes, unless it is the only one.
+An endpoint stays in its slice. New endpoints fill slices with room, the lowest number first, then new slices. An empty
+slice is removed, unless it is the only one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LARGEST = 100
 
 
 def shared_out(present: Mapping[int, Collection[str]], wanted: Collection[str]) -> dict[int, list[str]]:
-    """Who is in the slice of each number, given who is now and who is to be."""
+    """Return the endpoints of each slice by number, given the present and the wanted ones."""
     left = dict.fromkeys(wanted)
     slices: dict[int, list[str]] = {}
     for number in sorted(present):

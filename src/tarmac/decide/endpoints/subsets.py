@@ -1,12 +1,11 @@
-"""Addresses in subsets, as v1 Endpoints lists them: every port once, beside all the addresses that answer there.
+"""Repacks addresses into subsets of v1 Endpoints: every port once, with all the addresses that serve it.
 
-What comes in are offers: addresses that answer at the same ports, as the pods behind a Service or the subsets that
-somebody wrote. Ports that are offered by the same addresses, each as ready as at the other, share a subset; an address
-that is ready in one offer and not in another is not. All is in order: addresses by number and by what they belong to,
-ports by name. Kubernetes sorts ports and subsets by a hash of its own, which nobody relies on.
+The input are offers: addresses with the same ports, from the pods behind a Service or from hand-written subsets. Ports
+with the same addresses in the same readiness share a subset; an address that is ready in one offer and not in a second
+one counts as not ready. The output is sorted: addresses by text and uid, ports by name. Kubernetes sorts ports and
+subsets by an internal hash, on which clients do not rely.
 
-Ports times addresses can be far more than what was written, so there is a bound on what is looked at, and it is done in
-pieces.
+Ports times addresses can be far more than the input, so the amount of work is limited, and it runs cooperatively.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from tarmac.decide.endpoints.ports import Port
 CAPACITY = 1000  # addresses in one Endpoints object
 
 Address = tuple[str, str]
-"""The address, and the uid of what it belongs to, which may be empty."""
+"""An address, and the uid of its object, which may be empty."""
 
 Readiness = Mapping[Address, bool]
-"""Addresses, and whether each is ready."""
+"""Addresses mapped to True if ready."""
 
 
 class Offer(NamedTuple):
-    """Addresses that answer at the same ports."""
+    """Addresses with the same ports."""
 
     ports: Sequence[Port]
     addresses: Readiness
 
 
 class Subset(NamedTuple):
-    """Ports, and who answers at all of them. Without ports, who is there at all."""
+    """Ports and the addresses that serve all of them; without ports, addresses only."""
 
     ports: tuple[Port, ...]
     ready: tuple[Address, ...]
@@ -43,7 +42,7 @@ class Subset(NamedTuple):
 
 
 def repacked(offers: Sequence[Offer], most: int) -> Work[list[Subset]]:
-    """The subsets of what is offered, but for ports beyond `most` addresses in all."""
+    """Return the subsets of the offers, without the ports beyond `most` addresses in total."""
     found: dict[frozenset[tuple[Address, bool]], list[Port]] = {}
     looked_at = 0
     for numbers, ports in (yield from _by_offers(offers)).items():
@@ -59,12 +58,12 @@ def repacked(offers: Sequence[Offer], most: int) -> Work[list[Subset]]:
         not_ready = tuple(sorted(address for address, is_ready in members if not is_ready))
         subsets.append(Subset(tuple(sorted(ports, key=_port_order)), ready, not_ready))
         yield
-    # Each port is in one subset only, so the first tells them apart; there may be a thousand behind it.
+    # Each port is in one subset only, so the first port is a sufficient key; there may be a thousand more.
     return sorted(subsets, key=lambda each: _port_order(each.ports[0]) if each.ports else ("",))
 
 
 def truncated(subsets: Sequence[Subset]) -> list[Subset]:
-    """As many as one object may list: those that are ready first, each subset by its share, rounded up."""
+    """Truncate to the capacity of one object: ready addresses first, each subset by its share, rounded up."""
     ready = sum(len(each.ready) for each in subsets)
     if ready > CAPACITY:
         shares = _shares([len(each.ready) for each in subsets], CAPACITY)
@@ -76,7 +75,7 @@ def truncated(subsets: Sequence[Subset]) -> list[Subset]:
 
 
 def with_ports(subsets: Sequence[Subset], most: int) -> list[Subset]:
-    """The first of them, as many as have so many ports together, and at least one."""
+    """Return the first subsets with at most `most` ports in total, and at least one subset."""
     kept: list[Subset] = []
     for each in subsets:
         most -= len(each.ports)
@@ -95,7 +94,7 @@ def _shares(sizes: Sequence[int], room: int) -> Iterator[int]:
 
 
 def _by_offers(offers: Sequence[Offer]) -> Work[dict[tuple[int, ...], list[Port]]]:
-    """Ports by the numbers of the offers they are in. An offer without ports is one of nothing."""
+    """Return ports by the indexes of their offers. An offer without ports gets an entry without ports."""
     places: dict[Port | None, list[int]] = {}
     for number, offer in enumerate(offers):
         for port in dict.fromkeys(offer.ports) or (None,):

@@ -1,8 +1,8 @@
-"""Why an object is as it is: one sentence, the verdicts behind it by city and node, and the smallest change.
+"""Explains the state of an object: one sentence, the verdicts behind it by city and node, and the smallest change.
 
-Explanations are worked out anew from a snapshot by the functions that decide, not remembered from when they decided; so
-they are true of now, need no log, and the same code answers on our own server (as the subresource `why`) and on lists
-fetched from any other.
+Explanations are recomputed from a snapshot by the deciding functions themselves, not recorded when they decided. So
+they describe the present, need no log, and the same code answers on our own server (as the subresource `why`) and on
+lists fetched from any other server.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ EXPLAINERS: Mapping[str, Callable[[Snapshot, str], Explanation | None]] = {
     SOURCE_IPS.resource: explain_source_ip,
     SOURCE_IP_CLASSES.resource: explain_source_ip_class,
 }
-"""By resource, for an object's key."""
+"""The function that explains an object, given its key, by resource."""
 
 
 def looked_at(resource: str, usual: tuple[ResourceSource[Any], ...] = EVERYTHING) -> tuple[ResourceSource[Any], ...]:
-    """What must be there to explain an object of a resource, or to plan one."""
+    """Return the resources that a snapshot must hold to explain or plan an object of this resource."""
     return EXTERNAL if resource.startswith(f"{SUBMARINER}/") else usual
 
 

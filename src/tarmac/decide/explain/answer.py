@@ -1,4 +1,4 @@
-"""Lines of an explanation from refusals and conditions, and the sentence that sums them up."""
+"""Builds the lines of an explanation from refusals and conditions, and the sentence that sums them up."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FEW: Final = 5
 
 
 def told(refusal: Refusal, city: str = "", node: str = "") -> Line:
-    """A refusal as a line."""
+    """Convert a refusal to a line."""
     reason = refusal.reason
     change = refusal.change or usual_change(reason, refusal.message)
     return Line(answer_of(reason), reason, sentence(refusal.message), refusal.rule, city, node, change)
 
 
 def found(finding: Finding, city: str = "", node: str = "") -> Line:
-    """A condition as a line."""
+    """Convert a condition to a line."""
     rule = finding.type.lower()
     if finding.holds:
         return yes(finding.reason, finding.message, rule, city, node)
@@ -33,12 +33,12 @@ def found(finding: Finding, city: str = "", node: str = "") -> Line:
 
 
 def yes(reason: str, message: str, rule: str, city: str = "", node: str = "") -> Line:
-    """A line that says that all is well."""
+    """Return a line for a positive finding."""
     return Line("Yes", reason, sentence(message), rule, city, node)
 
 
 def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanation:
-    """The explanation whose sentence is the state, and after a colon what matters most of the lines."""
+    """Build an explanation. Its sentence is the state and, after a colon, the message of the most telling line."""
     top = most_telling(lines)
     if top is None or top.answer == "Yes":
         return Explanation(subject, f"{subject} {state}.", list(lines))
@@ -47,7 +47,7 @@ def explanation(subject: Subject, state: str, lines: Sequence[Line]) -> Explanat
 
 
 def _changes(lines: Iterable[Line], top: Line) -> str:
-    """What to do about the line that matters most, and about the same in other cities; each thing once."""
+    """Return the changes for the most telling line and for the same reason in other cities, without duplicates."""
     alike = [line for line in lines if (line.answer, line.reason, line.rule) == (top.answer, top.reason, top.rule)]
     changes = list(dict.fromkeys(line.change for line in alike if line.change))
     more = len(changes) - _FEW
@@ -55,17 +55,20 @@ def _changes(lines: Iterable[Line], top: Line) -> str:
 
 
 def most_telling(lines: Iterable[Line]) -> Line | None:
-    """The line that a person can do most about; the first of equals."""
+    """Return the line that a person can do most about; the first one of equals."""
     return max(lines, key=lambda line: (_WEIGHT[line.answer], reasons.priority(line.reason)), default=None)
 
 
 def answer_of(reason: str) -> Answer:
-    """Whether a reason is good, passes by itself, or needs somebody. A code that nobody knows is a failure."""
+    """Return Yes, Wait (the reason passes by itself) or No (a person has to act).
+
+    An unknown code is a failure, hence No.
+    """
     known = reasons.CATALOGUE.get(reason)
     return _ANSWERS.get(known.actor, "No") if known is not None else "No"
 
 
 def sentence(text: str) -> str:
-    """The text with an end."""
+    """Return the text with a final period, unless it already ends with punctuation."""
     text = text.strip()
     return text if not text or text[-1] in ".!?" else f"{text}."

@@ -1,5 +1,6 @@
-"""What is to be said about a deployment's number: metrics that cannot be read, and a number that is held back, be it
-the autoscaler's or a person's.
+"""Explains a deployment's number of replicas: unreadable metrics, and a number held back by its bounds.
+
+The number may come from the autoscaler or from a person.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tarmac.decide.explain.answer import told
 from tarmac.decide.rollout import desired_replicas
 from tarmac.decide.verdict import Refusal
 
-# Fewer than minReplicas is what minReplicas is for, and a window that passes is no news.
+# Left out: minReplicas, which holds the number up on purpose, and stabilization windows, which pass by themselves.
 _TOLD = (
     reasons.METRICS_UNAVAILABLE,
     reasons.TOO_FEW_METRICS,
@@ -23,7 +24,7 @@ _TOLD = (
 
 
 def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[Line]:
-    """Its own conditions: what metrics say is known to nobody else."""
+    """Yield lines from the deployment's conditions, the only place where the state of its metrics is recorded."""
     for condition in deployment.status.conditions if deployment.status else ():
         if condition.reason in _TOLD:
             refusal = Refusal(condition.reason, condition.message, rule="autoscaling")
@@ -34,7 +35,7 @@ def autoscaling_lines(deployment: WorkloadDeployment) -> Iterator[Line]:
 
 
 def _out_of_bounds(spec: WorkloadDeploymentSpec) -> Refusal | None:
-    """A number that somebody scaled to, and that the placement does not let be."""
+    """Return a refusal if the deployment was scaled to a number outside the bounds of its placement."""
     asked, runs = spec.replicas, desired_replicas(spec.scale_settings, spec.replicas)
     if asked is None or asked == runs:
         return None

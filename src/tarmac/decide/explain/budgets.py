@@ -1,4 +1,4 @@
-"""What a disruption budget says to the eviction of a pod from a node that is being drained."""
+"""Explains the effect of disruption budgets on the eviction of a pod from a node that is being drained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RULE = "disruptionbudget"
 
 
 def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
-    """A line when the pod's node is cordoned and a budget keeps the pod from being evicted."""
+    """Return a line if the pod's node is cordoned and a budget blocks the pod's eviction."""
     node = pod["spec"].get("nodeName", "")
     known = NODES.get(snapshot, node) if node else None
     refusal = held_by(snapshot, pod) if known is not None and known["spec"].get("unschedulable") else None
@@ -22,7 +22,7 @@ def drain_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
 
 
 def held_by(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:
-    """Why the pod cannot be evicted now; None when it can."""
+    """Return the reason why the pod cannot be evicted now; None when it can."""
     if needs_no_budget(pod):
         return None
     found = list(budgets_of(pod, BUDGETS.all(snapshot, pod["metadata"]["namespace"])))
@@ -36,7 +36,7 @@ def held_by(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:
 
 
 def _short(budget: JsonObject) -> Refusal:
-    """A budget that allows nothing now: until more are healthy, or until somebody changes it."""
+    """Return the refusal of a budget that allows no disruption: temporary, or permanent until the budget is changed."""
     name, status = budget["metadata"]["name"], budget.get("status") or {}
     if not is_counted(budget):
         message = f"The disruption budget {name} is being counted anew; until then it does not leave its cordoned node."
@@ -51,7 +51,7 @@ def _short(budget: JsonObject) -> Refusal:
 
 
 def _change(name: str, spec: JsonObject) -> str:
-    """What lets one go. Of a share, or of those that may be away, one more pod changes nothing."""
+    """Return the change that allows one eviction. With a percentage or maxUnavailable, one more pod would not help."""
     if spec.get("maxUnavailable") is not None:
         return f"Raise maxUnavailable of {name}."
     return f"Lower minAvailable of {name}{', or run one more' if isinstance(spec.get('minAvailable'), int) else ''}."

@@ -1,4 +1,4 @@
-"""Why the part of a workload that is in one city is not complete."""
+"""Explains why a workload's deployment in one city is not complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of a WorkloadDeployment; None when there is none of that name."""
+    """Return the explanation of a WorkloadDeployment; None when it does not exist."""
     deployment = DEPLOYMENTS.get(snapshot, key)
     if deployment is None:
         return None
@@ -45,9 +45,9 @@ def explain_deployment(snapshot: Snapshot, key: str) -> Explanation | None:
 def deployment_lines(
     reads: CachedReads, deployment: WorkloadDeployment, placement: Placement | None, quota_change: str
 ) -> list[Line]:
-    """Why there are not as many ready instances as wanted, or as metrics ask for; one line when there are.
+    """Explain why fewer instances are ready than wanted, or than metrics ask for; one line when none is missing.
 
-    `quota_change` is what to do where a quota is in the way.
+    `quota_change` is the change to suggest when a quota is exhausted.
     """
     city, goal = deployment.spec.city_code, rollout.Goal.of(deployment.spec)
     if deployment.metadata.deletion_timestamp is not None:
@@ -65,7 +65,9 @@ def _instance_lines(
     steps = rollout.plan(goal, views)
     ready = sum(view.ready and not view.deleting for view in views)
     if steps.complete:
-        return [yes(reasons.COMPLETE, f"{ready} of {goal.desired} instances are ready", "ready", city)]
+        stopped = sum(view.stopped and not view.ready for view in views)
+        message = f"{ready} of {goal.desired} instances are ready" + (f", {stopped} stopped" if stopped else "")
+        return [yes(reasons.COMPLETE, message, "ready", city)]
     lines = list(_unready(reads, deployment, goal.desired, views, quota_change))
     missing = goal.desired - sum(not view.deleting for view in views)
     if steps.waiting is not None and (not lines or missing > 0 or steps.waiting.reason == reasons.PAUSED):
@@ -89,11 +91,11 @@ def _without_location(city: str, placement: Placement | None, places: Sequence[P
 def _unready(
     reads: CachedReads, deployment: WorkloadDeployment, desired: int, views: Iterable[InstanceView], quota_change: str
 ) -> Iterator[Line]:
-    """For each reason that instances give, the lines of the first that gives it."""
+    """Yield, for each reason of unready instances, the lines of the first instance with that reason."""
     namespace, city = deployment.metadata.namespace, deployment.spec.city_code
     by_reason: dict[str, list[InstanceView]] = {}
     for view in sorted(views, key=lambda view: view.ordinal):
-        if not view.ready and not view.deleting:
+        if not view.settled and not view.deleting:
             by_reason.setdefault(view.reason, []).append(view)
     for found in by_reason.values():
         instance = INSTANCES.get(reads.snapshot, f"{namespace}/{found[0].name}")
@@ -107,7 +109,7 @@ def _unready(
 
 
 def _change(reads: CachedReads, deployment: WorkloadDeployment, desired: int, line: Line, quota_change: str) -> str:
-    """A change that is enough for all instances of the deployment, where what one needs is not."""
+    """Return a change that is sufficient for all instances of the deployment, not only for one."""
     if line.reason == reasons.QUOTA_EXHAUSTED:
         return quota_change or line.change
     if line.rule != "nodes" or line.reason not in (reasons.INSUFFICIENT_CAPACITY, reasons.CLASS_EXHAUSTED):
@@ -133,7 +135,7 @@ def _room_change(reads: CachedReads, deployment: WorkloadDeployment, desired: in
 
 
 def _with_those_behind(waiting: Refusal, missing: int) -> Refusal:
-    """What a rollout waits for, and how many instances are not made because of it."""
+    """Return the reason the rollout waits, with the number of instances that are not created because of it."""
     if missing > 0 and waiting.reason == reasons.WAITING_FOR_INSTANCE:
         return replace(waiting, message=f"{missing} more to be made when {waiting.where} is ready.", rule="rollout")
     return replace(waiting, rule="rollout")

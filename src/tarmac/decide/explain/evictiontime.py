@@ -1,4 +1,4 @@
-"""When a pod leaves a node that is in trouble."""
+"""The time at which a pod is evicted from a failed node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.decide.nodes import NO_EXECUTE, TaintToleration, stays
 
 
 def outlook(node: str, known: JsonObject | None, pod: JsonObject, now: float) -> str:
-    """What becomes of a pod whose node is not heard of any more, in a sentence."""
+    """Return a sentence about the future of a pod on a node that no longer reports."""
     if known is None:
         return f"Node {node} does not exist any more."
     taints = [taint for taint in known["spec"].get("taints") or () if taint["effect"] == NO_EXECUTE]

@@ -1,4 +1,4 @@
-"""Why an ExternalService works or does not: each source, rule and node, by the decisions of its controller."""
+"""Explains an ExternalService: each source, rule and node, by the decisions of its controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.submariner.names import API_VERSION
 from tarmac.decide import reasons
 from tarmac.decide.egress.admitting import Resolved
-from tarmac.decide.egress.compiling import Compiled, compile_service
+from tarmac.decide.egress.compiling import Compiled
+from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.observing import observe
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.sources import Resolution, resolve
@@ -22,7 +23,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def explain_external_service(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of an ExternalService; None when there is none of that name."""
+    """Return the explanation of an ExternalService; None when it does not exist."""
     service = EXTERNAL_SERVICES.get(snapshot, key)
     if service is None:
         return None
@@ -32,12 +33,12 @@ def explain_external_service(snapshot: Snapshot, key: str) -> Explanation | None
     nodes = {pod.node.name for source in found.working for pod in source.pods}
     known = {node: world.forwarder(service, node) for node in sorted(nodes)}
     forwarders = {node: each for node, each in known.items() if each is not None}
-    made = compile_service(found, dialled, forwarders, ())
+    made = compile_fitting(found, dialled, forwarders, (), world.gateway)
     return explain_service(found, made, dialled, observe(found, forwarders, world))
 
 
 def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Observed) -> Explanation:
-    """A line for each rule and source: target, service and grant, claim, pods, gateway, rules, inbound, name."""
+    """Return a line for each rule and source: target, service and grant, claim, pods, gateway, rules, inbound, name."""
     own = found.service.metadata
     _, findings = roll_up(found, made, dialled, seen)
     said = {each.type: each for each in findings}

@@ -1,4 +1,4 @@
-"""What the containers of a pod that runs were given beside amounts: classes, and processors to themselves."""
+"""Explains the QoS classes and exclusive CPUs of a running pod's containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def given_lines(snapshot: Snapshot, pod: JsonObject, city: str) -> list[Line]:
-    """What the node says of a pod that runs there, beside what was asked for."""
+    """Return lines that compare the classes and CPUs reported by the node with the requested ones."""
     node = NODES.get(snapshot, pod["spec"].get("nodeName", ""))
     if node is None:
         return []
@@ -65,5 +65,5 @@ def _processors(pod: JsonObject, entry: PodEntry) -> Iterator[str]:
 
 
 def _lasts(pod: JsonObject, container: JsonObject) -> bool:
-    """Whether it runs as long as the pod does."""
+    """Return True if the container runs as long as the pod does."""
     return container in pod["spec"]["containers"] or is_sidecar(container)

@@ -1,4 +1,4 @@
-"""Why an instance is not ready: the gates before it, then its pod."""
+"""Explains why an instance is not ready: first its gates, then its pod."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
 from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.conditions import find
+from tarmac.api.networking.location import is_simulated
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.given import given_lines
+from tarmac.decide.explain.machines import RULE as MACHINE_RULE
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.machineimages import images_of
+from tarmac.decide.running import STOPPED_TEXT, is_stopped
 from tarmac.decide.snapshot.cachedreads import CachedReads
-from tarmac.decide.snapshot.snapshot import INSTANCES, MACHINE_IMAGES, PODS, Snapshot
+from tarmac.decide.snapshot.snapshot import INSTANCES, LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES, PODS, Snapshot
 from tarmac.decide.verdict import Refusal
 
 
 def explain_instance(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of an Instance; None when there is none of that name."""
+    """Return the explanation of an Instance; None when it does not exist."""
     instance = INSTANCES.get(snapshot, key)
     if instance is None:
         return None
@@ -32,6 +35,8 @@ def explain_instance(snapshot: Snapshot, key: str) -> Explanation | None:
         state = "is being deleted"
     elif ready is not None and ready.status == "True":
         state = "is ready"
+    elif is_stopped(instance.spec):
+        state = "is stopped"
     else:
         state = "is not ready"
     subject = Subject(API_VERSION, "Instance", own.namespace, own.name)
@@ -39,7 +44,7 @@ def explain_instance(snapshot: Snapshot, key: str) -> Explanation | None:
 
 
 def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
-    """What stands between an Instance and being ready."""
+    """Return the lines about an Instance: the obstacles to its readiness, or its Ready condition."""
     own, city = instance.metadata, instance.metadata.labels.get(LABEL_CITY_CODE, "")
     ready = find(instance.status and instance.status.conditions, "Ready")
     if own.deletion_timestamp is not None:
@@ -52,8 +57,16 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     gates = [gate.name for gate in instance.spec.controller.scheduling_gates] if instance.spec.controller else []
     if gates:
         return list(_gated(reads, instance, gates, city))
+    if is_stopped(instance.spec):
+        return [_stopped(instance, city, going=pod is not None)]
     if pod is None:
-        images = images_of(instance.spec, lambda name: MACHINE_IMAGES.get(reads.snapshot, name))
+        place = LOCATIONS.get(reads.snapshot, instance.spec.location.name) if instance.spec.location else None
+        images = images_of(
+            instance.spec,
+            lambda name: MACHINE_IMAGES.get(reads.snapshot, name),
+            lambda name: LOCAL_MACHINE_IMAGES.get(reads.snapshot, f"{own.namespace}/{name}"),
+            simulated=is_simulated(place),
+        )
         return [told(images.refusals[0], city) if images.value is None else _said(ready, city)]
     lines = pod_lines(reads, pod)
     if ready is not None and ready.reason == reasons.SOURCE_NOT_FOUND and all(line.answer != "No" for line in lines):
@@ -61,14 +74,24 @@ def instance_lines(reads: CachedReads, instance: Instance) -> list[Line]:
     return lines if any(line.answer != "Yes" for line in lines) else [*lines, _said(ready, city)]
 
 
+def _stopped(instance: Instance, city: str, *, going: bool) -> Line:
+    own, reason = instance.metadata, reasons.STOPPING if going else reasons.STOPPED
+    message = "The machine is shutting down." if going else STOPPED_TEXT
+    start = "" if going else f"Run `tarmac machine start -n {own.namespace} {own.name}`."
+    return told(Refusal(reason, message, rule=MACHINE_RULE, change=start), city)
+
+
 def _without_source(lines: Iterable[Line], ready: Condition, city: str) -> list[Line]:
-    """A pod whose volume has no source says only that it is being made; the Instance's controller knows better."""
+    """Replace all but the positive lines by the Instance's condition.
+
+    A pod with a missing volume source only reports that it is being created; the Instance's controller knows the cause.
+    """
     well = [line for line in lines if line.answer == "Yes"]
     return [*well, told(Refusal(ready.reason, ready.message, rule="sources"), city)]
 
 
 def _gated(reads: CachedReads, instance: Instance, gates: Iterable[str], city: str) -> Iterator[Line]:
-    """A line for each gate: why it is closed."""
+    """Yield a line for each gate with the reason why it is closed."""
     ready = find(instance.status and instance.status.conditions, "Ready")
     for gate in gates:
         refusal = _over_quota(reads, instance) if gate == GATE_QUOTA else _refused(ready)
@@ -82,13 +105,13 @@ def _over_quota(reads: CachedReads, instance: Instance) -> Refusal | None:
 
 
 def _refused(ready: Condition | None) -> Refusal | None:
-    """What its controller has said last, if that is more than that gates are there."""
+    """Return the last reason of the Instance's controller, unless it only says that gates are present."""
     if ready is None or ready.status == "True" or ready.reason == reasons.SCHEDULING_GATES_PRESENT:
         return None
     return Refusal(ready.reason, ready.message)
 
 
 def _said(ready: Condition | None, city: str) -> Line:
-    """What its controller has said last."""
+    """Return a line with the last reason of the Instance's controller."""
     said = _refused(ready) or Refusal(reasons.PENDING, "Nobody has looked at it yet.")
     return told(replace(said, rule="ready"), city)

@@ -1,7 +1,7 @@
-"""What stands between a virtual machine and being ready, where that is the machine's own: rule `machine`.
+"""Explains obstacles to the readiness of a virtual machine that are the machine's own: rule `machine`.
 
-A Pod's conditions have the same reasons for machines as for containers. What helps is another thing: an image is an
-entry of a catalogue, logs are those of the serial port, and there is a command that lets a machine go on.
+A Pod's conditions have the same reasons for machines as for containers, but the remedies differ: an image is an entry
+of a catalogue, logs are those of the serial port, and a command resumes a paused machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.api.compute.machineimage import image_object_name
+from tarmac.api.compute.machineimage import described_image
 from tarmac.api.compute.whyandplan import Line
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
@@ -19,8 +19,8 @@ from tarmac.decide import reasons
 RULE: Final = "machine"
 _LOGS: Final = "See `kubectl logs --previous -n {namespace} {name}`, the serial port of the machine that ended, and "
 _CHANGES: Final = {
-    reasons.IMAGE_UNAVAILABLE: "Correct spec.source of MachineImage {image}, or have the node reach it.",
-    reasons.IMAGE_REFUSED: "Correct what MachineImage {image} says of the file, or the file, as the message says.",
+    reasons.IMAGE_UNAVAILABLE: "Correct spec.source of {image}, or have the node reach it.",
+    reasons.IMAGE_REFUSED: "Correct what {image} says of the file, or the file, as the message says.",
     reasons.GUEST_PANICKED: _LOGS + "correct its image or kernel.",
     reasons.MACHINE_FAILED: _LOGS + "the journal of the node.",
     reasons.INSTANCE_CRASHING: _LOGS + "keep its operating system from ending.",
@@ -32,14 +32,14 @@ _CHANGES: Final = {
 
 
 def of_machine(pod: JsonObject, line: Line) -> Line:
-    """The line about a pod, with what helps a machine if it is one."""
+    """Return the line about a pod; for a machine, with the change that helps a machine."""
     if line.answer == "Yes" or line.reason not in _CHANGES or not is_machine(pod):
         return line
-    own, image = pod["metadata"], image_object_name(pod["spec"]["containers"][0].get("image", ""))
+    own, image = pod["metadata"], described_image(pod["spec"]["containers"][0].get("image", ""))
     change = _CHANGES[line.reason].format(name=own["name"], namespace=own["namespace"], image=image)
     return msgspec.structs.replace(line, rule=RULE, change=change)
 
 
 def is_machine(pod: JsonObject) -> bool:
-    """Whether a pod is a virtual machine."""
+    """Return True if the pod is a virtual machine."""
     return pod["spec"].get("runtimeClassName") == MACHINE_CLASS

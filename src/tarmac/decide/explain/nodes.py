@@ -1,4 +1,4 @@
-"""What is still on a node that is being drained, and why."""
+"""Explains which pods remain on a node that is being drained, and why."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _whereabouts = msgspec.json.Decoder(_Whereabouts).decode
 
 
 def explain_node(snapshot: Snapshot, name: str) -> Explanation | None:
-    """The explanation of a node; None when there is none of that name."""
+    """Return the explanation of a node; None when it does not exist."""
     node = NODES.get(snapshot, name)
     if node is None:
         return None
@@ -45,7 +45,7 @@ def explain_node(snapshot: Snapshot, name: str) -> Explanation | None:
 
 
 def _lines(snapshot: Snapshot, pods: list[JsonObject], city: str, node: str) -> Iterator[Line]:
-    """Who is on his way out, and whom a budget keeps."""
+    """Yield lines for pods that are being deleted and for pods that a budget protects from eviction."""
     for pod in pods:
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "deletionTimestamp" in pod["metadata"]:

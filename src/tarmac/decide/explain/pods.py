@@ -1,4 +1,4 @@
-"""Why a pod is where it is, or nowhere."""
+"""Explains why a pod is on its node, or on none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BEING_MADE = (reasons.PROGRAMMING_IN_PROGRESS, reasons.STARTING)
 
 
 def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of a pod; None when there is none of that name."""
+    """Return the explanation of a pod; None when it does not exist."""
     pod = PODS.get(snapshot, key)
     if pod is None:
         return None
@@ -38,7 +38,7 @@ def explain_pod(snapshot: Snapshot, key: str) -> Explanation | None:
 
 
 def pod_lines(reads: CachedReads, pod: JsonObject) -> list[Line]:
-    """What rules and nodes say about a pod."""
+    """Return the verdicts of rules and nodes about a pod."""
     location = (pod["spec"].get("nodeSelector") or {}).get(LABEL_LOCATION, "")
     city = (pod["metadata"].get("labels") or {}).get(LABEL_CITY_CODE) or city_of(reads.snapshot, location)
     node = pod["spec"].get("nodeName", "")
@@ -84,7 +84,7 @@ def _without_node(pod: JsonObject, city: str, candidates: CandidateNodes) -> lis
 
 
 def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes) -> list[Line]:
-    """Who ends for the pod, or would."""
+    """Return a line about the pods that are, or would be, preempted for this pod."""
     if obj["spec"].get("preemptionPolicy") == "Never":
         return []
     nominated = (obj.get("status") or {}).get("nominatedNodeName")
@@ -101,7 +101,7 @@ def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes
 
 
 def _waiting(pod: Pod, node: str, candidates: CandidateNodes) -> str:
-    """For whom the pod waits that has a place in view."""
+    """Describe the terminating pods that a nominated pod waits for."""
     going = candidates.going(pod, node)
     if not going.pods:
         return f"It is to have the place of a less important pod on {node}."

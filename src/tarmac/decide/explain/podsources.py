@@ -1,6 +1,7 @@
-"""What a pod needs on its node that does not exist: ConfigMaps, Secrets and claims that are not optional.
+"""Finds missing sources of a pod: ConfigMaps, Secrets and claims that are not optional.
 
-A pod whose volume has no source says only that it is being made; its node tells the rest by events, which come and go.
+A pod with a missing volume source only reports that it is being created; its node reports the cause by events, which
+expire.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _RESOURCES = {CONFIG_MAP: CONFIG_MAPS.resource, SECRET: SECRETS.resource, _CLAIM
 
 
 def missing_sources(snapshot: Snapshot, pod: JsonObject) -> Refusal | None:
-    """The refusal that names all of them; None when nothing is missing, as far as the snapshot can tell."""
+    """Return a refusal that names all missing sources; None when none is missing, as far as the snapshot can tell."""
     namespace = pod["metadata"]["namespace"]
     needed = (each for each in dict.fromkeys(_sources(pod["spec"])) if snapshot.holds(_RESOURCES[each.kind]))
     missing = [each for each in needed if snapshot.get(_RESOURCES[each.kind], f"{namespace}/{each.name}") is None]
@@ -37,7 +38,7 @@ def _sources(spec: JsonObject) -> Iterator[ObjectSource]:
 
 
 def _mounted(volume: JsonObject) -> Iterator[ObjectSource]:
-    """Of a volume, or of one source of a projected volume; a Secret's name stands in another field there."""
+    """Yield the sources of a volume, or of one source of a projected volume: there a Secret's name is in `name`."""
     yield from _required(CONFIG_MAP, volume.get("configMap"))
     yield from _required(SECRET, volume.get("secret"), "name", "secretName")
 

@@ -1,7 +1,6 @@
-"""A priority class that was deleted after something that names it was admitted.
+"""Explains a priority class that was deleted after objects naming it were admitted.
 
-What is there keeps the priority it was given; but no pod that names the class is admitted any more, so nothing that
-ends is replaced.
+Existing pods keep their priority, but no new pod that names the class is admitted, so pods that end are not replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def missing_class(snapshot: Snapshot, name: str) -> Refusal | None:
-    """What there is to say about a class that a template or pod names; None when it exists."""
+    """Return a refusal if the class that a template or pod names does not exist; else None."""
     source = PRIORITY_CLASSES.resource
     if not name or name in SYSTEM or not snapshot.holds(source) or snapshot.get(source, name) is not None:
         return None

@@ -1,7 +1,7 @@
-"""What deployments want of their namespace's quotas: the Instances that wait for room, and those not made yet.
+"""The demand of deployments on their namespace's quotas: Instances that wait for room, and those not created yet.
 
-An ordered deployment makes its next Instance when the last one is ready; so the one that waits for quota is seldom the
-only one that will. A change that is worth making has room for all of them.
+An ordered deployment creates its next Instance when the last one is ready, so the Instance that waits for quota is
+seldom the only one that will. A useful change has room for all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES
 
 
 def limits_to_raise(reads: CachedReads, deployments: Sequence[WorkloadDeployment]) -> str:
-    """The limits to raise so that these deployments, of one namespace, have all they want; empty when none need be."""
+    """Return the limits to raise so that these deployments of one namespace get all they want; empty when none."""
     ledger = reads.ledger(deployments[0].metadata.namespace) if deployments else None
     if ledger is None:
         return ""
@@ -30,7 +30,7 @@ def limits_to_raise(reads: CachedReads, deployments: Sequence[WorkloadDeployment
 
 
 def _unmade(reads: CachedReads, deployment: WorkloadDeployment) -> Iterator[Claim]:
-    """What the Instances that a deployment has yet to make will ask for."""
+    """Yield the claims of the Instances that a deployment has yet to create."""
     own, spec = deployment.metadata, deployment.spec
     taken = {view.ordinal for view in reads.fleet(own.namespace, own.uid)}
     amounts = instance_amounts(spec.template.spec.runtime, lambda name: INSTANCE_TYPES.get(reads.snapshot, name))

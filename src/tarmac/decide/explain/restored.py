@@ -1,4 +1,4 @@
-"""Why a pod or an instance is not what runs: the store was restored from a backup, and a node runs something newer."""
+"""Explains a conflict after a restore: the store is older than the pod or instance that a node runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def with_conflict(found: Explanation | None, subject: Subject, message: str, node: str) -> Explanation:
-    """What there is to say otherwise, and the conflict before it. The object itself may not be stored at all."""
+    """Return the explanation with the conflict placed first. The object itself may be missing from the store."""
     line = told(Refusal(reasons.RESTORED_CONFLICT, message, rule="restored"), "", node)
     if found is None:
         return explanation(subject, "is not in the store", [line])

@@ -1,4 +1,4 @@
-"""Why a claim holds an address or none, what becomes of an address, and whether a class can be used."""
+"""Explains SourceIPClaims, SourceIPs and SourceIPClasses: bindings, the state of an address, usability of a class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 
 def explain_source_ip_claim(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of a claim; None when there is none of that name."""
+    """Return the explanation of a claim; None when it does not exist."""
     claim = SOURCE_IP_CLAIMS.get(snapshot, key)
     if claim is None:
         return None
@@ -36,7 +36,7 @@ def explain_source_ip_claim(snapshot: Snapshot, key: str) -> Explanation | None:
 
 
 def explain_claim(claim: SourceIPClaim, verdict: Verdict[Takes], more: list[Line] | None = None) -> Explanation:
-    """What the claim holds, or why it holds nothing."""
+    """Explain the addresses that the claim holds, or why it holds none."""
     own, others = claim.metadata, more or []
     subject = Subject(API_VERSION, "SourceIPClaim", own.namespace, own.name)
     if verdict.value is None:
@@ -54,7 +54,10 @@ def _unseen() -> Refusal:
 
 
 def _standing(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Line]:
-    """A bound claim whose class no longer allows its namespace keeps its address, and carries nothing."""
+    """Yield a line for a bound claim of a namespace that its class no longer allows.
+
+    The claim keeps its address, but no traffic is carried.
+    """
     offered, namespace = world.address_class(claim.spec.class_name), claim.metadata.namespace
     bound = claim.status is not None and claim.status.phase == "Bound"
     if bound and offered is not None and not world.allowed(offered, namespace):
@@ -68,7 +71,7 @@ def _in_use(claim: SourceIPClaim, world: SnapshotWorld) -> Iterator[Line]:
 
 
 def explain_source_ip(snapshot: Snapshot, name: str) -> Explanation | None:
-    """The explanation of an address; None when it has no object."""
+    """Return the explanation of an address; None when it has no object."""
     address = SOURCE_IPS.get(snapshot, name)
     if address is None:
         return None
@@ -104,7 +107,10 @@ def _holder_lines(address: SourceIP) -> Iterator[Line]:
 
 
 def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
-    """Who carries it, or why nobody does; of one that nobody uses, nobody should."""
+    """Yield lines about the address's gateway, or why it has none, and its users.
+
+    An unused address needs no gateway.
+    """
     name = address.metadata.name
     owner = owner_of(world.gateway(name))
     users = world.users(name)
@@ -123,7 +129,7 @@ def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
 
 
 def explain_source_ip_class(snapshot: Snapshot, name: str) -> Explanation | None:
-    """The explanation of a class; None when there is none of that name."""
+    """Return the explanation of a class; None when it does not exist."""
     offered = SOURCE_IP_CLASSES.get(snapshot, name)
     if offered is None:
         return None

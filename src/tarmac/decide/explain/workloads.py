@@ -1,4 +1,4 @@
-"""Why a workload is not complete, city by city."""
+"""Explains why a workload is not complete, city by city."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def explain_workload(snapshot: Snapshot, key: str) -> Explanation | None:
-    """The explanation of a Workload; None when there is none of that name."""
+    """Return the explanation of a Workload; None when it does not exist."""
     workload = WORKLOADS.get(snapshot, key)
     if workload is None:
         return None

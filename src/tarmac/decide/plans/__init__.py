@@ -1,9 +1,9 @@
-"""What a manifest would do, without doing it: a Workload's city by city, and those of external services.
+"""Plans: the effects of a manifest without applying it, for Workloads (by city) and for external services.
 
-The functions that controllers decide with are run on a snapshot plus the change: which deployments follow, which
-Instances those would make, replace and delete, whether quotas and nodes have room for them. What a plan shows is where
-things end, not the steps on the way there: a rollout that takes an hour is as many replacements. Of the way, only its
-beginning is looked at: whether what has to be made first has room beside what may not go yet.
+The controllers' deciding functions run on a snapshot plus the change: which deployments follow, which Instances those
+would create, replace and delete, and if quotas and nodes have room for them. A plan shows the final state, not the
+steps toward it: a rollout that takes an hour is a number of replacements. Of the steps only the first is checked:
+whether the instances to create first have room beside those that may not be deleted yet.
 """
 
 from __future__ import annotations

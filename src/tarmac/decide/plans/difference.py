@@ -1,4 +1,4 @@
-"""How the Instances of one deployment differ from what it would want."""
+"""The difference between the existing Instances of one deployment and the wanted ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import ResourceList
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal
+from tarmac.decide.running import is_stopped
 from tarmac.decide.scheduling import Candidate
 from tarmac.decide.verdict import Refusal
 
 
 @dataclass(slots=True)
 class Difference:
-    """One deployment as it would become. `unplaced` are ordinals of Instances that stay and have no node yet."""
+    """One deployment in its planned form. `unplaced` are ordinals of kept Instances that have no node yet."""
 
     deployment: WorkloadDeployment
     goal: Goal
@@ -31,19 +32,34 @@ class Difference:
     refused: list[Refused] = field(default_factory=list[Refused])
     endings: list[Ending] = field(default_factory=list[Ending])
     boot_disks: int = 0
-    victims: list[str] = field(default_factory=list[str])  # keys of the pods that would end for it
-    amounts: ResourceList = field(default_factory=ResourceList)  # what each of its Instances has
+    switches: bool = False  # the template's machines would be started or stopped
+    victims: list[str] = field(default_factory=list[str])  # keys of the pods that would be preempted for it
+    amounts: ResourceList = field(default_factory=ResourceList)  # resources of each of its Instances
     granted: list[int] = field(default_factory=list[int])  # ordinals that quotas leave room for
     placed: dict[str, str] = field(default_factory=dict[str, str])  # and their nodes, by `planned_uid`
 
     @property
     def city(self) -> str:
-        """Where it is."""
+        """The deployment's city."""
         return self.deployment.spec.city_code
 
     @property
+    def stopped(self) -> bool:
+        """True if the template asks for stopped machines."""
+        return is_stopped(self.deployment.spec.template.spec)
+
+    @property
+    def switched(self) -> list[InstanceView]:
+        """Kept machines that would be started or stopped."""
+        return [view for view in self.keep if view.stopped != self.stopped] if self.switches else []
+
+    def would_stand_still(self, view: InstanceView) -> bool:
+        """Return True if a kept Instance would be a stopped machine."""
+        return self.stopped if self.switches else view.stopped
+
+    @property
     def make(self) -> list[int]:
-        """Ordinals of Instances that would be made."""
+        """Ordinals of Instances that would be created."""
         return sorted([*self.create, *(view.ordinal for view in self.replace)])
 
     @property
@@ -53,29 +69,29 @@ class Difference:
 
     @property
     def going(self) -> list[InstanceView]:
-        """Instances that would no longer be there."""
+        """Instances that would be deleted or replaced."""
         return [*self.delete, *self.replace]
 
     @property
     def changes(self) -> bool:
-        """Whether anything would happen."""
-        return bool(self.create or self.replace or self.delete)
+        """True if the plan changes anything."""
+        return bool(self.create or self.replace or self.delete or self.switched)
 
     def refuse(self, refusal: Refusal, count: int | None = None) -> None:
-        """Something cannot run: so many of the instances, or all that would be made."""
+        """Record that instances cannot run: `count` of them, or all that would be created."""
         start = "" if count is None else f"{count} of {self.goal.desired} instances: "
         number = len(self.wanted) if count is None else count
         self.refused.append(Refused(refusal.reason, start + refusal.message, refusal.change, number))
 
     def end(self, candidate: Candidate) -> None:
-        """Others would go for one of its instances."""
+        """Record the pods that would be preempted for one of its instances."""
         own = [each.name for each in candidate.victims if each.namespace == self.deployment.metadata.namespace]
         others = len(candidate.victims) - len(own)
         self.endings.append(Ending(candidate.node, own, others, candidate.violations))
         self.victims += [f"{each.namespace}/{each.name}" for each in candidate.victims]
 
     def as_plan(self) -> CityPlan:
-        """Its numbers."""
+        """Return the numbers of the plan."""
         return CityPlan(
             self.city,
             len(self.create),
@@ -87,16 +103,18 @@ class Difference:
             self.wave if self.replace else 0,
             self.endings,
             self.boot_disks,
+            len(self.switched) if self.stopped else 0,
+            0 if self.stopped else len(self.switched),
         )
 
 
 def planned_uid(deployment: WorkloadDeployment, ordinal: int) -> str:
-    """What tells the Pod of an Instance apart that is only planned."""
+    """Return the uid that identifies the Pod of a planned Instance."""
     return f"{deployment.metadata.namespace}/{deployment.metadata.name}/{ordinal}"
 
 
 def difference(deployment: WorkloadDeployment, present: Iterable[InstanceView]) -> Difference:
-    """What would become of the Instances that are there, and which others there would be."""
+    """Compute which existing Instances would be kept, replaced and deleted, and which would be created."""
     found = Difference(deployment, Goal.of(deployment.spec))
     taken: set[int] = set()
     for view in sorted(present, key=lambda view: (view.deleting, not view.ready, view.name)):

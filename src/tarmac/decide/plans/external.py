@@ -1,7 +1,7 @@
-"""What a manifest of an ExternalService or a SourceIPClaim would do: the decisions of controllers, before it exists.
+"""Plans an ExternalService or a SourceIPClaim: the decisions of controllers, before the object exists.
 
-Claims of the same file are carried out first, so that a service finds the addresses that it would then have. Which of
-several free addresses a claim gets follows from its uid, which only the server gives: such an address is not foretold.
+Claims of the same file are bound first, so that a service finds the addresses it would have. Which of several free
+addresses a claim gets depends on its uid, which only the server assigns: such an address is not predicted.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PLANNED: Final = (EXTERNAL_SERVICES.resource, SOURCE_IP_CLAIMS.resource)
 def plan_external(
     snapshot: Objects, resource: str, obj: JsonObject, others: Iterable[JsonObject], catalog: Catalog
 ) -> ExternalPlan:
-    """The plan of a manifest in its stored form, as if the other objects of its file were there.
+    """Return the plan of a manifest in its stored form, as if the other objects of its file existed.
 
-    Raises BadRequest, Invalid. Objects of other namespaces count only when they are there: nobody has asked whether
-    whoever plans may make them, and a grant made up in another namespace would show how many pods are in it.
+    Objects of other namespaces count only if they exist: the client's right to create them is not checked, and an
+    invented grant in another namespace would disclose the number of pods there. Raises BadRequest, Invalid.
     """
     namespace = obj["metadata"]["namespace"]
     counted = [each for each in others if _namespace(each) in ("", namespace)]
@@ -61,26 +61,26 @@ def _namespace(obj: JsonObject) -> str:
 
 
 class _Planning:
-    """A snapshot that claims are bound in, one after another."""
+    """A snapshot in which claims are bound one after another."""
 
     def __init__(self, snapshot: Objects) -> None:
         self._snapshot = snapshot
-        self._guessed: set[str] = set()  # addresses of which only one thing is known: that one like it is free
+        self._guessed: set[str] = set()  # addresses that stand for any free one of the class
 
     def claim(self, obj: JsonObject) -> ExternalPlan:
-        """What a claim would get."""
+        """Return the plan of a claim."""
         claim = decode(SourceIPClaim, self._as_planned(SOURCE_IP_CLAIMS.resource, obj))
         return plan_claim(claim, self._decided(claim))
 
     def service(self, obj: JsonObject) -> ExternalPlan:
-        """What an ExternalService would do."""
+        """Return the plan of an ExternalService."""
         planned = self._as_planned(EXTERNAL_SERVICES.resource, obj)
         self._put(EXTERNAL_SERVICES.resource, planned)
         world = SnapshotWorld(self._snapshot)
         return plan_service(resolve(decode(ExternalService, planned), world), world, self._guessed)
 
     def bind(self, obj: JsonObject) -> None:
-        """Let a claim have what it would get."""
+        """Bind a claim to the addresses it would get."""
         planned = self._as_planned(SOURCE_IP_CLAIMS.resource, obj)
         claim = decode(SourceIPClaim, planned)
         takes = self._decided(claim).value or ()
@@ -104,7 +104,7 @@ class _Planning:
         return decide_claim(claim, offered, world.pool(offered) if offered is not None else None, world)
 
     def _as_planned(self, resource: str, obj: JsonObject) -> JsonObject:
-        """The object as the next version of the one of its name, or as the youngest of all."""
+        """Return the object as an update of the existing one of its name, or else as the newest of all."""
         metadata = obj["metadata"]
         raw = self._snapshot.get(resource, _key(metadata))
         known: JsonObject = msgspec.json.decode(raw) if raw is not None else {}
@@ -135,12 +135,12 @@ def _held(take: Take, claim: SourceIPClaim) -> JsonObject:
 
 
 def _is_certain(claim: SourceIPClaim, take: Take) -> bool:
-    """Whether an address does not depend on what the server makes up."""
+    """Return True if the address does not depend on values that the server generates."""
     return take.known is not None or claim.spec.address == str(take.address)
 
 
 def plan_service(found: Resolution, world: World, guessed: Collection[str] = ()) -> ExternalPlan:
-    """What an ExternalService that the server would take would do."""
+    """Return the plan of an ExternalService that the server accepts."""
     refused = [] if found.refusal is None else [_refused(found.refusal)]
     sources = [_planned(source, world, guessed) for source in found.sources]
     return ExternalPlan(True, sources=sources, refused=refused)
@@ -160,7 +160,7 @@ def _planned(source: Resolved, world: World, guessed: Collection[str]) -> Source
 
 
 def plan_claim(claim: SourceIPClaim, verdict: Verdict[Takes]) -> ExternalPlan:
-    """Which addresses a claim that the server would take would get."""
+    """Return the addresses that a claim gets if the server accepts it."""
     takes = verdict.value or ()
     addresses = [str(take.address) if _is_certain(claim, take) else _any(str(take.address)) for take in takes]
     return ExternalPlan(True, addresses=addresses, refused=[_refused(each) for each in verdict.refusals])

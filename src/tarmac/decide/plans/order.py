@@ -1,8 +1,8 @@
-"""Whether a rollout can take its first steps: what it may not take away yet stands in the way of what it has to make.
+"""Checks that a rollout can take its first steps beside the instances that it may not delete yet.
 
-Where a plan ends may well have room for everything, and the way there may not: instances that are ready stay until
-enough others are (`maxUnavailable`), and hold their nodes until then. A rollout that waits for instances that wait for
-that room waits for ever.
+The final state of a plan may have room for everything while the way there does not: ready instances stay until enough
+other instances are ready (`maxUnavailable`), and hold their nodes until then. If the new instances need that room, the
+rollout deadlocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.decide.snapshot.snapshot import Snapshot
 
 
 def begin(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amounts: ResourceList) -> None:
-    """Take away what a rollout takes away at once, and refuse what it then has to make and has no room for."""
+    """Remove the instances that a rollout deletes at once, and refuse those it must then create without room."""
     remove(snapshot, candidates, found, [view for view in found.going if not view.ready or view in found.delete])
     first = _first(found)
     if first and any(view.ready for view in found.replace):
@@ -24,12 +24,12 @@ def begin(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amo
 
 
 def _first(found: Difference) -> list[int]:
-    """Ordinals that must be ready before any instance that is ready may go."""
+    """Return the ordinals that must be ready before any ready instance may be deleted."""
     ready = {view.ordinal for view in (*found.keep, *found.replace) if view.ready}
     spare = len(ready) - (found.goal.desired - found.goal.limits.max_unavailable)
     if spare > 0:
         return []
     missing = [ordinal for ordinal in range(found.goal.desired) if ordinal not in ready]
-    if not missing:  # nothing may be missing, so one more comes first
+    if not missing:  # no instance may be missing, so an extra one comes first
         return [found.goal.desired]
     return missing if found.goal.ordered else missing[: 1 - spare]

@@ -1,7 +1,7 @@
-"""The other objects of a file, laid over what is there, so that a Workload is planned as if they were.
+"""Overlays the other objects of a file on a snapshot, so that a Workload is planned as if they existed.
 
-Those count that plans look at: Networks, quotas, instance types and so on. Nothing is asked about the rights to make
-them, since nothing is made; whoever wants to know tries each with a dry run.
+Only resources that plans read count: Networks, quotas, instance types and so on. The client's permission to create them
+is not checked, since nothing is created; a dry run of each object checks it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _LAID: Final = frozenset(
         VOLUMES,
     )
 )
-SEEN: Final = _LAID | {SOURCE_IP_CLAIMS.resource}  # those are bound rather than laid: `external`
-"""What people make and plans look at. Pods, Instances and deployments are made by the platform."""
+SEEN: Final = _LAID | {SOURCE_IP_CLAIMS.resource}  # claims are bound rather than overlaid: `external`
+"""Resources that people create and plans read. Pods, Instances and deployments are created by the platform."""
 
 _encode = msgspec.json.encode
 
 
 def laid_over(snapshot: Objects, others: Iterable[JsonObject], catalog: Catalog, namespace: str) -> Objects:
-    """The world with the others in it, as they would be stored. Raises BadRequest, Invalid."""
+    """Return the snapshot with the other objects in it, in their stored form. Raises BadRequest, Invalid."""
     changed: dict[str, Mapping[str, Encoded]] = dict(snapshot.objects)
     copied: dict[str, dict[str, Encoded]] = {}
     for each in others:
@@ -76,13 +76,13 @@ def laid_over(snapshot: Objects, others: Iterable[JsonObject], catalog: Catalog,
 
 
 def resource_of(catalog: Catalog, obj: JsonObject) -> Resource | None:
-    """What a manifest is an object of; None for what is not served."""
+    """Return the resource of a manifest; None if it is not served."""
     group, _, version = str(obj.get("apiVersion")).rpartition("/")
     return catalog.find_kind(group, version, str(obj.get("kind")))
 
 
 def stored_form(resource: Resource, written: JsonObject) -> JsonObject:
-    """A manifest as it would be stored. Raises BadRequest, Invalid."""
+    """Return a manifest in its stored form. Raises BadRequest, Invalid."""
     obj = decode_object(resource, _encode(written), "application/json", "Ignore").obj
     name = obj.setdefault("metadata", {}).get("name")
     if not name:

@@ -1,4 +1,4 @@
-"""The priority that a pod would get, by the name of its class."""
+"""The priority that a pod would get from the name of its class."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tarmac.decide.snapshot.snapshot import PRIORITY_CLASSES, Snapshot
 
 
 class Rank(NamedTuple):
-    """How important a pod is, and whether others end for it."""
+    """The priority of a pod, and its right to preempt other pods."""
 
     value: int
     preempts: bool
 
 
 def rank_of(snapshot: Snapshot, name: str) -> Rank:
-    """The rank that a class gives; that of the default class when none is named."""
+    """Return the rank of a class; that of the default class when none is named."""
     if name:
         found = PRIORITY_CLASSES.get(snapshot, name) or SYSTEM.get(name) or NO_CLASS
     else:

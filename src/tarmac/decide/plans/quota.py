@@ -1,4 +1,4 @@
-"""Whether quotas have room for Instances that would be made."""
+"""Checks that quotas have room for planned Instances."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tarmac.decide.snapshot.quotas import charged_at, ledger_of
 from tarmac.decide.snapshot.snapshot import Snapshot
 
 Wish = tuple[Difference, ResourceList]
-"""A deployment, and what each of its Instances has."""
+"""A deployment, and the resources of each of its Instances."""
 
 
 def grant(
     snapshot: Snapshot, namespace: str, wishes: Sequence[Wish]
 ) -> list[tuple[Difference, ResourceList, list[int]]]:
-    """The ordinals of each deployment that quotas leave room for; the others are refused."""
+    """Return the ordinals of each deployment that quotas leave room for; record a refusal for the remaining ones."""
     going = {view.name for found, _ in wishes for view in found.going}
     wanted = {_name(found, ordinal) for found, _ in wishes for ordinal in found.wanted}
     ledger = ledger_of(snapshot, namespace, going | wanted)

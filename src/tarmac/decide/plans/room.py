@@ -1,4 +1,4 @@
-"""Whether nodes have room for Instances that would be made."""
+"""Checks that nodes have room for planned Instances."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tarmac.api.compute.instance import Instance
+from tarmac.api.kubernetes.runtimeclasses import overhead_of
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference, ResourceList
 from tarmac.decide import reasons
 from tarmac.decide.children.instances import instance_document
-from tarmac.decide.children.overhead import fixed_overhead
 from tarmac.decide.children.pods import pod_of
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import InstanceView
@@ -24,11 +24,11 @@ from tarmac.decide.snapshot.snapshot import CLAIMS, INSTANCE_TYPES, PODS, RUNTIM
 from tarmac.decide.verdict import Refusal, Verdict
 
 Placed = tuple[Pod, str]
-"""A Pod, and its node."""
+"""A Pod and its node."""
 
 
 def amounts_of(snapshot: Snapshot, found: Difference) -> ResourceList | None:
-    """What one Instance has; None when its type does not exist, which is then refused."""
+    """Return the resources of one Instance; None, with a recorded refusal, when its instance type does not exist."""
     runtime = found.deployment.spec.template.spec.runtime
     amounts = instance_amounts(runtime, lambda name: INSTANCE_TYPES.get(snapshot, name))
     if amounts is None:
@@ -40,14 +40,15 @@ def amounts_of(snapshot: Snapshot, found: Difference) -> ResourceList | None:
 
 
 def unplaced(snapshot: Snapshot, found: Difference) -> list[int]:
-    """Ordinals of Instances that would stay as they are and wait for a node."""
+    """Return the ordinals of kept Instances that wait for a node."""
     namespace = found.deployment.metadata.namespace
-    pods = ((view.ordinal, PODS.get(snapshot, f"{namespace}/{view.name}")) for view in found.keep if not view.ready)
+    waiting = [view for view in found.keep if not view.ready and not found.would_stand_still(view)]
+    pods = ((view.ordinal, PODS.get(snapshot, f"{namespace}/{view.name}")) for view in waiting)
     return [ordinal for ordinal, pod in pods if pod is None or not pod["spec"].get("nodeName")]
 
 
 def remove(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, views: Iterable[InstanceView]) -> None:
-    """Take Instances away from their nodes."""
+    """Remove the Pods of Instances from their nodes."""
     namespace = found.deployment.metadata.namespace
     for view in views:
         pod = PODS.get(snapshot, f"{namespace}/{view.name}")
@@ -58,9 +59,14 @@ def remove(snapshot: Snapshot, candidates: CandidateNodes, found: Difference, vi
 def take_room(
     snapshot: Snapshot, candidates: CandidateNodes, found: Difference, amounts: ResourceList, ordinals: Iterable[int]
 ) -> list[Placed]:
-    """Put what would be made onto nodes, and say where; what fits nowhere, whoever ends for it, is refused."""
+    """Place the planned Instances on nodes, and return their nodes.
+
+    Instances that fit nowhere, even with preemption, are refused.
+    """
     refusals: list[Refusal] = []
     placed: list[Placed] = []
+    if found.stopped:  # a stopped machine occupies no node
+        return placed
     rank = rank_of(snapshot, found.deployment.spec.template.spec.priority_class_name)
     lacking: list[Pod] = []
     for turn, read in enumerate(_pods(snapshot, candidates, found, amounts, rank, ordinals)):
@@ -78,7 +84,7 @@ def take_room(
 
 
 def _node_for(candidates: CandidateNodes, found: Difference, pod: Pod, turn: int, rank: Rank) -> Verdict[str]:
-    """A node that takes the pod, if need be after others have ended there."""
+    """Return a node that takes the pod, after preemption there if necessary."""
     choice = candidates.scheduler.choose(pod, turn)
     candidate = candidates.preempted_for(pod) if choice.value is None and rank.preempts else None
     if candidate is None:
@@ -95,14 +101,14 @@ def _change(
     placed: Sequence[Placed],
     refusals: Sequence[Refusal],
 ) -> str:
-    """A change that gives all of them room, where it is room that they lack."""
+    """Return a change that makes room for all of them, if they lack room."""
     cluster, location = candidates.cluster, found.location
     if refusals[0].reason == reasons.CLASS_EXHAUSTED and len(refusals) > 1:
         return places_to_free(cluster, location, demand, len(refusals)) or refusals[0].change
     if refusals[0].reason != reasons.INSUFFICIENT_CAPACITY:
         return refusals[0].change
     room = room_to_make(cluster, location, demand, len(refusals))
-    for pod, _ in placed:  # they are not there yet, and would be as small
+    for pod, _ in placed:  # not created yet, so they would be as small too
         cluster.remove_pod(pod.uid)
     smaller = size_that_fits(cluster, location, demand, len(refusals) + len(placed))
     for pod, node in placed:
@@ -118,7 +124,7 @@ def _pods(
     rank: Rank,
     ordinals: Iterable[int],
 ) -> Iterator[Verdict[Pod]]:
-    """The Pods at these ordinals. Without disks they differ in nothing that matters, and one is read for all."""
+    """Yield the Pods at these ordinals. Without disks they are equal for scheduling, so only the first is read."""
     alike = all(volume.disk is None for volume in found.deployment.spec.template.spec.volumes)
     location = LocationReference(found.location)
     read: Verdict[Pod] = Verdict(None)
@@ -131,16 +137,16 @@ def _pods(
 
 
 def planned_pod(snapshot: Snapshot, instance: Instance, amounts: ResourceList) -> JsonObject:
-    """An Instance's Pod, with the overhead that admission would give it."""
+    """Return an Instance's Pod, with the overhead that admission would add."""
     pod = pod_of(instance, amounts)
-    overhead = fixed_overhead(RUNTIME_CLASSES.get(snapshot, pod["spec"]["runtimeClassName"]))
+    overhead = overhead_of(RUNTIME_CLASSES.get(snapshot, pod["spec"]["runtimeClassName"]), amounts.get("memory"))
     if overhead:
-        pod["spec"]["overhead"] = dict(overhead)
+        pod["spec"]["overhead"] = overhead
     return pod
 
 
 def _pod(snapshot: Snapshot, instance: Instance, amounts: ResourceList, rank: Rank) -> JsonObject:
-    """The Instance's Pod, without the disks that are yet to be made wherever it goes."""
+    """Return the Instance's Pod, without disks that do not exist yet: those are created where the Pod is placed."""
     pod = planned_pod(snapshot, instance, amounts)
     pod["metadata"]["uid"] = ""
     pod["spec"]["priority"] = rank.value

@@ -1,7 +1,7 @@
-"""Several Workloads of one file, planned one after another: each as if those before it had been made.
+"""Plans several Workloads of one file in sequence, each as if the ones before it had been applied.
 
-What a plan would make is laid over the snapshot as the Instances and Pods that there would be, on their nodes; what it
-would take away is taken away. So the next Workload finds room, on nodes and in quotas, as it would then be.
+The Instances and Pods that a plan would create are overlaid on the snapshot, on their nodes, and those it would delete
+are removed. So the next Workload finds the room that nodes and quotas would then have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tarmac.decide.snapshot.snapshot import INSTANCES, PODS, WORKLOADS, Encoded,
 def read_workloads(
     snapshot: Objects, objects: Iterable[JsonObject], catalog: Catalog, namespace: str
 ) -> list[Workload]:
-    """The Workloads among the objects of a file, as they would be stored. Raises BadRequest, Invalid."""
+    """Return the Workloads among the objects of a file, in their stored form. Raises BadRequest, Invalid."""
     found: list[Workload] = []
     strategy = WorkloadStrategy(SnapshotLookup(snapshot))
     for each in objects:
@@ -43,7 +43,7 @@ def read_workloads(
 
 
 def as_known(snapshot: Objects, obj: JsonObject) -> Workload:
-    """A Workload with the uid and the status of the one of that name, if there is one."""
+    """Return a Workload with the uid and status of the existing one of that name, if there is one."""
     metadata = obj["metadata"]
     known = WORKLOADS.get(snapshot, f"{metadata['namespace']}/{metadata['name']}")
     workload = decode(Workload, {**obj, "status": None})
@@ -53,7 +53,7 @@ def as_known(snapshot: Objects, obj: JsonObject) -> Workload:
 
 
 def carried_out(snapshot: Objects, workloads: Iterable[Workload], without: Collection[str] = ()) -> Objects:
-    """What there would be when all of them had been made, one after another."""
+    """Return the snapshot after applying all the Workloads, one after another."""
     for workload in workloads:
         snapshot = _made(snapshot, differences(snapshot, workload, without))
     return snapshot

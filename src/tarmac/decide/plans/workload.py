@@ -10,6 +10,7 @@ import msgspec
 from tarmac.api.compute.names import claim_name
 from tarmac.api.compute.whyandplan import CityPlan, Refused
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
+from tarmac.api.networking.location import is_simulated
 from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import boot_volume, is_of_another_image
@@ -26,29 +27,30 @@ from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
 from tarmac.decide.rollout.stored import history_now
 from tarmac.decide.rollout.waves import waves_to_come
+from tarmac.decide.running import is_stopped
 from tarmac.decide.snapshot.cachedreads import CachedReads
 from tarmac.decide.snapshot.candidates import CandidateNodes
 from tarmac.decide.snapshot.deployments import deployments_of
 from tarmac.decide.snapshot.networks import unusable_networks
 from tarmac.decide.snapshot.places import in_cities, places_of
-from tarmac.decide.snapshot.snapshot import CLAIMS, MACHINE_IMAGES, Snapshot
+from tarmac.decide.snapshot.snapshot import CLAIMS, LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES, Snapshot
 from tarmac.decide.verdict import Refusal
 
-_LONG_AGO = 1e9  # a city that is taken away in a plan was lost so long ago that everything has moved
+_LONG_AGO = 1e9  # a city removed in a plan was lost so long ago that all its instances have moved
 
 
 def plan_workload(snapshot: Snapshot, workload: Workload, without: Collection[str] = ()) -> list[CityPlan]:
-    """What would happen in each city if the Workload were stored as given, and these cities were lost.
+    """Return the plan for each city if the Workload were stored as given and these cities were lost.
 
-    A Workload that exists must carry its uid, by which its deployments are found. Raises BadRequest for a city that
-    cannot be lost, since nothing is there.
+    An existing Workload must carry its uid, by which its deployments are found. Raises BadRequest for a city without a
+    Location, since it cannot be lost.
     """
     goal, found = _planned(snapshot, workload, without)
     return [*_merged(found), *_nowhere(goal)]
 
 
 def differences(snapshot: Snapshot, workload: Workload, without: Collection[str] = ()) -> list[Difference]:
-    """The same for each deployment that there would be, and for those that would go."""
+    """Return the differences of each deployment that would exist, and of those that would be deleted."""
     return _planned(snapshot, workload, without)[1]
 
 
@@ -85,13 +87,14 @@ def _places(snapshot: Snapshot, without: Collection[str], candidates: CandidateN
 def _differences(
     reads: CachedReads, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]
 ) -> Iterator[Difference]:
-    """One for each deployment that there would be."""
+    """Yield the difference of each deployment that would exist."""
     present = {each.metadata.name: each for each in existing if each.metadata.deletion_timestamp is None}
     for name, child in goal.children.items():
         known = present.get(name)
         deployment = _as_it_would_be(workload, child, known)
         found = difference(deployment, _fleet(reads, known) if known else ())
         found.moved = bool(child.moved_from)
+        found.switches = known is not None and is_stopped(known.spec.template.spec) != found.stopped
         found.unplaced = unplaced(reads.snapshot, found)
         yield found
 
@@ -101,7 +104,7 @@ def _fleet(reads: CachedReads, deployment: WorkloadDeployment) -> list[InstanceV
 
 
 def _as_it_would_be(workload: Workload, child: Child, known: WorkloadDeployment | None) -> WorkloadDeployment:
-    """The deployment with what its Workload would write; what scaling and the scheduler wrote stays."""
+    """Return the deployment as its Workload would write it, keeping the fields of scaling and of the scheduler."""
     wanted = document(workload, child, workload.spec.template)
     if known is None:
         return wanted
@@ -117,14 +120,14 @@ def _order(
     found: Sequence[Difference],
     now: float,
 ) -> None:
-    """Say in which wave each deployment gets its new template."""
+    """Set the wave in which each deployment gets its new template."""
     to_come = waves_to_come(rollout_facts(workload, history_now(workload, now), goal, places, existing, now))
     for each in found:
         each.wave = to_come.get(each.deployment.metadata.name, 0)
 
 
 def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequence[Difference]) -> None:
-    """Give each deployment its Location, or say why it has none."""
+    """Set the Location of each deployment, or record why it has none."""
     here = by_city(places)
     lost = here.keys() - {place.city for place in places if place.ready}
     placements = {placement.name: placement for placement in workload.spec.placements}
@@ -143,7 +146,7 @@ def _locate(workload: Workload, goal: Goal, places: Sequence[Place], found: Sequ
 
 
 def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
-    """Nothing runs in a lost city; what its policy does not start elsewhere is refused."""
+    """Mark a city as lost: nothing runs there, and instances that its policy does not start elsewhere are refused."""
     city, policy = found.city, placement.on_city_loss
     complaints = [each for each in goal.blocks[placement.name] if each.where == city and each.rule == "onCityLoss"]
     if not complaints and (policy is None or policy.policy == "Stay"):
@@ -156,7 +159,7 @@ def _lose(found: Difference, goal: Goal, placement: Placement) -> None:
 
 
 def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Sequence[Difference]) -> None:
-    """A network that cannot be used, or a pause, stops every change; an image that cannot be had, what is made."""
+    """Refuse every change for an unusable network or a pause, and new instances for an unavailable image."""
     block = unusable_networks(snapshot, workload.metadata.namespace, workload.spec.template)
     if block is None and workload.spec.paused:
         block = Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set spec.paused to false.")
@@ -164,8 +167,14 @@ def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Seque
         for each in found:
             if each.changes and not each.refused:
                 each.refuse(block)
-    images = images_of(workload.spec.template.spec, lambda name: MACHINE_IMAGES.get(snapshot, name))
     for each in found:
+        place = LOCATIONS.get(snapshot, each.location) if each.location else None
+        images = images_of(
+            workload.spec.template.spec,
+            lambda name: MACHINE_IMAGES.get(snapshot, name),
+            lambda name: LOCAL_MACHINE_IMAGES.get(snapshot, f"{workload.metadata.namespace}/{name}"),
+            simulated=is_simulated(place),
+        )
         if images.value is not None:
             each.boot_disks = sum(_gets_boot_disk(snapshot, each, view, images.value) for view in each.replace)
         elif each.wanted and not each.refused:
@@ -173,7 +182,7 @@ def _refuse_what_is_blocked(snapshot: Snapshot, workload: Workload, found: Seque
 
 
 def _gets_boot_disk(snapshot: Snapshot, found: Difference, view: InstanceView, images: Images) -> bool:
-    """Whether the instance in its place would boot from another disk than it has now."""
+    """Return True if the replacement of the instance would boot from a different disk."""
     spec = found.deployment.spec.template.spec
     volume = boot_volume(spec)
     present = CLAIMS.get(snapshot, f"{found.deployment.metadata.namespace}/{claim_name(view.name, volume)}")
@@ -182,12 +191,15 @@ def _gets_boot_disk(snapshot: Snapshot, found: Difference, view: InstanceView, i
     disk = next(each.disk for each in spec.volumes if each.name == volume)
     assert disk is not None, "a machine boots from a disk"
     notes = present["metadata"].get("annotations") or {}
-    return not disk.template.spec.retain and is_of_another_image(notes, populated(disk, images, block=True))
+    wanted = populated(disk, images, found.deployment.metadata.namespace, block=True)
+    return not disk.template.spec.retain and is_of_another_image(notes, wanted)
 
 
 def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found: Sequence[Difference]) -> None:
-    """Check that what would be made has room, in quotas and on nodes."""
+    """Check that quotas and nodes have room for the planned instances."""
     wishes = [(each, amounts) for each in found if (amounts := amounts_of(snapshot, each)) is not None]
+    # Order matters: the first steps are checked while ready instances that are to be replaced still hold their nodes;
+    # only then are those removed.
     for each, amounts in wishes:
         begin(snapshot, candidates, each, amounts)
     wishes = [(each, amounts) for each, amounts in wishes if not each.refused]
@@ -200,7 +212,7 @@ def _make(snapshot: Snapshot, candidates: CandidateNodes, namespace: str, found:
 
 
 def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployment]) -> Iterator[Difference]:
-    """Deployments that would go altogether."""
+    """Yield the differences of deployments that would be deleted entirely."""
     for deployment in existing:
         if deployment.metadata.name not in goal.children:
             found = difference(deployment, ())
@@ -209,7 +221,7 @@ def _leaving(reads: CachedReads, goal: Goal, existing: Sequence[WorkloadDeployme
 
 
 def _nowhere(goal: Goal) -> Iterator[CityPlan]:
-    """Placements, or parts of them, that mean no city."""
+    """Yield entries for placements, or parts of them, that match no city."""
     for name, blocks in goal.blocks.items():
         for block in blocks:
             if block.where not in goal.cities[name]:
@@ -217,7 +229,7 @@ def _nowhere(goal: Goal) -> Iterator[CityPlan]:
 
 
 def _merged(found: Sequence[Difference]) -> list[CityPlan]:
-    """One entry for each city, in the order in which they come."""
+    """Return one entry per city, in order of first appearance."""
     by_city: dict[str, CityPlan] = {}
     for each in found:
         more = each.as_plan()
@@ -233,12 +245,14 @@ def _merged(found: Sequence[Difference]) -> list[CityPlan]:
             max(known.wave, more.wave),
             [*known.endings, *more.endings],
             known.boot_disks + more.boot_disks,
+            known.stop + more.stop,
+            known.start + more.start,
         )
     return list(by_city.values())
 
 
 def _joined(refused: Sequence[Refused]) -> list[Refused]:
-    """What is refused for the same reason in several placements, once."""
+    """Merge refusals with the same reason, message and change, adding up their instances."""
     found: dict[tuple[str, str, str], Refused] = {}
     for each in refused:
         key = each.reason, each.message, each.change

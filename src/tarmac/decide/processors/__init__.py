@@ -1,10 +1,10 @@
-"""Processors that a container has to itself: who gets them, how many, and which ones.
+"""Exclusive CPUs: the static CPU manager's decisions.
 
-    topology   the processors of a machine: their cores, sockets and NUMA nodes
-    exclusive  how many processors of its own each container of a pod gets, and the pod at most at one time
-    packing    which processors a request is given: kubelet's packed order, to the processor
-    assigning  the processors of every container of one pod
-    pools      which processors are reserved, and which ones all the others share
+    topology   the CPUs of a host: their cores, sockets and NUMA nodes
+    exclusive  the number of exclusive CPUs of each container, and the peak of a pod
+    packing    the choice of CPUs for a request: exactly the kubelet's packed order
+    assigning  the exclusive CPUs of every container of one pod
+    pools      the reserved CPUs and the shared ones
 
-The agent, the scheduler and simulated nodes all ask here.
+The agent, the scheduler and simulated nodes all use this package.
 """

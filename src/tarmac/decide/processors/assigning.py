@@ -1,9 +1,9 @@
-"""The processors of every container of one pod that has some to itself.
+"""Assigns exclusive CPUs to the containers of one pod.
 
-Containers are served in order. Those of an init container that has ended are free for the ones after it; those of a
-sidecar are not. The choice is kubelet's, which looks at free ones and at those to be used again alike, unless that
-would make the pod hold more than it needs at one time: then what can be used again is used first. So a pod holds
-exactly its peak, which is what the scheduler counts, and a pod that the scheduler found room for is never refused.
+Containers are served in order. The CPUs of an ended init container are reusable by later containers; those of a sidecar
+are not. The choice is the kubelet's, which treats free and reusable CPUs alike, unless the pod would then hold more
+CPUs than its peak: in that case reusable CPUs are taken first. So a pod holds exactly its peak, which the scheduler
+counts, and a pod that the scheduler found room for is never rejected.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["NotEnough", "assign", "refused"]
 
 
 def refused(error: Exception) -> tuple[str, str]:
-    """Reason and message of a pod whose containers cannot have processors to themselves, in kubelet's words."""
+    """Return the kubelet's reason and message for a pod that cannot get its exclusive CPUs."""
     return "UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected"
 
 
 def assign(topology: Topology, free: CPUSet, spec: JsonObject) -> dict[str, CPUSet]:
-    """What each container gets out of the free processors, by name. Raises NotEnough."""
+    """Return the exclusive CPUs of each container by name, taken from `free`. Raises NotEnough."""
     passing = {each["name"] for each in spec.get("initContainers") or () if not is_sidecar(each)}
     given: dict[str, CPUSet] = {}
-    again = CPUSet()  # held by the pod, and by none of its containers that last
+    again = CPUSet()  # held by the pod, but only by init containers that will have ended
     for name, count in exclusive_cpus(spec).items():
         given[name] = cpus = _choose(topology, free, again, count)
         free = free - cpus

@@ -1,8 +1,8 @@
-"""How many processors of its own each container of a pod gets, where the node gives any.
+"""Counts the exclusive CPUs of a pod's containers, for nodes that support them.
 
-A container has processors to itself when its pod is Guaranteed and it asks for a whole number of them: plain
-containers, init containers and sidecars alike, never ephemeral ones, and none in a pod that asks for cpu or memory as
-a whole. Init containers run before the others and leave theirs to them.
+A container gets exclusive CPUs if its pod is Guaranteed and it requests a whole number of CPUs: regular containers,
+init containers and sidecars alike, never ephemeral ones, and none in a pod with pod-level requests or limits of cpu or
+memory. Init containers run before the regular ones, which reuse their CPUs.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from tarmac.api.kubernetes.resourcenames import quantity
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import NANO
 
-_CPU, _MEMORY = "cpu", "memory"  # not those of scheduling, which imports this
+_CPU, _MEMORY = "cpu", "memory"  # not imported from scheduling, which imports this module
 
 CPU_EXCLUSIVE: Final = "cpu exclusive"
-"""In a node's capacity: how many processors it can give to containers for themselves."""
+"""Key in a node's capacity: the number of CPUs that can be exclusive."""
 
 
 def exclusive_cpus(spec: JsonObject) -> dict[str, int]:
-    """The containers of a pod that get processors to themselves, in the order in which they are given out."""
+    """Return the number of exclusive CPUs of each container that gets some, in order of assignment."""
     found: dict[str, int] = {}
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if count := _whole_cpus(container):
             found[container["name"]] = count
-    # Asked last because it is the costly question: most pods ask for no whole processor.
+    # Checked last because it is expensive: most pods request no whole CPU.
     return found if found and qos_class(spec) == "Guaranteed" and not _as_a_whole(spec) else {}
 
 
 def exclusive_peak(spec: JsonObject) -> int:
-    """How many processors of their own the containers of a pod have together at most."""
+    """Return the largest number of exclusive CPUs that the containers of a pod have at the same time."""
     counts = exclusive_cpus(spec)
     if not counts:
         return 0

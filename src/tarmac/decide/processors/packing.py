@@ -1,9 +1,8 @@
-"""Which processors a request is given: whole nodes and sockets first, then whole cores, then single ones.
+"""Chooses CPUs for a request: whole NUMA nodes and sockets first, then whole cores, then single CPUs.
 
-The order is that of kubelet's static policy without options, so that a machine moved from one to the other gives the
-same processors. At each step ids are ordered by how many free processors they have, fewest first, then by number: what
-is begun is used up before something whole is broken. NUMA nodes are outermost where there are at least as many
-sockets; else sockets are.
+The order is that of the kubelet's static policy without options, so that a host migrated from it gives the same CPUs.
+At each step ids are sorted by their number of free CPUs, fewest first, then by id: partially used parts are filled
+before whole ones are split. NUMA nodes are outermost if there are at least as many sockets; else sockets are.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tarmac.decide.processors.topology import PARTS, Part, Topology
 
 
 class NotEnough(Exception):
-    """Fewer processors are free than are asked for. The message is kubelet's."""
+    """Fewer CPUs are free than requested. The message is the kubelet's."""
 
     def __init__(self, requested: int, available: int) -> None:
         super().__init__(f"not enough cpus available to satisfy request: requested={requested}, available={available}")
@@ -24,7 +23,7 @@ class NotEnough(Exception):
 
 
 def take(topology: Topology, free: CPUSet, count: int) -> CPUSet:
-    """So many of the free processors. Raises NotEnough."""
+    """Return `count` of the free CPUs. Raises NotEnough."""
     if count > len(free):
         raise NotEnough(count, len(free))
     packing = _Packing(topology, free, count)
@@ -45,19 +44,19 @@ class _Packing:
 
     @property
     def levels(self) -> tuple[Part, Part]:
-        """What is outermost, and what comes next."""
+        """The outermost level and the next one."""
         members = self._topology.members
         return ("node", "socket") if len(members["socket"]) >= len(members["node"]) else ("socket", "node")
 
     def take_whole(self, *way: Part) -> None:
-        """Every wholly free one of the last kind on the way that what is left to take covers."""
+        """Take every completely free part of the last level of `way` that fits into the remaining count."""
         for one in self._order(way, self._free):
             cpus = self._topology.members[way[-1]][one]
             if len(cpus) <= self._left and cpus <= self._free:
                 self._take(cpus)
 
     def take_single(self, *way: Part) -> None:
-        """What is left to take, core by core."""
+        """Take the remaining count, core by core."""
         for one in self._order(way, self._free):
             cpus = self._topology.members[way[-1]][one] & self._free
             self._take(sorted(cpus)[: self._left])
@@ -69,7 +68,7 @@ class _Packing:
         self._left -= len(taken)
 
     def _order(self, way: Sequence[Part], cpus: Iterable[int]) -> list[int]:
-        """Ids of the last kind on the way: in order inside each of the kind before it, and these in order."""
+        """Return the ids of the last level of `way`, sorted within each part of the level before it, recursively."""
         part, *inner = way
         groups = self._grouped(part, cpus)
         ids = sorted(groups, key=lambda one: (len(groups[one]), one))

@@ -1,7 +1,7 @@
-"""The reserved processors, which nobody ever has to himself, and the ones that all containers without their own share.
+"""The reserved CPUs, which are never exclusive, and the shared CPUs of all containers without exclusive ones.
 
-How many are reserved follows from what is held back for the machine, and not from oversubscription: lending idle
-processors out twice makes none of them anybody's own.
+The number of reserved CPUs follows from the resources reserved for the host, not from oversubscription: lending idle
+CPUs twice creates no CPU that could be exclusive.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from tarmac.decide.scheduling.amounts import CPU
 
 
 def reserved_count(reservations: Reservations) -> int:
-    """How many processors are reserved."""
+    """Return the number of reserved CPUs."""
     return -(-reservations.held(CPU) // 1000)
 
 
 def reserved_pool(topology: Topology, reservations: Reservations) -> CPUSet:
-    """Which: those named by number, else the first ones. Raises NotEnough."""
+    """Return the reserved CPUs: those configured by number, else the first ones in packing order. Raises NotEnough."""
     named = reservations.reserved_cpus
     return named if named is not None else take(topology, topology.cpus, reserved_count(reservations))
 
 
 def exclusive_capacity(processors: int, reservations: Reservations) -> int:
-    """How many of a node's processors can be given to containers for themselves."""
+    """Return the number of a node's CPUs that can be exclusive."""
     return max(0, processors - reserved_count(reservations))
 
 
 def shared_pool(topology: Topology, reserved: CPUSet, exclusive: CPUSet, strict: bool) -> CPUSet:
-    """What everybody else runs on; `strict`: not on the reserved ones, unless there are no others."""
+    """Return the shared CPUs; `strict`: without the reserved ones, unless no other CPUs are left."""
     others = topology.cpus - exclusive
     return (others - reserved or reserved) if strict else others

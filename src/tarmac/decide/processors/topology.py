@@ -1,4 +1,4 @@
-"""The processors of a machine, and what each of them is part of."""
+"""CPU topology of a host: the core, socket and NUMA node of each CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS: tuple[Part, ...] = ("node", "socket", "core")
 
 
 class Place(NamedTuple):
-    """Ids of what a processor is part of. That of a core is the number of its lowest processor."""
+    """Ids of a CPU's NUMA node, socket and core. The id of a core is the number of its lowest CPU."""
 
     node: int
     socket: int
@@ -23,23 +23,23 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Topology:
-    """The processors that are online, by number."""
+    """The online CPUs by number."""
 
     places: Mapping[int, Place]
 
     @staticmethod
     def flat(cpus: Iterable[int]) -> Topology:
-        """Processors of which nothing more is known: each is a core of the one socket and the one NUMA node."""
+        """Return a topology for CPUs without known structure: each is a core of a single socket and NUMA node."""
         return Topology({cpu: Place(0, 0, cpu) for cpu in cpus})
 
     @cached_property
     def cpus(self) -> CPUSet:
-        """All of them."""
+        """All CPUs."""
         return CPUSet(self.places)
 
     @cached_property
     def members(self) -> Mapping[Part, Mapping[int, frozenset[int]]]:
-        """The processors of each node, socket and core."""
+        """The CPUs of each NUMA node, socket and core."""
         return {part: self._by(index) for index, part in enumerate(PARTS)}
 
     def _by(self, index: int) -> dict[int, frozenset[int]]:

@@ -1,1 +1,1 @@
-"""Who may reach whom: what policies and Services come to, for nodes that make it so and people who ask about it."""
+"""Evaluates NetworkPolicies and Services, for agents that program the datapath and for reachability questions."""

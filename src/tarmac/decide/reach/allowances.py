@@ -1,4 +1,4 @@
-"""What an address may take part in, and where Services lead: what datapaths make, and questions are answered from."""
+"""Rules of addresses and ports of Services, as programmed into datapaths and used to answer reachability questions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Traffic that may pass: with any of these peers, at any of these ports. None means all.
+    """Allowed traffic: with any of these peers, at any of these ports. None means all.
 
-    `origin` is the rule that says so, for people; to a datapath two that allow the same are one.
+    `origin` names the policy rule in messages; it is ignored in comparisons, so equal allowances are programmed once.
     """
 
     peers: tuple[str, ...] | None = None  # CIDR ranges
-    excluded: tuple[str, ...] = ()  # ranges within the peers that are not meant
+    excluded: tuple[str, ...] = ()  # ranges within the peers that are excepted
     ports: tuple[Ports, ...] | None = None
     origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an address may take part in. None: not restricted; an empty tuple: nothing."""
+    """Allowed traffic of an address. None: not restricted; an empty tuple: nothing is allowed."""
 
     ingress: tuple[Allowance, ...] | None = None
     egress: tuple[Allowance, ...] | None = None
@@ -38,7 +38,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A cluster address and port, and who answers there. `affinity` in seconds, 0 for none."""
+    """A cluster address and port with its backends. `affinity` in seconds, 0 for none."""
 
     address: str
     protocol: Literal["TCP", "UDP", "SCTP"]

@@ -1,4 +1,7 @@
-"""Does A reach B, and as which address? Answered from a snapshot by what nodes compile their rules from."""
+"""Answers reachability questions (does A reach B, and as which address?) from a snapshot.
+
+The answers use the same compilers that agents program the datapath with.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from tarmac.api.compute.whyandplan import Answer, Line, Reach, Reachability, Rea
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.submariner.names import API_VERSION as SUBMARINER
+from tarmac.base.digits import port_number
 from tarmac.decide import reasons
 from tarmac.decide.reach.external import external_path
 from tarmac.decide.reach.members import NetworkPod
@@ -30,7 +34,7 @@ _SUBJECTS: Final = {
 
 
 class NoSuchTarget(Exception):
-    """There is no such object. Carries the target."""
+    """The object does not exist. Carries the target."""
 
     def __init__(self, target: ReachTarget) -> None:
         super().__init__(f"{target.kind} {target.key} not found")
@@ -38,7 +42,7 @@ class NoSuchTarget(Exception):
 
 
 def reachability(snapshot: Snapshot, sender: ReachTarget, question: ReachQuestion, sees: Sees) -> Reachability:
-    """The answer. Raises BadQuestion, NoSuchTarget."""
+    """Compute the answer, in both directions if asked. Raises BadQuestion, NoSuchTarget."""
     world = ReachWorld(snapshot)
     there = _Asking(world, sees, sender, question).answered()
     back = None
@@ -51,7 +55,7 @@ def reachability(snapshot: Snapshot, sender: ReachTarget, question: ReachQuestio
 
 
 def objects_at(snapshot: Snapshot, sender: ReachTarget, address: str) -> list[tuple[str, str]]:
-    """What an answer about an address would name, as plural and key: Pods that have it, and a Service."""
+    """Return the objects that an answer about an address would name, as plural and key: its Pods and its Service."""
     world = ReachWorld(snapshot)
     member = world.member(sender.key)
     interfaces = member.interfaces if member is not None else ()
@@ -63,7 +67,7 @@ def objects_at(snapshot: Snapshot, sender: ReachTarget, address: str) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """One direction."""
+    """A question in one direction."""
 
     world: ReachWorld
     sees: Sees
@@ -71,7 +75,7 @@ class _Asking:
     question: ReachQuestion
 
     def answered(self) -> Reach:
-        """The answer with its paths."""
+        """Compute the answer with its paths."""
         port = self._port()
         _require(self.world, self.sender)
         paths = self._paths(port)
@@ -82,11 +86,11 @@ class _Asking:
         return Reach(*subjects, port, self.question.protocol, answer, _sentence(said, answer, paths), paths, change)
 
     def _port(self) -> int:
-        """The number. A name means what the target calls so. Raises BadQuestion, NoSuchTarget."""
+        """Return the port number; a name is resolved by the target. Raises BadQuestion, NoSuchTarget."""
         text, target = self.question.port, self.question.target
         named = dict(self._named_ports(target))
-        if text.isdigit():
-            return int(text)
+        if (number := port_number(text)) is not None:
+            return number
         if text not in named:
             known = f"; it has {', '.join(sorted(named))}" if named else ""
             raise BadQuestion(
@@ -95,7 +99,7 @@ class _Asking:
         return named[text]
 
     def _named_ports(self, target: ReachTarget) -> Iterator[tuple[str, int]]:
-        """Also finds out whether the target is there."""
+        """Yield the target's named ports. Raises NoSuchTarget."""
         world, protocol = self.world, self.question.protocol
         if target.kind == "service":
             service = world.services.get(target.key)
@@ -137,7 +141,7 @@ class _Asking:
         return [path for address in addresses for path in self._walk(member).to(address, port)]
 
     def _to_pod(self, member: NetworkPod, other: NetworkPod, port: int) -> list[ReachPath]:
-        """By each family that both have, to the address on a network of both."""
+        """Return the paths for each common address family, to the addresses on shared networks if there are any."""
         own, found = {each.network for each in member.interfaces}, list[ReachPath]()
         for six in (False, True):
             places = [
@@ -169,7 +173,7 @@ def _speaks(member: NetworkPod, address: str) -> bool:
 
 
 def _settled(world: ReachWorld, target: ReachTarget) -> NetworkPod | ReachPath:
-    """One of them, or why nothing can be said about it."""
+    """Return the pod's network view, or a path that says why it has none."""
     pod = world.pod(target.key)
     if pod is None:
         line = Line("Wait", reasons.NOT_ATTACHED, f"{target.key} has no Pod yet: see `tarmac why`.", "attached")

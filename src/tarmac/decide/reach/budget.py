@@ -1,8 +1,8 @@
-"""What one Network may cost a node. What would cost more is refused, and denied everything instead.
+"""Limits on the cost of one Network on a node. Rules beyond them are not compiled; their traffic is denied instead.
 
-Rules and Services are people's to write, and a node serves many people: a Network that is too large for these bounds
-takes nobody's time but its own. They are far above what people need, and a node makes one Network within them in about
-half a second.
+Users write rules and Services, and a node serves many users: a Network that exceeds these limits must not take time
+from other Networks. The limits are far above normal needs; a node compiles one Network within them in about half a
+second.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from __future__ import annotations
 from typing import Final
 
 MOST_STEPS: Final = 1_000_000
-"""Labels of selectors compared with those of pods, after an index has picked whom to compare, and parts of rules."""
+"""Limit of comparisons of selector requirements with pod labels (after the index lookup), plus parts of rules."""
 
 MOST_RANGES: Final = 20_000
-"""Ranges of addresses and ports in all rules; rules that several pods share count once."""
+"""Limit of address and port ranges in all rules; rules shared by several pods count once."""
 
 MOST_RULES: Final = 2_000
-"""Rules in the kernel: one for each set of ports that is allowed something, by each different set of policies."""
+"""Limit of kernel rules: one for each distinct set of ports in each distinct set of policies."""
 
 MOST_BACKENDS: Final = 20_000
-"""Backends of all ports of the Services that one namespace, or all foreign ones together, have in a Network."""
+"""Limit of backends, over all Service ports in a Network: of its own namespace, and of all foreign ones together."""
 
 MOST_REMEMBERING: Final = 500
-"""Backends of those among them that remember their clients, which cost the kernel a set each."""
+"""Limit of backends with client affinity among them, each of which needs a kernel set."""
 
 
 MOST_REFUSING: Final = 1_000
-"""Ports of Services beyond those bounds that refuse at once; the others lead nowhere."""
+"""Limit of Service ports beyond those limits that reject connections; any further port leads nowhere."""
 
 
 class CompilationTooLarge(Exception):
-    """A bound was reached. The message says which."""
+    """A limit was exceeded. The message names it."""
 
 
 class Budget:
-    """What is left of a bound on something."""
+    """The remainder of a limit."""
 
     def __init__(self, most: int, what: str) -> None:
         self._left = most
         self._refusal = f"more than {most} {what}"
 
     def spend(self, amount: int) -> None:
-        """Take so much. Raises TooLarge, and takes nothing, when less is left: what is smaller may still fit."""
+        """Subtract an amount, or raise CompilationTooLarge and subtract nothing: a smaller amount may still fit."""
         if amount > self._left:
             raise CompilationTooLarge(self._refusal)
         self._left -= amount

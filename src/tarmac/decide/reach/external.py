@@ -1,4 +1,4 @@
-"""The path to an external service: by the decisions of its controller, and by the policies about the pod."""
+"""Evaluates the path to an ExternalService: its controller's decisions, then the policies on the pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def external_path(walk: Walk, key: str, port: int) -> ReachPath:
-    """Whether the pod is a source of the service, and lets itself out. The port is the server's, or what pods dial."""
+    """Evaluate if the pod is a source and its policies allow egress. `port` is the server's port or the dialled one."""
     service = EXTERNAL_SERVICES.get(walk.world.snapshot, key)
     assert service is not None
     found = resolve(service, SnapshotWorld(walk.world.snapshot))

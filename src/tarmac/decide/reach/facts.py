@@ -1,4 +1,4 @@
-"""API objects as networks see them: a few fields each, read without the rest, so that thousands cost little.
+"""Partial API objects for networking: only the needed fields are decoded, so that thousands of objects are cheap.
 
 Pods are in `members`.
 """
@@ -14,11 +14,11 @@ from tarmac.api.networking.policy import NetworkPolicySpec
 
 
 class Fields(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """Some fields of an object, named as the API names them."""
+    """Base of partial objects, with the field names of the API."""
 
 
 class Metadata(Fields, frozen=True, gc=False):
-    """What an object is called, and what is said about it."""
+    """Name, labels and annotations of an object."""
 
     name: str
     namespace: str = ""
@@ -28,7 +28,7 @@ class Metadata(Fields, frozen=True, gc=False):
 
 
 class PolicyFacts(msgspec.Struct, frozen=True):
-    """A NetworkPolicy. `limits_egress`: it says something about egress, if only that nothing goes out."""
+    """A NetworkPolicy. `limits_egress`: its spec has `egress`, even if empty."""
 
     namespace: str
     name: str
@@ -37,12 +37,12 @@ class PolicyFacts(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Kind and key, for messages."""
         return f"NetworkPolicy {self.namespace}/{self.name}"
 
 
 class ServicePortFacts(Fields, frozen=True, gc=False):
-    """A port at which a Service is reached; where its backends answer, its slices say."""
+    """A port of a Service; the backends' port numbers are in its slices."""
 
     port: int
     name: str = ""
@@ -80,19 +80,19 @@ class ServiceFacts(Fields, frozen=True, gc=False):
 
     @property
     def addresses(self) -> list[str]:
-        """Its cluster addresses; none when it is headless or only a name."""
+        """The cluster addresses; empty if the Service is headless or of type ExternalName."""
         if self.spec.type == "ExternalName":
             return []
         return [each for each in self.spec.cluster_ips or [self.spec.cluster_ip] if each not in ("", "None")]
 
     @property
     def local(self) -> bool:
-        """Whether only backends on the client's node answer, even if there are none."""
+        """True if only backends on the client's node are used, even if there are none."""
         return self.spec.internal_traffic_policy == "Local"
 
     @property
     def affinity(self) -> int:
-        """For how many seconds a client stays with its backend."""
+        """Timeout of client affinity in seconds; 0 for none."""
         if self.spec.session_affinity != "ClientIP":
             return 0
         config = self.spec.session_affinity_config
@@ -115,7 +115,7 @@ class _Hints(Fields, frozen=True, gc=False):
 
 
 class Backend(Fields, frozen=True, gc=False):
-    """One backend."""
+    """An endpoint of a slice."""
 
     addresses: list[str]
     conditions: _Conditions = _Conditions()
@@ -124,22 +124,22 @@ class Backend(Fields, frozen=True, gc=False):
 
     @property
     def zones(self) -> list[str]:
-        """The zones that it is meant for; none when it is for all."""
+        """The zones in its hints; empty: all zones."""
         return [each.name for each in self.hints.for_zones or ()] if self.hints else []
 
     @property
     def nodes(self) -> list[str]:
-        """The nodes that it is meant for; none when it is for all."""
+        """The nodes in its hints; empty: all nodes."""
         return [each.name for each in self.hints.for_nodes or ()] if self.hints else []
 
     @property
     def ready(self) -> bool:
-        """Whether it takes new connections; one that says nothing does."""
+        """True if the endpoint takes new connections, which is the default."""
         return self.conditions.ready is not False
 
     @property
     def leaving(self) -> bool:
-        """Whether it still serves though it is on its way out."""
+        """True if the endpoint still serves while terminating."""
         return bool(self.conditions.serving and self.conditions.terminating)
 
 
@@ -171,7 +171,7 @@ _decode_policy = msgspec.json.Decoder(_PolicyObject).decode
 
 
 def policy_of(raw: bytes) -> PolicyFacts:
-    """A NetworkPolicy from its encoded form."""
+    """Decode a NetworkPolicy."""
     found = _decode_policy(raw)
     spec = decode(NetworkPolicySpec, found.spec)
     return PolicyFacts(found.metadata.namespace, found.metadata.name, spec, "egress" in found.spec)

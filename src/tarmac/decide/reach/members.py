@@ -1,6 +1,6 @@
-"""Pods as networks see them: who is where, under which addresses and ports.
+"""Network view of pods: node, addresses, ports and labels.
 
-Of the pods of its own node the agent reads the Pods, of all others their PodEndpoints: both become members.
+An agent reads the Pods of its own node and the PodEndpoints of all other nodes; both become `NetworkPod`s.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Pod(Fields, frozen=True, gc=False):
 
 
 class Published(NamedTuple):
-    """A port of a pod that its node publishes, at one of its addresses or (empty) at all of a family, 4 or 6."""
+    """A host port: published at one address of the node, or (empty) at all addresses of a family, 4 or 6."""
 
     protocol: Protocol
     host_port: int
@@ -80,10 +80,10 @@ class Published(NamedTuple):
 
 
 class NetworkPod(msgspec.Struct, frozen=True):
-    """A pod that has to do with networks: by its interfaces, or as part of its node.
+    """A pod with interfaces on networks, or with hostNetwork.
 
-    `ports` by name and protocol; `hosts` are its node's addresses; `as_node` is the network in which a pod with the
-    node's own interfaces looks for services. Of a pod elsewhere, interfaces say no more than network and addresses.
+    `ports` by name and protocol; `hosts` are its node's addresses; `as_node` is the network in which a hostNetwork pod
+    resolves services. The interfaces of a remote pod have only network and addresses.
     """
 
     namespace: str
@@ -98,7 +98,7 @@ class NetworkPod(msgspec.Struct, frozen=True):
     as_node: str = ""
 
     def addresses(self, network: str) -> list[str]:
-        """Its addresses on a network, without prefix lengths."""
+        """Return the pod's addresses on a network, without prefix lengths."""
         return [each.partition("/")[0] for own in self.interfaces if own.network == network for each in own.addresses]
 
 
@@ -106,7 +106,7 @@ _decode_pod = msgspec.json.Decoder(_Pod).decode
 
 
 def member_of(raw: bytes) -> NetworkPod | None:
-    """The member that a Pod is; None when it has no interface, no node yet, or has run its course."""
+    """Return the network view of a Pod; None if it has no interface, has no node yet, or has ended."""
     pod = _decode_pod(raw)
     text, own = (pod.metadata.annotations or _Annotations()).interfaces, pod.spec.host_network
     if not (text or own) or not pod.spec.node_name or pod.status.phase in TERMINAL:
@@ -132,7 +132,7 @@ _decode_endpoint = decoder(PodEndpoint)
 
 
 def remote_member(raw: bytes, node: str) -> NetworkPod | None:
-    """The member that a PodEndpoint of another node than `node` is, if it is one."""
+    """Return the network view of a PodEndpoint; None if it is on `node`, has no interface or node, or has ended."""
     found = _decode_endpoint(raw)
     nowhere = not found.node or found.node == node or found.phase in TERMINAL
     if nowhere or not (found.interfaces or found.host_network):
@@ -151,7 +151,7 @@ def remote_member(raw: bytes, node: str) -> NetworkPod | None:
 
 
 def _published(spec: _PodSpec) -> Iterator[Published]:
-    """As kubelets have it: of plain containers only. An address that is none publishes nothing."""
+    """Yield host ports as the kubelet does: of regular containers only. An invalid hostIP publishes nothing."""
     for port in (port for container in spec.containers for port in container.ports or () if port.host_port):
         with suppress(ValueError):
             address = ip_address(port.host_ip) if port.host_ip else None

@@ -1,7 +1,7 @@
-"""One path, rule by rule: the first No ends it, and every line names the rule that it is of.
+"""Evaluates one path rule by rule: the first No ends it, and every line names its rule.
 
-The order is that of the datapath: out of the pod by its routes, through Services, by the policies about the sender,
-over to whoever has the address, and by the policies about the receiver. Replies always pass, and are not asked about.
+The order is that of the datapath: the sender's routes, Services, policies on the sender, the tunnel to the holder of
+the address, and policies on the receiver. Replies always pass and are not evaluated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.compute.whyandplan import Answer, Line, ReachPath
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
+from tarmac.api.networking.tunnels import closed_ways, reports_open
 from tarmac.decide import reasons
 from tarmac.decide.reach.budget import CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
@@ -27,22 +28,22 @@ TUNNEL_PORTS: Final = (4789, 4800, 4801)
 _MOST_NAMED: Final = 5
 
 Sees = Callable[[str], bool]
-"""Whether whoever asks may see the policies of a namespace."""
+"""Returns True if the caller may see the policies of a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Where a path has come to. `lines` grow; a copy begins where Services divide it."""
+    """The state of a path evaluation. `lines` grow; each backend of a Service gets a copy."""
 
     world: ReachWorld
     sees: Sees
     sender: NetworkPod
     protocol: str
-    expected: NetworkPod | None = None  # who is meant, where somebody is
+    expected: NetworkPod | None = None  # the pod that the question names, if any
     lines: list[Line] = field(default_factory=list[Line])
 
     def to(self, address: str, port: int) -> Iterator[ReachPath]:
-        """The paths to an address: one, or one for each backend of a Service."""
+        """Yield the paths to an address: one, or one for each backend of a Service."""
         interface = way_out(self.sender.interfaces, address)
         source = own_address(interface, address) if interface is not None else None
         if interface is None or source is None:
@@ -95,7 +96,7 @@ class Walk:
 
     def _through_policies(self, interface: AttachedInterface, source: str, address: str, port: int) -> ReachPath:
         network = interface.network
-        if address in own_addresses(interface):  # a Service that leads back to whoever asks it
+        if address in own_addresses(interface):  # a Service that leads back to the sender
             self._yes("always", f"{address} is its own")
             return self._end(network, source, address, port, "Yes")
         holder = self.world.holder(network, address)
@@ -105,11 +106,29 @@ class Walk:
         if holder is None and self._is_nobodys(interface, address):
             message = f"Nobody on Network {network} has {address}"
             return self._no(network, source, address, port, "route", reasons.NO_SUCH_ADDRESS, message)
+        if holder is not None and not self._tunnel_is_open(holder[0]):
+            return self._end(network, source, address, port, "No")
         if not self._passes("egress", self.sender, interface, (address, address, port), holder and holder[0]):
             return self._end(network, source, address, port, "No")
         if holder is None:
             return self._outside(network, source, address, port)
         return self._arrives(network, source, address, port, *holder)
+
+    def _tunnel_is_open(self, holder: NetworkPod) -> bool:
+        """Return False if the nodes' last probes found the tunnel closed in one direction: replies need both."""
+        here, there = self.sender.node, holder.node
+        nodes = [node for name in (here, there) if (node := self.world.node(name)) is not None]
+        if here == there or len(nodes) < 2:
+            return True
+        closed = closed_ways(*nodes)
+        if closed:
+            ways = [f"{way.port}/udp from node {way.sender} to node {way.receiver}" for way in closed]
+            said = f"{' and '.join(ways)} {'is' if len(ways) == 1 else 'are'} closed"
+            change = f"Let {' and '.join(ways)} pass in every firewall between them."
+            self._say("No", "tunnel", reasons.TUNNEL_CLOSED, said, change)
+        elif all(map(reports_open, nodes)):
+            self._yes("tunnel", f"nodes {here} and {there} find their tunnels open")
+        return not closed
 
     def _is_nobodys(self, interface: AttachedInterface, address: str) -> bool:
         subnets = [each for each in interface.addresses if (":" in each) == (":" in address)]
@@ -135,14 +154,14 @@ class Walk:
         return self._end(network, source, address, port, "Yes", seen)
 
     def permitted_out(self, interface: AttachedInterface, address: str, port: int) -> bool:
-        """Whether policies about the sender let it out; says so."""
+        """Return True if policies on the sender allow the connection; add a line."""
         return self._passes("egress", self.sender, interface, (address, address, port), None)
 
     def _passes(
         self, direction: str, about: NetworkPod, interface: AttachedInterface, ends: tuple[str, str, int],
         other: NetworkPod | None,
     ) -> bool:  # fmt: skip
-        """Whether the policies about one end let the connection be. `ends`: its address, that of its peer, the port."""
+        """Return True if policies on one end allow the connection. `ends`: its address, its peer's, the port."""
         rules, (_, peer, port) = self.world.rules(about, interface), ends
         allowances = rules.egress if direction == "egress" else rules.ingress
         chosen, too_large = self._chosen(about, interface.network)
@@ -199,7 +218,7 @@ class Walk:
         return origin if self.sees(about.namespace) else f"a policy of {about.namespace}"
 
     def _listener(self, holder: NetworkPod, port: int) -> None:
-        """A note, which changes nothing: whether anything listens, nobody here can know."""
+        """Add an informative line about the declared port; a snapshot cannot tell if a process listens."""
         pod = self.world.pod(_key(holder)) or {"spec": {}}
         listed = [each for container in pod["spec"].get("containers") or () for each in container.get("ports") or ()]
         declared = any(
@@ -210,7 +229,7 @@ class Walk:
         ready = any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
         self._yes("listener", f"{_key(holder)} {said}, and is {'ready' if ready else 'not ready'}")
 
-    # How lines and paths are made.
+    # --- lines and paths
 
     def _yes(self, rule: str, message: str) -> None:
         self._say("Yes", rule, reasons.REACHABLE, message)

@@ -1,7 +1,7 @@
-"""Whether rules let a connection be, and the addresses they mean. Pure, and never more than n log n.
+"""Evaluates allowances for connections and computes their address sets. Pure, at most O(n log n).
 
-Addresses are spans: the first and the last, as numbers. A range with n holes is at most n + 1 spans, where it would be
-many times as many prefixes. Allowances of one direction add up, so those with the same ports are one.
+Addresses are spans: the first and the last, as numbers. A range with n exceptions is at most n + 1 spans, but many
+times as many prefixes. Allowances of one direction are additive, so those with the same ports are merged.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from tarmac.base.ipnumbers import packed_address
 from tarmac.decide.reach.allowances import Allowance, Ports
 
 Span = tuple[int, int]
-"""The first and the last of what is meant."""
+"""First and last number of a range."""
 
 Groups = Mapping[tuple[Ports, ...] | None, Sequence[Span] | None]
-"""Addresses by the ports they may be talked with at; None means all."""
+"""Allowed addresses by allowed ports; None means all."""
 
 _EVERY_PORT: Final[Span] = (0, 65535)
 _COMPARISONS: Final = 10_000
-"""Pairs of groups that are compared before a change of rules counts as one that may take something away."""
+"""Limit of compared pairs of groups; beyond it a change of rules counts as one that may revoke permissions."""
 
 
 def permits(allowances: Sequence[Allowance] | None, peer: str, protocol: str, port: int | None) -> bool:
-    """Whether a connection with a peer passes. A protocol without ports has None."""
+    """Return True if a connection with a peer passes. A protocol without ports has None."""
     return Permission(allowances).permits(peer, protocol, port)
 
 
 class Permission:
-    """Allowances of one direction, made ready to be asked often. `cost` says how much one question is."""
+    """Allowances of one direction, prepared for many queries. `cost` is the relative cost of one query."""
 
     def __init__(self, allowances: Sequence[Allowance] | None) -> None:
         groups = {version == 6: grouped(allowances or (), version) for version in (4, 6)}
@@ -39,7 +39,7 @@ class Permission:
         self.cost: Final = 1 + sum(1 + len(ports or ()) for each in groups.values() for ports in each)
 
     def permits(self, peer: str, protocol: str, port: int | None) -> bool:
-        """Whether a connection with a peer passes. A protocol without ports has None."""
+        """Return True if a connection with a peer passes. A protocol without ports has None."""
         if self._groups is None:
             return True
         six = ":" in peer
@@ -51,7 +51,7 @@ class Permission:
 
 
 def widens(before: Sequence[Allowance] | None, after: Sequence[Allowance] | None) -> bool:
-    """Whether everything that was permitted plainly still is. It may say no when it only looks so."""
+    """Return True if everything that was permitted certainly still is. May return False needlessly."""
     if after is None or before is after:
         return True
     return before is not None and all(
@@ -60,7 +60,7 @@ def widens(before: Sequence[Allowance] | None, after: Sequence[Allowance] | None
 
 
 def grouped(allowances: Iterable[Allowance], version: int) -> Groups:
-    """What allowances mean in one family, those with the same ports as one; groups without an address are left out."""
+    """Merge allowances of one family by their ports; groups without an address are left out."""
     found: dict[tuple[Ports, ...] | None, list[Span] | None] = {}
     for allowance in allowances:
         meant = ranges(allowance, version)
@@ -75,25 +75,25 @@ def grouped(allowances: Iterable[Allowance], version: int) -> Groups:
 
 
 def ranges(allowance: Allowance, version: int) -> list[Span] | None:
-    """The addresses of one family that an allowance means, least in number and in order; None means all."""
+    """Return the addresses of one family in an allowance as minimal sorted spans; None means all."""
     if allowance.peers is None:
         return None
     return _without(collapsed(allowance.peers, version), collapsed(allowance.excluded, version))
 
 
 def merged(ports: Iterable[Ports]) -> list[Span] | None:
-    """Ports as disjoint ranges in order; None means all of them."""
+    """Return ports as disjoint sorted ranges; None means all of them."""
     found = union(_bounds(each) for each in ports)
     return None if found == [_EVERY_PORT] else found
 
 
 def collapsed(values: Iterable[str], version: int) -> list[Span]:
-    """The ranges of one family among these, least in number and in order."""
+    """Return the ranges of one family as minimal sorted spans."""
     return union(_span(each) for each in values if (":" in each) == (version == 6))
 
 
 def union(spans: Iterable[Span]) -> list[Span]:
-    """The same numbers in as few spans as possible, in order."""
+    """Return the same numbers in as few spans as possible, sorted."""
     found: list[Span] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
@@ -104,7 +104,7 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 
 def written(span: Span, version: int) -> str:
-    """A span of addresses in nft's language."""
+    """Return a span of addresses in nft syntax."""
     address = IPv4Address if version == 4 else IPv6Address
     first, last = span
     return str(address(first)) if first == last else f"{address(first)}-{address(last)}"
@@ -120,7 +120,7 @@ def _span(cidr: str) -> Span:
 
 
 def _without(whole: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
-    """What is left of spans without others; both disjoint and in order, so that each is looked at once."""
+    """Subtract holes from spans. Both are disjoint and sorted, so one pass is enough."""
     found: list[Span] = []
     at = 0
     for begin, last in whole:
@@ -146,7 +146,7 @@ def _covers_all(after: Groups, before: Groups) -> bool:
 
 
 def _covers(groups: Groups, ports: tuple[Ports, ...] | None, spans: Sequence[Span] | None) -> bool:
-    """Whether groups let through at these ports at least what they say."""
+    """Return True if the groups allow at least these spans at these ports."""
     wider = [
         each for others, each in groups.items() if others is None or (ports is not None and set(ports) <= set(others))
     ]

@@ -1,12 +1,12 @@
-"""What each local address may take part in, by the rules of its interface and of every NetworkPolicy that selects it.
+"""Compiles the rules of each local address from its interface's policy and every NetworkPolicy that selects it.
 
-Semantics are those of Kubernetes' NetworkPolicy: rules only add; a pod that no policy selects is not restricted; one
-that any selects may be reached only as stated, and may go out only as stated if one of them speaks of egress. Pods mean
-their addresses on the same network. A port's name means what the pod that listens calls so: for ingress the selected
-pod, for egress each peer.
+Semantics are those of Kubernetes' NetworkPolicy: rules only add; a pod that no policy selects is not restricted; a
+selected pod is reachable only as stated, and its egress is restricted if one of the policies has egress rules. A pod
+peer stands for its addresses on the same network. A port name is resolved by the listening pod: for ingress the
+selected pod, for egress each peer.
 
-Pods whom the same policies select, and who call their ports alike, have the very same rules, which are worked out once.
-A pod whose rules cost more than is left of the Network's bounds is denied everything.
+Pods with the same policies and the same named ports share one `Rules` object, compiled once. A pod with rules that
+exceed the rest of the Network's budget is denied everything.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _Key = tuple[object, ...]
 
 
 class PolicyBook:
-    """The policies of a cluster, asked about interfaces of one network. `refusals` are of pods that it denied.
+    """The policies of a cluster, compiled for interfaces of one network. `refusals` lists the pods that were denied.
 
-    `members` and `labels`, of a namespace, are looked at when a rule first means pods: ranges and ports mean nobody.
+    `members` and namespaces' `labels` are read when a rule first selects pods; ranges and ports do not need them.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PolicyBook:
             ],
             steps,
         )
-        # By the identity of parts of policies, which live at least as long.
+        # Keyed by the id of policy parts, which live at least as long as these caches.
         self._found: dict[tuple[str, int], list[_Peer]] = {}
         self._allowed: dict[_Key, list[Allowance]] = {}
         self._rules: dict[_Key, Rules] = {}
@@ -70,12 +70,12 @@ class PolicyBook:
 
     @cached_property
     def _peers(self) -> Labelled[_Peer]:
-        """Everybody on the network."""
+        """All pods on the network."""
         peers = ((member, addresses) for member in self._members if (addresses := member.addresses(self._network)))
         return Labelled(((peer[0].namespace, peer[0].labels, peer) for peer in peers), self._steps)
 
     def rules(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
-        """What the addresses of an interface may take part in."""
+        """Return the rules of an interface's addresses."""
         try:
             return self._worked_out(member, interface)
         except CompilationTooLarge as refusal:
@@ -83,7 +83,7 @@ class PolicyBook:
             return DENIED
 
     def selecting(self, member: NetworkPod) -> list[PolicyFacts]:
-        """The policies about a pod. Raises CompilationTooLarge."""
+        """Return the policies that select a pod. Raises CompilationTooLarge."""
         return self._policies.meaning(member.namespace, member.labels)
 
     def _worked_out(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
@@ -99,7 +99,7 @@ class PolicyBook:
         return self._rules[key]
 
     def _same(self, policy: InterfacePolicy | None) -> InterfacePolicy | None:
-        """The first that says the same: the interfaces of a deployment each carry a copy."""
+        """Return the first equal policy, for identity: the interfaces of a deployment each carry a copy."""
         return self._own.setdefault(msgspec.json.encode(policy), policy) if policy is not None else None
 
     def _made(self, member: NetworkPod, chosen: Sequence[PolicyFacts], own: InterfacePolicy | None) -> Rules:
@@ -108,7 +108,7 @@ class PolicyBook:
             for policy in chosen
             for number, rule in enumerate(policy.spec.ingress)
         ]
-        if own is not None:  # interfaces that say the same share it, so it does not say whose it is
+        if own is not None:  # shared by equal interfaces, so the origin does not name one
             ingress += [
                 (member.namespace, rule, f"networkPolicy.ingress[{number}]") for number, rule in enumerate(own.ingress)
             ]
@@ -127,7 +127,7 @@ class PolicyBook:
         )
 
     def _let_in(self, member: NetworkPod, namespace: str, rule: IngressRule, origin: str) -> Sequence[Allowance]:
-        """What a rule lets in. A name that the pod does not know means no port."""
+        """Return the ingress allowances of a rule. A port name that the pod does not declare matches no port."""
         self._steps.spend(1 + len(rule.ports))
         named = [
             Ports(port.protocol, number, number)
@@ -138,7 +138,7 @@ class PolicyBook:
         return self._with(rule.from_, namespace, ports, origin) if ports != () else ()
 
     def _let_out(self, policy: PolicyFacts, rule: EgressRule, origin: str) -> Iterator[Allowance]:
-        """What a rule lets out: to numbers, and to every number that a name has among the peers."""
+        """Yield the egress allowances of a rule: to numbered ports, and to each number of a port name among peers."""
         self._steps.spend(1 + len(rule.ports))
         numbers = _numbers(rule.ports)
         if numbers or not rule.ports:
@@ -171,7 +171,7 @@ class PolicyBook:
     def _traffic(
         self, peers: Sequence[PolicyPeer], namespace: str, ports: tuple[Ports, ...] | None, origin: str
     ) -> Iterator[Allowance]:
-        """Traffic with peers. A range with holes stands alone: they are not holes in the others."""
+        """Yield the traffic with peers. A range with exceptions gets its own allowance: they apply to it alone."""
         if not peers:
             yield Allowance(ports=ports, origin=origin)
             return
@@ -185,7 +185,7 @@ class PolicyBook:
                 yield Allowance((block.cidr,), tuple(block.except_), ports, origin)
 
     def _pods(self, peers: Sequence[PolicyPeer], namespace: str) -> list[_Peer]:
-        """The pods among peers; every one when there are no peers."""
+        """Return the pods among peers; all pods if there are no peers."""
         key = namespace, id(peers)
         if key not in self._found:
             wanted = [peer for peer in peers if peer.ip_block is None]
@@ -227,5 +227,5 @@ def _numbers(ports: Sequence[PolicyPort]) -> tuple[Ports, ...]:
 
 
 def _hosts(addresses: Iterable[str]) -> tuple[str, ...]:
-    """Addresses as ranges of one, in an order that does not depend on who was found first."""
+    """Return addresses as single-host ranges, sorted so that the result does not depend on discovery order."""
     return tuple(sorted(f"{each}/{128 if ':' in each else 32}" for each in addresses))

@@ -1,10 +1,12 @@
-"""What is asked: to what, at which port. Words become a question here, and bad ones an error that says why."""
+"""Parses reachability questions: target, port and protocol."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Literal
+
+from tarmac.base.digits import port_number
 
 Kind = Literal["instance", "pod", "service", "externalservice", "address"]
 KINDS: Final[tuple[Kind, ...]] = ("instance", "pod", "service", "externalservice")
@@ -13,7 +15,7 @@ _TARGET: Final = "NAME, NAMESPACE/NAME, pod/…, service/…, externalservice/�
 
 
 class BadQuestion(Exception):
-    """What was asked makes no question. The message says what would."""
+    """The question is invalid. The message says how to correct it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ReachTarget:
 
 @dataclass(frozen=True, slots=True)
 class ReachQuestion:
-    """`port` is a number, or what the target calls it."""
+    """A question about one target. `port` is a number or a port name of the target."""
 
     target: ReachTarget
     port: str
@@ -41,14 +43,14 @@ class ReachQuestion:
 
 
 def question_of(target: str, port: str, protocol: str, namespace: str, *, both: bool = False) -> ReachQuestion:
-    """The question; names are of a namespace. Raises BadQuestion."""
+    """Parse a question; `namespace` is the default for names. Raises BadQuestion."""
     protocol = (protocol or "TCP").upper()
     if protocol not in PROTOCOLS:
         raise BadQuestion(f"protocol: {protocol!r} is none of {', '.join(PROTOCOLS)}")
     if not port:
         raise BadQuestion("port: which one? A number, or what the target calls it")
-    if port.isascii() and port.isdigit() and not (len(port) < 6 and 0 < int(port) < 65536):
-        raise BadQuestion(f"port: {port} is none from 1 to 65535")
+    if port.isascii() and port.isdigit() and port_number(port) is None:
+        raise BadQuestion(f"port: {port[:20]} is none from 1 to 65535")
     return ReachQuestion(_target(target, namespace), port, protocol, both)
 
 

@@ -1,4 +1,4 @@
-"""The rule that would let a connection be, and the policy to add it to."""
+"""Suggested NetworkPolicy rules that would allow a connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rule_for(
     peer: NetworkPod | None, address: str, port: int, protocol: str, own: str, labels: Callable[[str], Labels],
     *, incoming: bool,
 ) -> str:  # fmt: skip
-    """A rule that lets one in (or out), as JSON, which is YAML too. `own` is the policy's namespace."""
+    """Return a rule that allows the connection, as JSON, which is also YAML. `own` is the policy's namespace."""
     rule = {"from" if incoming else "to": [_peer(peer, address, own, labels)]}
     return msgspec.json.encode({**rule, "ports": [{"protocol": protocol, "port": port}]}).decode()
 

@@ -1,4 +1,4 @@
-"""Labels and selectors by index: a selector is compared with those only that have a label it asks for by value."""
+"""Indexes for label selectors: a selector is compared only with objects that have a label it requires by value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Pair = tuple[str, str]
 
 
 def exact_pair(selector: LabelSelector) -> _Pair | None:
-    """A label and the one value that it must have, if the selector names any."""
+    """Return a label that the selector requires to have one exact value; None if there is none."""
     for requirement in selector.requirements:
         value = selector.exact(requirement.key)
         if value is not None:
@@ -25,7 +25,7 @@ def exact_pair(selector: LabelSelector) -> _Pair | None:
 
 
 class Labelled(Generic[T]):
-    """Things in namespaces with labels, asked which of them selectors mean. Comparing is paid from a budget."""
+    """Labelled objects in namespaces, indexed for selectors. Comparisons are charged to a budget."""
 
     def __init__(self, things: Iterable[tuple[str, Labels, T]], steps: Budget) -> None:
         self._steps = steps
@@ -39,11 +39,11 @@ class Labelled(Generic[T]):
 
     @property
     def namespaces(self) -> Collection[str]:
-        """Where there are any."""
+        """The namespaces with objects."""
         return self._by_namespace.keys()
 
     def among(self, namespaces: Iterable[str], selector: LabelSelector) -> list[T]:
-        """Those that a selector means in some namespaces."""
+        """Return the objects that a selector matches in some namespaces."""
         pair = exact_pair(selector)
         found: list[T] = []
         for namespace in namespaces:
@@ -56,7 +56,7 @@ class Labelled(Generic[T]):
 
 
 class Selecting(Generic[T]):
-    """Things that select by label in one namespace, asked which of them mean somebody; in the order they were given."""
+    """Objects with a selector in one namespace, indexed by labels; results keep the given order."""
 
     def __init__(self, things: Sequence[tuple[str, LabelSelector, T]], steps: Budget) -> None:
         self._steps = steps
@@ -65,7 +65,7 @@ class Selecting(Generic[T]):
             self._by_pair.setdefault((namespace, exact_pair(selector)), []).append((number, selector, thing))
 
     def meaning(self, namespace: str, labels: Labels) -> list[T]:
-        """Those that mean somebody with these labels."""
+        """Return the objects with a selector that matches these labels."""
         asked = [each for pair in (None, *labels.items()) for each in self._by_pair.get((namespace, pair), ())]
         self._steps.spend(1 + sum(len(selector.requirements) for _, selector, _ in asked))
         found = [(number, thing) for number, selector, thing in asked if selector.matches(labels)]

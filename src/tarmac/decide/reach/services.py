@@ -1,12 +1,13 @@
-"""Which cluster addresses lead where, as seen from one network, or from outside all of them.
+"""Resolves cluster addresses to backends, from the perspective of one network or from outside all networks.
 
-A Service is there in a network when a backend is on it or outside all networks, and in every network of its own
-namespace, where it refuses while it has none. Endpoints that are ready take connections; when there are none, those
-that still serve on their way out do. Of those that are ready, the ones meant for this node come first, then those for
-its zone, by the rules of kube-proxy: only where every one says whom it is for, and one of them is for here.
+A Service exists in a network if a backend is on it or outside all networks, and in every network of its own namespace,
+where it rejects connections while it has no backend. Ready endpoints take connections; if there are none, endpoints
+that still serve while terminating do. Of the ready ones, those with a hint for this node come first, then those for its
+zone, by the rules of kube-proxy: only if every endpoint has hints, and one of them is for this node or zone.
 
-Endpoints outside all networks are seen in every network, so whoever writes many of them would cost everybody: foreign
-namespaces together have the same bound as the network's own has, the small ones first, and a Service beyond it refuses.
+Endpoints outside all networks are visible in every network, so a user with many of them would slow all networks:
+foreign namespaces together have the same limit as the network's own, small ones first, and a Service beyond it rejects
+connections.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from tarmac.decide.reach.marks import is_reserved
 LABEL_SERVICE = "kubernetes.io/service-name"
 
 Offered = tuple[ServiceFacts, tuple[SliceFacts, ...]]
-"""A Service, and those of its slices that can be reached."""
+"""A Service and its reachable slices."""
 
 _Answering = dict[tuple[str, int], Backend]
-"""Who answers, by address and port."""
+"""Backends by address and port."""
 
 
 class Here(NamedTuple):
@@ -44,7 +45,7 @@ class Here(NamedTuple):
 
 
 class ServiceIndex:
-    """Services and their slices, found by the network from which they are asked about."""
+    """Services and their slices, indexed by network."""
 
     def __init__(self, services: Iterable[ServiceFacts], slices: Iterable[SliceFacts]) -> None:
         self._services = {service.key: service for service in services}
@@ -61,7 +62,7 @@ class ServiceIndex:
             self._of.setdefault(service.metadata.namespace, []).append(key)
 
     def offered(self, network: str) -> list[Offered]:
-        """Everything that there is in a network, in order; outside all of them when it is empty."""
+        """Return the Services in a network, sorted by key; those outside all networks if `network` is empty."""
         own = self._of.get(network.partition("/")[0], ())
         keys = {**dict.fromkeys(own), **self._on.get(network, {}), **self._on.get("", {})}
         return [
@@ -75,7 +76,7 @@ class ServiceIndex:
 
 @dataclass(slots=True)
 class ServicePorts:
-    """The cluster addresses of a network, for one node. What did not change is not worked out again."""
+    """The Service ports of a network for one node. Unchanged Services are not compiled again."""
 
     network: str
     here: Here
@@ -84,7 +85,7 @@ class ServicePorts:
     _known: Mapping[str, tuple[Offered, list[ServicePort]]] | None = None
 
     def update(self, offered: Sequence[Offered]) -> None:
-        """Follow what there is now."""
+        """Apply the current Services."""
         before = self._known or {}
         found: dict[str, tuple[Offered, list[ServicePort]]] = {}
         for each in offered:
@@ -99,7 +100,7 @@ class ServicePorts:
 def _bounded(
     network: str, found: Sequence[tuple[Offered, list[ServicePort]]]
 ) -> tuple[list[ServicePort], Sequence[str]]:
-    """Ports within their namespaces' bounds; those beyond refuse."""
+    """Return the ports within their namespaces' limits; ports beyond them reject connections."""
     own = network.partition("/")[0]
     sizes: dict[str, int] = {}
     for (service, _), ports in found:
@@ -124,7 +125,7 @@ class _Budgets:
         self._remembering = Budget(MOST_REMEMBERING, "backends that remember their clients")
 
     def within(self, ports: Sequence[ServicePort]) -> Iterable[ServicePort]:
-        """The ports of one Service; without memory, when there is no room for that. Raises TooLarge."""
+        """Charge the ports of one Service; drop affinity if its limit is exceeded. Raises CompilationTooLarge."""
         self._backends.spend(sum(1 + len(port.backends) for port in ports))
         try:
             self._remembering.spend(sum(len(port.backends) for port in ports if port.affinity))
@@ -134,7 +135,7 @@ class _Budgets:
 
 
 def _ports_of(offered: Offered, here: Here) -> list[ServicePort]:
-    """The ports of one Service; all of them refuse when there is too much behind them."""
+    """Return the ports of one Service; all of them reject connections if it has too many backends."""
     try:
         return _ports(*offered, here)
     except CompilationTooLarge:
@@ -146,7 +147,7 @@ def _ports(service: ServiceFacts, slices: Sequence[SliceFacts], here: Here) -> l
         ServicePort(
             address, cast("Literal['TCP', 'UDP', 'SCTP']", port.protocol), port.port, backends, service.affinity
         )
-        for family, six in (("IPv4", False), ("IPv6", True))  # a slice of names leads nowhere
+        for family, six in (("IPv4", False), ("IPv6", True))  # slices of type FQDN are ignored
         for addresses in ([each for each in service.addresses if (":" in each) == six],)
         if addresses
         for port, backends in _backends(service, here, [each for each in slices if each.address_type == family])
@@ -157,10 +158,10 @@ def _ports(service: ServiceFacts, slices: Sequence[SliceFacts], here: Here) -> l
 def _backends(
     service: ServiceFacts, here: Here, slices: Sequence[SliceFacts]
 ) -> Iterator[tuple[ServicePortFacts, tuple[tuple[str, int], ...]]]:
-    """Who answers at each port. Slices say by the name of a port where they answer it. Raises TooLarge."""
+    """Yield the backends of each port. Slices map port names to numbers. Raises CompilationTooLarge."""
     ready: dict[tuple[str, str], _Answering] = {}
     leaving: dict[tuple[str, str], _Answering] = {}
-    places = Budget(MOST_BACKENDS, "backends")  # ports times endpoints, so what is too much must not be made first
+    places = Budget(MOST_BACKENDS, "backends")  # ports times endpoints: check the limit before building the entries
     asked = {(port.name, port.protocol) for port in service.spec.ports or ()}
     for each in slices:
         takes, leaves = _answering(service, here.node, each)
@@ -178,7 +179,7 @@ def _backends(
 
 
 def _nearest(found: _Answering, here: Here) -> _Answering:
-    """Those meant for this node, else those for its zone, else all."""
+    """Return the backends with hints for this node, else those for its zone, else all."""
     if all(one.nodes for one in found.values()) and (
         near := {place: one for place, one in found.items() if here.node in one.nodes}
     ):
@@ -189,7 +190,7 @@ def _nearest(found: _Answering, here: Here) -> _Answering:
 
 
 def _answering(service: ServiceFacts, node: str, slice_: SliceFacts) -> tuple[list[Backend], list[Backend]]:
-    """Of those in a slice that may answer here, who takes connections, and who still serves on the way out."""
+    """Return the ready endpoints of a slice that this node may use, and those still serving while terminating."""
     near = [
         each
         for each in slice_.endpoints or ()

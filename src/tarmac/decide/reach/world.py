@@ -1,8 +1,8 @@
-"""What the network question looks at, read from a snapshot as far as it is asked for.
+"""Objects for reachability questions, decoded from a snapshot on demand.
 
-Most questions are about two pods, so those are read, and of the others nothing: whoever has an address is searched for
-in the bytes of all Pods, which takes less than a tenth of the time that reading them does. All are read once a policy
-about the two means pods by their labels, or a Service leads to many.
+Most questions concern two pods, so only those are decoded. The holder of an address is searched for in the bytes of all
+Pods, which takes less than a tenth of the time of decoding them. All are decoded once a policy on the two selects pods
+by labels, or a Service leads to many.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ POLICIES: Final = ResourceSource(f"{NETWORKING}/networkpolicies", lambda raw: po
 LOOKED_AT: Final[tuple[ResourceSource[Any], ...]] = tuple(
     dict.fromkeys((PODS, INSTANCES, NAMESPACES, NETWORKS, NODES, SERVICES, SLICES, POLICIES, *EXTERNAL))
 )
-"""What must be there to answer."""
+"""The resources that must be in the snapshot."""
 
 Holder = tuple[NetworkPod, AttachedInterface]
-_FEW: Final = 4  # addresses that are searched for one by one
+_FEW: Final = 4  # limit of addresses that are searched for one by one
 
 
 @dataclass(frozen=True)
 class _Pods:
-    """All of them, read when the first is asked for."""
+    """All pods, decoded at the first access."""
 
     snapshot: Snapshot
 
@@ -57,7 +57,7 @@ class _Pods:
 
 @dataclass(frozen=True)
 class ReachWorld:
-    """Pods on networks, policies, Services."""
+    """Pods on networks, policies and Services of a snapshot."""
 
     snapshot: Snapshot
     _sought: dict[tuple[str, str], Holder | None] = field(default_factory=dict[tuple[str, str], "Holder | None"])
@@ -75,16 +75,16 @@ class ReachWorld:
 
     @property
     def members(self) -> dict[str, NetworkPod]:
-        """By namespace/name. A Pod that nobody can read is none."""
+        """All pods by namespace/name. A Pod that cannot be decoded is left out."""
         return self._pods.members
 
     def member(self, key: str) -> NetworkPod | None:
-        """One of them."""
+        """Return one pod."""
         raw = self.snapshot.get(PODS.resource, key)
         return None if raw is None else _member(bytes(raw))
 
     def holder(self, network: str, address: str) -> Holder | None:
-        """Who has an address on a network, and by which interface."""
+        """Return the pod and the interface that have an address on a network."""
         place = network, address
         if place not in self._sought and len(self._sought) >= _FEW:
             return self._holders.get(place)
@@ -93,7 +93,7 @@ class ReachWorld:
         return self._sought[place]
 
     def _naming(self, address: str) -> Iterator[NetworkPod]:
-        """The members in whose bytes an address stands."""
+        """Yield the pods with an address in their encoded form."""
         text = address.encode()
         for raw in map(bytes, self.snapshot.list(PODS.resource)):
             if text in raw and (found := _member(raw)) is not None:
@@ -108,12 +108,12 @@ class ReachWorld:
         return list(POLICIES.all(self.snapshot))
 
     def labels(self, namespace: str) -> Labels:
-        """Of a namespace."""
+        """Return the labels of a namespace."""
         return _labels(self.snapshot, namespace)
 
     @cached_property
     def services(self) -> dict[str, ServiceFacts]:
-        """By namespace/name."""
+        """All Services by namespace/name."""
         return {each.key: each for each in map(_decoded_service, self.snapshot.list(SERVICES.resource))}
 
     @cached_property
@@ -122,50 +122,54 @@ class ReachWorld:
         return ServiceIndex(self.services.values(), slices)
 
     def pod(self, key: str) -> JsonObject | None:
-        """A Pod, whole."""
+        """Return a whole Pod."""
         return PODS.get(self.snapshot, key)
 
     def has_instance(self, key: str) -> bool:
-        """Whether there is an Instance, be it without a Pod yet."""
+        """Return True if an Instance exists, even without a Pod."""
         return self.snapshot.get(INSTANCES.resource, key) is not None
 
     def book(self, network: str) -> PolicyBook:
-        """The policies of everybody on a network."""
+        """Return the policies for the pods of a network."""
         if network not in self._books:
-            # Books know the pods and not the world: in a circle both would wait for a collection of garbage, which
-            # takes hundreds of milliseconds of everybody's time when all pods were read.
+            # Books refer to the pods, not to the world: a reference cycle would keep both until the garbage collector
+            # runs, which stops the process for hundreds of milliseconds once all pods are decoded.
             members, labels = self._pods.each(), partial(_labels, self.snapshot)
             self._books[network] = PolicyBook(network, self._policies, members, labels)
         return self._books[network]
 
     def rules(self, member: NetworkPod, interface: AttachedInterface) -> Rules:
-        """What the addresses of an interface may take part in."""
+        """Return the rules of an interface's addresses."""
         return self.book(interface.network).rules(member, interface)
 
     def allowing(self, allowances: tuple[Allowance, ...], peer: str, protocol: str, port: int) -> Allowance | None:
-        """The first that lets a connection with a peer be. Ready to be asked again: many pods have the same rules."""
-        if id(allowances) not in self._permissions:  # books keep what they make as long as we keep them
+        """Return the first allowance that permits a connection with a peer. Cached: many pods share the same rules."""
+        if id(allowances) not in self._permissions:  # books keep the tuples alive, so an id is not reused
             self._permissions[id(allowances)] = [(each, Permission((each,))) for each in allowances]
         return next(
             (each for each, one in self._permissions[id(allowances)] if one.permits(peer, protocol, port)), None
         )
 
     def service_ports(self, network: str, node: str) -> tuple[ServicePort, ...]:
-        """The cluster addresses there are in a network, as a node sees them."""
+        """Return the Service ports in a network from the perspective of a node."""
         if (network, node) not in self._ports:
-            found = NODES.get(self.snapshot, node) or {"metadata": {}}
+            found = self.node(node) or {"metadata": {}}
             zone = (found["metadata"].get("labels") or {}).get(LABEL_ZONE, "")
             ports = ServicePorts(network, Here(node, zone))
             ports.update(self._index.offered(network))
             self._ports[network, node] = ports.ports
         return self._ports[network, node]
 
+    def node(self, name: str) -> JsonObject | None:
+        """Return a Node."""
+        return NODES.get(self.snapshot, name)
+
     def service_at(self, address: str) -> ServiceFacts | None:
-        """The Service that has a cluster address."""
+        """Return the Service with a cluster address."""
         return next((each for each in self.services.values() if address in each.addresses), None)
 
     def ranges(self, network: str) -> list[str]:
-        """What is a network's own."""
+        """Return the address ranges of a network."""
         found = NETWORKS.get(self.snapshot, network)
         status = found.status if found is not None else None
         return [each for each in (status.ipv4_range, status.ipv6_range) if each] if status is not None else []
@@ -184,7 +188,7 @@ def _labels(snapshot: Snapshot, namespace: str) -> Labels:
 
 
 def _held(members: Iterable[NetworkPod]) -> dict[tuple[str, str], Holder]:
-    """By network and address."""
+    """Return the holders by network and address."""
     return {
         (interface.network, address.partition("/")[0]): (member, interface)
         for member in members

@@ -1,1 +1,1 @@
-"""The smallest change that would turn a "no" into a "yes"."""
+"""The smallest change that would turn a refusal into an approval."""

@@ -1,7 +1,7 @@
-"""The least change with which all instances that wait have room on nodes, not only the next one.
+"""The smallest change that gives all waiting instances room on nodes, not only the next one.
 
-Those that run keep what they hold: a rollout takes none of them away before those that wait are ready. So the size that
-is named is the largest at which all that wait fit beside them.
+Running instances keep their resources: a rollout deletes none of them before the waiting ones are ready. So the
+suggested size is the largest at which all waiting instances fit beside them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ _WHOLE_CPU: Final = 1000
 
 
 def either(smaller: str, room: str) -> str:
-    """The two ways out as a sentence."""
+    """Join the two alternatives into a sentence."""
     return f"Ask for at most {smaller}, or {room}." if smaller else f"{room[0].upper()}{room[1:]}."
 
 
 def room_to_make(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
-    """What to take away so that so many more like this fit."""
+    """Return the room to make so that `count` more instances of this demand fit."""
     own = f", {_listed(dict(demand.overhead))} of it overhead of the runtime," if demand.overhead else ""
     more = f"make room for {count} more of {_listed(_size(demand))}{own} at {location}"
     return more if count > 1 else _freeing(cluster, location, demand) or more
 
 
 def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
-    """How many places to take away so that so many more find one, as a sentence; empty when no class is full."""
+    """Return a sentence with the number of places to free for `count` more instances; empty when no class is full."""
     short: dict[Place, int] = {}
     if demand.classes is not None:
         for info in open_nodes(cluster, location):
@@ -41,7 +41,7 @@ def places_to_free(cluster: Cluster, location: str, demand: Demand, count: int) 
 
 
 def _freeing(cluster: Cluster, location: str, demand: Demand) -> str:
-    """What to take away from the node that lacks the least for one more."""
+    """Return the amounts to free on the node that lacks the least for one more instance."""
     wanted = dict(demand.requests)
     lacks = [
         (info.node.name, {name: amount - info.free.get(name, 0) for name, amount in wanted.items()})
@@ -56,9 +56,9 @@ def _freeing(cluster: Cluster, location: str, demand: Demand) -> str:
 
 
 def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
-    """The one amount to ask less of, as close to what is asked for as can be, so that so many fit; empty if none is.
+    """Return the one amount to reduce, as little as possible, so that `count` instances fit; empty if none suffices.
 
-    It is what a manifest says: what the runtime takes for itself comes on top.
+    The amount is the one in the manifest: the overhead of the runtime is added to it.
     """
     size, overhead = _size(demand), dict(demand.overhead)
     fitting = {resource: _largest(cluster, location, demand, resource, count) for resource in size}
@@ -68,9 +68,9 @@ def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) 
 
 
 def _largest(cluster: Cluster, location: str, demand: Demand, resource: str, count: int) -> int:
-    """The largest amount of one resource, the others as they are, with which all fit; 0 when none does.
+    """Return the largest amount of one resource, all other amounts unchanged, with which all fit; 0 when none does.
 
-    Who has processors to himself is told whole numbers of them: with a fraction he would have none of his own.
+    For a pod with exclusive CPUs the amount is a whole number: with a fraction it would get no exclusive CPUs.
     """
     own = resource == CPU and demand.exclusive and _gives_processors_away(cluster, location)
     whole = _WHOLE_CPU if own else 1
@@ -92,7 +92,7 @@ def _gives_processors_away(cluster: Cluster, location: str) -> bool:
 
 
 def _size(demand: Demand) -> Amounts:
-    """What can be asked less of."""
+    """Return the amounts that a manifest can reduce."""
     return {name: amount for name, amount in demand.requests if name not in (PODS, CPU_EXCLUSIVE)}
 
 

@@ -1,4 +1,4 @@
-"""What usually helps, for reasons that only a condition tells: a condition has no room for the change itself."""
+"""Usual remedies for reasons that are known only from a condition, which has no field for the change itself."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ _FITTING: Final = {
         (r"more than its (\S+) of memory", r"Give it more than \1: a larger instance type, or a higher memory limit."),
     ],
 }
-"""What helps when the message has such words, the first that fits; a message of others is all there is to go by."""
+"""Remedies for messages that match a pattern, first match wins. Messages of other programs give no better clue."""
 
 
 def usual_change(reason: str, message: str = "") -> str:
-    """What usually helps; empty when that cannot be said, or nothing is needed."""
+    """Return the usual remedy; empty when none is known or needed."""
     for words, change in _FITTING.get(reason, ()):
         if found := re.search(words, message, re.IGNORECASE):
             return found.expand(change)

@@ -1,14 +1,14 @@
-"""Which instances of one city are made and removed next, so that their number and their template become what is wanted.
+"""Computes the next instances to create and delete in one city, toward the wanted number and template.
 
-A template change deletes and makes anew, highest ordinal first; the ordinal keeps its name and its disks. Every step
-is computed from what exists, never from what was planned before, so a newer revision supersedes a stuck one simply by
-being the one that instances are compared with.
+A template change deletes and recreates instances, highest ordinal first; the ordinal keeps its name and its disks.
+Every step is computed from the existing instances, never from an earlier plan, so a newer revision supersedes a stuck
+one simply by being the one that instances are compared with.
 
-Invariants, whatever the world looks like:
-- ordinals of what is kept or made are unique and below desired + maxSurge;
-- a ready instance is taken away only while enough others are ready (maxUnavailable);
-- an outdated instance that is not ready serves nobody and is replaced without waiting;
-- while paused nothing happens.
+Invariants, for every possible state of the city:
+- ordinals of instances that are kept or created are unique and below desired + maxSurge;
+- a ready instance is deleted only while enough other instances are ready (maxUnavailable);
+- an outdated instance that is not ready serves no traffic and is replaced without waiting;
+- while paused, nothing is created or deleted.
 """
 
 from __future__ import annotations

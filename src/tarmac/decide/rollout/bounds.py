@@ -1,4 +1,4 @@
-"""How many instances a city should have, and how far a rollout may stray from that meanwhile."""
+"""The number of instances a city should have, and the limits of a rollout around it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tarmac.api.declare import IntOrString
 
 
 def desired_replicas(settings: ScaleSettings, replicas: int | None) -> int:
-    """What scaling asks for, or the least when nobody has scaled, kept within the bounds of the settings."""
+    """Return the scaled number of replicas, or the minimum without one, clamped to the bounds of the settings."""
     low, high = settings.min_replicas, settings.max_replicas or MAX_REPLICAS
     return max(low, min(low if replicas is None else replicas, high))
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutLimits:
-    """Instances that may be missing, and extra ones, while a rollout goes on. Never both zero."""
+    """Numbers of instances that may be missing or extra during a rollout. Never both zero."""
 
     max_unavailable: int = 1
     max_surge: int = 0
@@ -29,7 +29,10 @@ DEFAULT_LIMITS: Final = RolloutLimits()
 
 
 def limits(rollout: Rollout | None, desired: int) -> RolloutLimits:
-    """The limits in instances. Percentages of the missing round down and of the extra round up, as in Kubernetes."""
+    """Resolve the limits to instances.
+
+    As in Kubernetes, a percentage rounds down for maxUnavailable and up for maxSurge.
+    """
     rollout = rollout or Rollout()
     surge = _resolve(rollout.max_surge, desired, up=True)
     unavailable = min(_resolve(rollout.max_unavailable, desired, up=False), desired)

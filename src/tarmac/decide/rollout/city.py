@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from tarmac.api.compute.workload import StartFailure, WorkloadDeployment, WorkloadDeploymentStatus
-from tarmac.api.conditions import find
+from tarmac.api.conditions import find, holds
 from tarmac.api.shared import Condition
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.rollout.template import template_hash
@@ -30,11 +30,12 @@ _UNWATCHED = ObservedSeconds()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveCity:
-    """A deployment as the waves see it. `revision` is the hash of its template, empty when it is yet to be made.
+    """A deployment's input to the waves.
 
-    `complete` and the fields after it are about that revision; a deployment that has not observed its newest
-    specification says nothing yet. `stable` is for how many seconds it has been complete without a restart, `still`
-    for how many nothing has moved there, `failing` for how many the start failure has been there.
+    `revision` is the hash of its template, empty before the deployment is created. `complete` and the fields after it
+    are about that revision, and are not set while the deployment has not observed its newest specification. `stable` is
+    the number of seconds it has been complete without a restart, `still` the seconds without progress, `failing` the
+    age of the start failure.
     """
 
     name: str
@@ -59,19 +60,19 @@ def city_of(
     lost: bool,
     seen: ObservedSeconds = _UNWATCHED,
 ) -> WaveCity:
-    """The view of a deployment, or of one that does not exist yet.
+    """Return the view of a deployment, or of one that does not exist yet.
 
-    Times in status are of clocks that may be wrong or may have been set since; what was not also seen does not count.
+    Timestamps in status come from clocks that may be wrong or have been set since, so each duration is bounded by the
+    time that this process has observed itself.
     """
     if deployment is None:
         return WaveCity(name=name, city=city, lost=lost)
     status, revision = deployment.status, revision_of(deployment)
-    going = deployment.metadata.deletion_timestamp is not None  # by hand: it comes back, and is away until then
+    going = deployment.metadata.deletion_timestamp is not None  # by hand: it is recreated, and unavailable until then
     if status is None or going or not has_observed(deployment, status):
         return WaveCity(name=name, city=city, revision=revision, lost=lost)
     ready, progress = find(status.conditions, "Ready"), find(status.conditions, "Progressing")
-    # An instance that exits again and again is Ready in between: the start failure outlasts these moments.
-    complete = ready is not None and ready.status == "True" and status.start_failure is None
+    complete = is_complete(deployment)
     return WaveCity(
         name=name,
         city=city,
@@ -87,8 +88,17 @@ def city_of(
     )
 
 
+def is_complete(deployment: WorkloadDeployment) -> bool:
+    """Return True if the deployment fulfils its newest specification and is not being deleted."""
+    status = deployment.status
+    if status is None or deployment.metadata.deletion_timestamp is not None or not has_observed(deployment, status):
+        return False
+    # A crash-looping instance is Ready between its restarts; the start failure outlasts these moments.
+    return holds(status.conditions, "Ready") and status.start_failure is None
+
+
 def revision_of(deployment: WorkloadDeployment) -> str:
-    """The hash of its template, as its controller has worked it out already, if it has."""
+    """Return the hash of the deployment's template: from its status when that is current, else computed."""
     status = deployment.status
     if status is not None and status.revision and has_observed(deployment, status):
         return status.revision
@@ -96,12 +106,15 @@ def revision_of(deployment: WorkloadDeployment) -> str:
 
 
 def has_observed(deployment: WorkloadDeployment, status: WorkloadDeploymentStatus) -> bool:
-    """Whether the status is about the specification as it is."""
+    """Return True if the status describes the current generation of the specification."""
     return status.observed_generation >= deployment.metadata.generation
 
 
 def _stable(ready: Condition, now: float, seen: ObservedSeconds) -> float:
-    """Seconds for which it has been complete: observed ones alone, where this process observes."""
+    """Return the seconds for which the deployment has been complete.
+
+    Where this process observes it, only observed time counts; else the timestamp of the Ready condition is used.
+    """
     return seen.stable if seen.stable < inf else now - _moment(ready.last_transition_time, now)
 
 

@@ -1,7 +1,7 @@
-"""The instances of one city sorted into what a rollout does with them.
+"""The instances of one city, classified for a rollout.
 
 Ordinals below `desired` are the base; those above are the surge while the base still holds outdated instances, and
-surplus otherwise. What has no ordinal, or shares one, is a stray.
+surplus otherwise. An instance without an ordinal, or the lesser of two with the same one, is a stray.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.decide.rollout.template import template_hash
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a city's instances should become."""
+    """The wanted state of a city's instances."""
 
     desired: int
     template_hash: str
@@ -27,7 +27,7 @@ class Goal:
 
     @staticmethod
     def of(spec: WorkloadDeploymentSpec) -> Goal:
-        """What a deployment asks for."""
+        """Return the goal of a deployment's specification."""
         desired = desired_replicas(spec.scale_settings, spec.replicas)
         return Goal(
             desired,
@@ -39,7 +39,7 @@ class Goal:
 
 
 class Fleet:
-    """What exists, seen against a goal: how many are available, and how many more there is room for."""
+    """The existing instances compared with a goal: how many are available, and how many more may be created."""
 
     def __init__(self, goal: Goal, instances: Iterable[InstanceView]) -> None:
         self._goal = goal
@@ -49,7 +49,8 @@ class Fleet:
             self._place(instance)
         self.deleting = [instance for instance in self.at.values() if instance.deleting]
         self.room = goal.desired + goal.limits.max_surge - (len(self.at) - len(self.deleting))
-        self.available = sum(instance.ready and not instance.deleting for instance in self.at.values())
+        # A stopped machine counts as available: counted as missing, it would block the rollout of the other instances.
+        self.available = sum(instance.settled and not instance.deleting for instance in self.at.values())
         self._to_replace = sum(
             instance.ordinal < goal.desired and self.is_outdated(instance) for instance in self.at.values()
         )
@@ -68,15 +69,15 @@ class Fleet:
         return not instance.deleting, instance.ready, not self.is_outdated(instance), instance.name
 
     def is_outdated(self, instance: InstanceView) -> bool:
-        """Whether it was made from another template than the newest."""
+        """Return True if the instance was created from a template other than the newest."""
         return instance.template_hash != self._goal.template_hash
 
     def wanted(self) -> range:
-        """Ordinals that should exist now: the base, and above it no more than there is to replace."""
+        """Return the ordinals that should exist now: the base, and above it at most as many as are to be replaced."""
         return range(self._goal.desired + min(self._goal.limits.max_surge, self._to_replace))
 
     def removable(self) -> list[InstanceView]:
-        """What should go, highest ordinal first: outdated anywhere, and surplus."""
+        """Return the instances to delete, highest ordinal first: all outdated ones, and the surplus."""
         found = [instance for instance in self.at.values() if not instance.deleting and self._should_go(instance)]
         return sorted(found, key=lambda instance: -instance.ordinal)
 
@@ -87,29 +88,29 @@ class Fleet:
         return instance.ordinal >= self._goal.desired and not (in_surge and self._to_replace)
 
     def floor(self, instance: InstanceView) -> int:
-        """How many must stay available when this one is taken away.
+        """Return the number of instances that must stay available when this one is deleted.
 
-        Beyond the surge it is a scale-down: holding back all of it could wait forever for instances that wait for
-        what these hold (quota, room on a node), so one below the wish is then always allowed.
+        Beyond the surge it is a scale-down, and one below the desired number is always allowed: holding back every
+        deletion could wait forever for instances that need the resources these ones hold (quota, room on a node).
         """
         desired, allowed = self._goal.desired, self._goal.limits
         beyond = instance.ordinal >= desired + allowed.max_surge
         return desired - (max(allowed.max_unavailable, 1) if beyond else allowed.max_unavailable)
 
     def take(self, instance: InstanceView) -> None:
-        """Reckon with its removal."""
-        self.available -= instance.ready
+        """Account for the removal of the instance."""
+        self.available -= instance.settled
         self.room += 1
 
     def may_go(self, instance: InstanceView) -> bool:
-        """Whether taking it away now leaves enough that are available."""
+        """Return True if enough instances stay available when this one is deleted now."""
         return not instance.ready or self.available > self.floor(instance)
 
     def is_settled(self) -> bool:
-        """Whether everything is as it should be."""
+        """Return True if the existing instances match the goal and none is being deleted."""
         if self.strays or self.deleting or len(self.at) != self._goal.desired:
             return False
         return all(
-            instance.ready and instance.ordinal < self._goal.desired and not self.is_outdated(instance)
+            instance.settled and instance.ordinal < self._goal.desired and not self.is_outdated(instance)
             for instance in self.at.values()
         )

@@ -1,7 +1,7 @@
-"""Revisions of a template: numbered, the newest last, and the way back.
+"""Revisions of a template: numbered, newest last, with undo.
 
-Numbers only grow. Going back makes a new revision with an old template, so that history tells what happened and a
-second undo returns to where one came from.
+Numbers only grow. An undo creates a new revision with an old template, so the history records the order of events, and
+a second undo returns to the revision before the first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ KEPT_REVISIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One template that was rolled out, when that began, and when it was complete for the first time.
+    """One template that was rolled out, when its rollout began, and when it was first complete.
 
-    `template` says where it is kept, as `RevisionRecord` does; empty while it is not.
+    `template` says where the template is stored, as in `RevisionRecord`; empty until it is stored.
     """
 
     number: int
@@ -33,7 +33,7 @@ class Revision:
 
 
 def record(history: Sequence[Revision], template: InstanceTemplate, now: float) -> tuple[Revision, ...]:
-    """The history with the template as its newest revision; the same history when it is that already."""
+    """Return the history with the template as its newest revision; unchanged when it already is the newest."""
     written = template_hash(template)
     newest = history[-1] if history else None
     if newest is not None and newest.template_hash == written:
@@ -43,20 +43,20 @@ def record(history: Sequence[Revision], template: InstanceTemplate, now: float) 
 
 
 def complete(history: Sequence[Revision], now: float) -> tuple[Revision, ...]:
-    """The history with its newest revision complete, since now unless it was before."""
+    """Return the history with its newest revision marked complete. An earlier completion time is kept."""
     *earlier, newest = history
     return (*earlier, newest if newest.completed is not None else replace(newest, completed=now))
 
 
 def fallback(history: Sequence[Revision]) -> Revision | None:
-    """What cities go back to: the last revision that was complete, or else the one before the newest."""
+    """Return the revision to roll back to: the last complete one, or else the one before the newest."""
     earlier = history[:-1]
     found = (revision for revision in reversed(earlier) if revision.completed is not None)
     return next(found, earlier[-1] if earlier else None)
 
 
 def undo(history: Sequence[Revision], to: int | None = None) -> Verdict[Revision]:
-    """The revision whose template should be written again: the one before the newest, or the one of that number."""
+    """Return the revision to write again: the one before the newest, or the one with the given number."""
     if to is None:
         if len(history) > 1:
             return Verdict(history[-2])

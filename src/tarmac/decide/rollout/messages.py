@@ -1,4 +1,4 @@
-"""What people are told of waves: the same words in conditions, in `why` and in `tarmac rollout status`."""
+"""Messages about waves, shared by conditions, `why` and `tarmac rollout status`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def rollout_failure(waves: Waves) -> Refusal | None:
-    """Why the newest revision goes no further; None while nothing has failed."""
+    """Return the failure that stopped the newest revision; None while nothing has failed."""
     failure, status = waves.status.failure, waves.status
     if failure is None:
         return None
@@ -21,7 +21,7 @@ def rollout_failure(waves: Waves) -> Refusal | None:
 
 
 def wave_progress(waves: Waves) -> Refusal | None:
-    """What the next wave waits for; None when there is none."""
+    """Return the reason the next wave waits; None when no city is left or the rollout has failed."""
     status = waves.status
     if not waves.waiting or status.failure is not None:
         return None

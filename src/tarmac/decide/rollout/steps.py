@@ -13,11 +13,11 @@ from tarmac.decide.verdict import Refusal
 
 
 class RemovalCause(Enum):
-    """Why an instance is removed."""
+    """The cause of an instance's removal."""
 
-    STRAY = "Stray"  # it has no ordinal, or another has the same
-    SCALE_DOWN = "ScaleDown"  # there are more than are wanted; its disks go too
-    OUTDATED = "Outdated"  # its ordinal comes back with the newest template
+    STRAY = "Stray"  # it has no ordinal, or shares it with a second instance
+    SCALE_DOWN = "ScaleDown"  # there are more than wanted; its disks are deleted too
+    OUTDATED = "Outdated"  # its ordinal is recreated with the newest template
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class RolloutSteps:
-    """What to do now. `create` holds ordinals to make from the newest template, lowest first.
+    """The steps to take now. `create` holds ordinals to create from the newest template, lowest first.
 
-    `waiting` says what the next step waits for, if anything. `complete` means that nothing is left to do.
+    `waiting` is the reason for the wait before the next step, if there is one. `complete` means that nothing is left to
+    do.
     """
 
     create: tuple[int, ...] = ()
@@ -42,7 +43,10 @@ class RolloutSteps:
 
 
 def plan(goal: Goal, instances: Iterable[InstanceView]) -> RolloutSteps:
-    """The next steps from what exists toward the goal. Asking again without a change in between gives the same."""
+    """Return the next steps from the existing instances toward the goal.
+
+    Idempotent: the same state gives the same steps.
+    """
     if goal.paused:
         return RolloutSteps(
             waiting=Refusal(reasons.PAUSED, "Rollout and scaling are paused.", change="Set paused to false.")
@@ -58,7 +62,7 @@ def plan(goal: Goal, instances: Iterable[InstanceView]) -> RolloutSteps:
 
 
 def _parallel(goal: Goal, fleet: Fleet) -> RolloutSteps:
-    """Everything that the limits allow, at once."""
+    """Return all steps that the limits allow, at once."""
     removals: list[Removal] = []
     for instance in fleet.removable():
         if fleet.may_go(instance):
@@ -70,7 +74,7 @@ def _parallel(goal: Goal, fleet: Fleet) -> RolloutSteps:
 
 
 def _ordered(goal: Goal, fleet: Fleet) -> RolloutSteps:
-    """One instance at a time; none is made before those below it are ready."""
+    """Return a step for one instance at a time; none is created before all lower ordinals are ready."""
     if fleet.deleting:
         return RolloutSteps(waiting=_gone_first(fleet.deleting[0]))
     removable = [instance for instance in fleet.removable() if fleet.may_go(instance)]
@@ -83,7 +87,7 @@ def _ordered(goal: Goal, fleet: Fleet) -> RolloutSteps:
             return RolloutSteps(create=(ordinal,))
         if instance is None:
             return RolloutSteps(waiting=_first_unready(fleet))
-        if not instance.ready:
+        if not instance.settled:
             return RolloutSteps(waiting=_ready_first(instance))
     return RolloutSteps(remove=tuple(_removal(goal, instance) for instance in removable[:1]))
 
@@ -95,7 +99,7 @@ def _removal(goal: Goal, instance: InstanceView) -> Removal:
 def _first_unready(fleet: Fleet) -> Refusal | None:
     if fleet.deleting:
         return _gone_first(fleet.deleting[0])
-    unready = [instance for instance in fleet.at.values() if not instance.ready]
+    unready = [instance for instance in fleet.at.values() if not instance.settled]
     return _ready_first(min(unready, key=lambda instance: instance.ordinal)) if unready else None
 
 

@@ -1,10 +1,10 @@
-"""The history of a Workload's template: an index in its status, and each template in a ControllerRevision of its own.
+"""The history of a Workload's template: an index in its status, and one ControllerRevision per template.
 
-The index is written with the rest of the status, so what is in it happened. A template is kept before the index names
-it, and is removed after the index has forgotten it; whoever ends in between leaves a ControllerRevision that nobody
-names, never a name without one. Should a ControllerRevision be gone all the same, its revision cannot be gone back to.
+The index is written with the rest of the status, so every entry has happened. A template is stored before the index
+names it, and deleted after the index has dropped it: a crash in between leaves an unreferenced ControllerRevision,
+never a reference to a missing one. If a ControllerRevision is missing nevertheless, its revision cannot be restored.
 
-Earlier versions kept templates in the index itself, compressed. They are read from there until they have moved.
+Earlier versions stored templates in the index itself, compressed. They are read from there until they are migrated.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.decide.rollout.history import Revision, record
 
 _decode = decoder(InstanceTemplate)
-_PACKED = "eN"  # how zlib's first bytes look in base64; a name has no capital letters
-LARGEST = 4 << 20  # a template, which came in the body of a request once
+_PACKED = "eN"  # zlib's first bytes in base64; a name has no capital letters
+LARGEST = 4 << 20  # upper bound of a template, which arrived in the body of a request
 
 
 def history_of(workload: Workload) -> tuple[Revision, ...]:
-    """The revisions of a Workload that its status knows, the newest last."""
+    """Return the revisions in a Workload's status, newest last."""
     return tuple(_revision(each) for each in (workload.status.revisions if workload.status else ()))
 
 
 def history_now(workload: Workload, now: float) -> tuple[Revision, ...]:
-    """The same with the template as it is now."""
+    """Return the revisions in a Workload's status, with its current template as the newest."""
     return record(history_of(workload), workload.spec.template, now)
 
 
 def records_of(history: Sequence[Revision]) -> list[RevisionRecord]:
-    """A history as status has it."""
+    """Convert a history to its form in status."""
     return [
         RevisionRecord(
             number=each.number,
@@ -54,12 +54,12 @@ def records_of(history: Sequence[Revision]) -> list[RevisionRecord]:
 
 
 def is_packed(revision: Revision) -> bool:
-    """Whether the index itself has the template, as an earlier version wrote it."""
+    """Return True if the index itself holds the template, as an earlier version wrote it."""
     return revision.template.startswith(_PACKED)
 
 
 def unpacked(revision: Revision) -> InstanceTemplate | None:
-    """The template that is in the index; None where there is none that can be read."""
+    """Return the template held in the index; None when it is absent or cannot be decoded."""
     try:
         return _decode(_inflated(base64.b64decode(revision.template)))
     except (ValueError, zlib.error, msgspec.MsgspecError):
@@ -67,7 +67,7 @@ def unpacked(revision: Revision) -> InstanceTemplate | None:
 
 
 def controller_revision(owner: ObjectMeta, revision: Revision, template: InstanceTemplate) -> JsonObject:
-    """The object that keeps a template. Its name is of the content, so making it twice is making it once."""
+    """Return the object that stores a template. Its name is derived from the content, so creating it is idempotent."""
     reference = {"apiVersion": API_VERSION, "kind": "Workload", "name": owner.name, "uid": owner.uid}
     return {
         "apiVersion": "apps/v1",
@@ -84,7 +84,10 @@ def controller_revision(owner: ObjectMeta, revision: Revision, template: Instanc
 
 
 def template_in(found: JsonObject, owner: ObjectMeta) -> InstanceTemplate | None:
-    """The template that an object keeps for a Workload; None where it is another's, or cannot be read."""
+    """Return the template that a ControllerRevision stores for a Workload.
+
+    None if the Workload does not own the object, or the template cannot be decoded.
+    """
     owners = found["metadata"].get("ownerReferences") or ()
     if all(each.get("uid") != owner.uid for each in owners):
         return None
@@ -100,7 +103,10 @@ def _revision(each: RevisionRecord) -> Revision:
 
 
 def _inflated(packed: bytes) -> bytes:
-    """Status may be written by others than us, and a megabyte can inflate to a gigabyte. Raises ValueError."""
+    """Decompress at most `LARGEST` bytes.
+
+    Other clients can write status, and 1 MB can inflate to 1 GB. Raises ValueError.
+    """
     reading = zlib.decompressobj()
     plain = reading.decompress(packed, LARGEST)
     if not reading.eof:

@@ -1,4 +1,4 @@
-"""The name of a template's content: equal templates have equal hashes, whoever wrote them and in whatever order."""
+"""The hash of a template's content. Equal templates have equal hashes, regardless of author and key order."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import hashlib
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplate
+from tarmac.decide.running import with_running
 
 _LENGTH = 10
 
 
 def template_hash(template: InstanceTemplate) -> str:
-    """Ten hexadecimal digits over the whole template, labels and annotations included.
+    """Return ten hexadecimal digits over the template, with labels and annotations, without a machine's `running`.
 
-    It is taken over the typed form, so order of keys, shorthands, and defaults that a server stored do not matter.
+    The hash is computed from the typed form, so key order, shorthands and defaults stored by a server do not matter.
     """
     metadata = template.metadata
     content = {
         "labels": (metadata.labels if metadata else {}) or template.labels,
         "annotations": (metadata.annotations if metadata else {}) or template.annotations,
-        "spec": template.spec,
+        "spec": with_running(template, running=True).spec,
     }
     canonical = msgspec.json.encode(content, enc_hook=str, order="sorted")
     return hashlib.sha256(canonical).hexdigest()[:_LENGTH]

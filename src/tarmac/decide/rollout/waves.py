@@ -1,24 +1,24 @@
-"""Which revision each city should have now, so that a mistake reaches one city before it reaches all of them.
+"""Computes the revision each city should have now, so that a bad template reaches one city before all of them.
 
-A new template is given to one city, then to two, then to four, and so on, in the order of the placements. A wave
-begins when every city that has the newest revision has settled: it is complete, and the controller has observed it for
-`minReadySeconds` without a restart of an instance. Nothing of this is stored: a city has begun when its deployment has
-the newest template, and the next wave is one larger than the number of cities that are complete with it (after 1 come
-2, after 3 come 4). A revision has proven itself when its last wave has settled too.
+A new template goes to one city, then to two, then to four, and so on, in the order of the placements. A wave begins
+when every city with the newest revision has settled: it is complete, and the controller has observed it for
+`minReadySeconds` without a restart of an instance. None of this is stored: a city has begun when its deployment has the
+newest template, and the next wave is one larger than the number of cities that are complete with it (after 1 come 2,
+after 3 come 4). A revision is proven when its last wave has settled too.
 
-A template that proved itself before (an undo) goes at once to every city that is not complete, since none of them can
-get worse; the other cities follow in waves.
+A template that was proven before (an undo) goes at once to every city that is not complete, since none of them can get
+worse; the remaining cities follow in waves.
 
-A city fails when an instance of the newest template says for `START_PATIENCE` seconds that it cannot start, or when
-nothing moves there for `progressDeadlineSeconds`. That stops the rollout for good: only another template begins a new
-one. Unless `onFailure` is Hold, cities that have the failed revision then go back to the last one that was complete, as
-many at a time as the wave had.
+A city fails when an instance of the newest template has reported for `START_PATIENCE` seconds that it cannot start, or
+when the city makes no progress for `progressDeadlineSeconds`. A failure stops the rollout permanently: only a different
+template begins a new one. Unless `onFailure` is Hold, cities with the failed revision then return to the last complete
+revision, as many at a time as the wave had.
 
-A failure is only reported at first, and the caller records it in the Workload's status; cities are taken back when it
-is read from there. In the other order a controller that ended in between would lose the evidence, which goes with the
-instances, and begin the same rollout again.
+Order matters: a new failure is only reported, the caller records it in the Workload's status, and cities are rolled
+back once it is read from there. In the reverse order, a controller that crashed in between would lose the evidence,
+which is deleted with the instances, and start the same rollout again.
 
-A city that is lost holds nobody up, and proves nothing. It keeps what it has and is updated when it is back.
+A lost city neither delays a wave nor proves a revision. It keeps its revision and is updated when it is back.
 """
 
 from __future__ import annotations
@@ -41,27 +41,29 @@ START_PATIENCE: Final = 30.0
 
 @dataclass(slots=True)
 class Waves:
-    """What each city should have now, what to say about it, and in how many seconds time alone changes it.
+    """The revision each city should have now, the rollout status, and the seconds until time alone changes either.
 
-    `templates` has an entry for each deployment that should have a certain revision; the others keep what they have.
-    A failure in `status` that was not known before has to be recorded before anything is taken back.
+    `templates` has an entry for each deployment that should have a certain revision; all other deployments stay
+    unchanged. A failure in `status` that is new must be recorded before any city is rolled back.
     """
 
     status: RolloutStatus
     templates: dict[str, Revision] = field(default_factory=dict[str, Revision])
-    under_way: bool = False  # whether deployments have different revisions now
+    under_way: bool = False  # deployments have different revisions now
+    changing: bool = False  # an existing deployment is given a different revision
+    watching: bool = False  # the completeness and start failures of cities matter
     waiting: tuple[str, ...] = ()  # cities that the newest revision has not reached
     settling: tuple[str, ...] = ()  # cities that the next wave waits for
-    settled: bool = False  # whether every city that has the newest revision has been observed for long enough
-    restored: Revision | None = None  # what cities go back to
+    settled: bool = False  # every city with the newest revision has been observed for long enough
+    restored: Revision | None = None  # the revision that cities are rolled back to
     again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutFacts:
-    """What the waves follow from. `history` ends with the newest template; `cities` are in the order of placements.
+    """Input of the waves. `history` ends with the newest template; `cities` are in the order of placements.
 
-    `known` is what the Workload's status says of the rollout.
+    `known` is the rollout in the Workload's status.
     """
 
     history: Sequence[Revision]
@@ -72,12 +74,12 @@ class RolloutFacts:
 
     @property
     def newest(self) -> Revision:
-        """What every city should have in the end."""
+        """The revision that every city gets in the end."""
         return self.history[-1]
 
     @property
     def fallback(self) -> Revision | None:
-        """What cities go back to."""
+        """The revision that cities are rolled back to."""
         return fallback(self.history)
 
     @property
@@ -87,13 +89,13 @@ class RolloutFacts:
 
 
 def waves(given: RolloutFacts, now: float) -> Waves:
-    """What each city should have now."""
+    """Compute the revision each city should have now."""
     total = len(given.cities)
     last = wave_of(total - 1, given.settings) if total else 0
     result = Waves(RolloutStatus(revision=given.newest.number, wave=0, waves=last, cities=total))
     known = _recorded(given)
     failure = known or _failure(given, now)
-    if given.newest.completed is not None:  # it has proven itself; who comes back or is new gets it at once
+    if given.newest.completed is not None:  # proven: returning and new cities get it at once
         result.templates.update((city.name, given.newest) for city in given.cities)
     elif failure is not None:
         result.status.failure = failure
@@ -110,21 +112,21 @@ def waves(given: RolloutFacts, now: float) -> Waves:
 
 
 def wave_of(position: int, settings: Rollout) -> int:
-    """In which wave the city at this position, counted from 0, has its turn; waves count from 1."""
+    """Return the wave, counted from 1, in which the city at this position, counted from 0, is updated."""
     return 1 if settings.waves == "AllAtOnce" else (position + 1).bit_length()
 
 
 def waves_to_come(given: RolloutFacts) -> dict[str, int]:
-    """In which wave each deployment that has an older revision is to be updated, if all goes well."""
+    """Return the wave in which each deployment with an older revision is updated, provided that no city fails."""
     begun = len(given.begun)
     return {city.name: wave_of(begun + place, given.settings) for place, city in enumerate(turns(given))}
 
 
 def turns(given: RolloutFacts) -> list[WaveCity]:
-    """Cities that exist without the newest revision, in the order in which they have their turn.
+    """Return the existing cities without the newest revision, in the order in which they are updated.
 
-    First those that hang in a revision that was never complete: they are away already, so taking one of them takes no
-    other city away. Those that are lost have none.
+    Cities stuck in a revision that was never complete come first: they are unavailable already, so updating them takes
+    no further city down. Lost cities are left out.
     """
     finished = {revision.template_hash for revision in given.history if revision.completed is not None}
     left = [city for city in given.cities if city.revision not in {"", given.newest.template_hash} and not city.lost]
@@ -132,11 +134,13 @@ def turns(given: RolloutFacts) -> list[WaveCity]:
 
 
 def _count(result: Waves, given: RolloutFacts) -> None:
-    """How far the newest revision will have come with this step."""
+    """Compute the counts and flags as they will be once this step is applied."""
     newest = given.newest.template_hash
     ahead = {name: revision.template_hash for name, revision in result.templates.items()}
     reached = {city.name for city in given.cities if ahead.get(city.name, city.revision) == newest}
     result.under_way = any(city.revision not in {"", newest} for city in given.cities)
+    result.changing = any(city.revision not in {"", ahead.get(city.name, city.revision)} for city in given.cities)
+    result.watching = given.newest.completed is None and (given.fallback is not None or result.under_way)
     result.waiting = _names(city for city in given.cities if city.name not in reached)
     result.status.updated_cities = len(reached)
     if result.restored is None and reached:
@@ -144,9 +148,9 @@ def _count(result: Waves, given: RolloutFacts) -> None:
 
 
 def _recorded(given: RolloutFacts) -> RolloutFailure | None:
-    """The failure that is known of the newest revision.
+    """Return the recorded failure of the newest revision.
 
-    Where nothing is taken back, what failed may mend itself: then it is as if it had not been.
+    With Hold nothing is rolled back, so failed cities may recover; once all are complete, the failure is dropped.
     """
     known = given.known
     if known is None or known.revision != given.newest.number:
@@ -156,7 +160,7 @@ def _recorded(given: RolloutFacts) -> RolloutFailure | None:
 
 
 def _shared(given: RolloutFacts) -> Revision:
-    """What a city that is made only now begins with: what the others had before, while those wait for their turn."""
+    """Return the first revision of a newly created city: the previous one while other cities still await their wave."""
     others_wait = any(city.revision not in {"", given.newest.template_hash} for city in given.cities)
     joins = others_wait and given.settings.waves != "AllAtOnce"
     return given.fallback or given.newest if joins else given.newest
@@ -167,7 +171,7 @@ def _begin_with(result: Waves, given: RolloutFacts, revision: Revision) -> None:
 
 
 def _advance(result: Waves, given: RolloutFacts) -> None:
-    """Give the newest revision to the next cities, if it is time; else say when to look again."""
+    """Give the newest revision to the next cities if they are due; else set the time of the next check."""
     settings, next_cities, present = given.settings, turns(given), _present(given)
     unsettled = [city for city in present if _settles_in(city, settings) > 0]
     moments = [_fails_in(city, settings) for city in present if not city.complete]
@@ -177,7 +181,7 @@ def _advance(result: Waves, given: RolloutFacts) -> None:
         result.settling = _names(unsettled)
         next_cities = [] if unsettled else next_cities[: len(present) + 1]
     result.templates.update((city.name, given.newest) for city in (*broken, *next_cities))
-    # What lies in the past is decided already: waking up for it would be waking up for ever.
+    # Drop times in the past: they are decided already, and waking for them would loop forever.
     result.again = min((moment for moment in moments if 0 < moment < inf), default=None)
 
 
@@ -187,24 +191,27 @@ def _present(given: RolloutFacts) -> list[WaveCity]:
 
 
 def _was_proven(given: RolloutFacts) -> bool:
-    """Whether the newest template equals one that was complete everywhere before."""
+    """Return True if the newest template equals one that was complete everywhere before."""
     newest = given.newest.template_hash
     return any(each.completed is not None and each.template_hash == newest for each in given.history[:-1])
 
 
 def _settles_in(city: WaveCity, settings: Rollout) -> float:
-    """Seconds until the city has been observed for long enough; for ever when it is not complete."""
+    """Return the seconds until the city has been observed for long enough; infinite while it is not complete."""
     return settings.min_ready_seconds - city.stable if city.complete else inf
 
 
 def _fails_in(city: WaveCity, settings: Rollout) -> float:
-    """Seconds until a city that is not complete has failed, unless something happens."""
+    """Return the seconds until an incomplete city without progress has failed."""
     patience = START_PATIENCE - city.failing if city.start_failure is not None else inf
     return min(settings.progress_deadline_seconds - city.still, patience)
 
 
 def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
-    """The first city that has failed. The first revision of all replaces nothing, so it cannot fail anybody."""
+    """Return the failure of the first failed city.
+
+    The very first revision cannot fail: there is nothing to roll back to.
+    """
     if given.paused or given.fallback is None or given.newest.completed is not None:
         return None
     for city in given.begun:
@@ -226,9 +233,9 @@ def _failed(city: WaveCity, now: float, reason: str, message: str, instance: str
 
 
 def _take_back(result: Waves, given: RolloutFacts) -> None:
-    """Cities that are not complete go back at once, the others as many at a time as the wave had cities."""
+    """Roll back incomplete cities at once, and complete ones as many at a time as the wave had cities."""
     assert given.known is not None
-    result.status.wave = given.known.wave  # where it was stopped, whatever has been taken back since
+    result.status.wave = given.known.wave  # the wave that failed, also while cities are being rolled back
     if given.settings.on_failure == "Hold" or given.fallback is None or given.paused:
         return
     result.restored = given.fallback

@@ -1,10 +1,10 @@
 """Status from the bottom up: Pod → Instance → WorkloadDeployment → placement → Workload.
 
-Status says what is true of the objects it was computed from, and nothing else: counters are counted anew each time, a
-placement of the specification is always reported, and an unchanged world gives an unchanged status, so that nothing is
-written. A condition keeps its transition time until its status flips.
+Status describes only the objects it was computed from: counters are those of all deployments, a placement of the
+specification is always reported, and unchanged objects give an unchanged status, so that nothing is written. A
+condition keeps its transition time until its status flips.
 
-`Available` asks whether anything serves, `Progressing` whether what is wanted is being reached. When the answer is no,
+`Available` says if any instance serves, `Progressing` if the wanted state is being reached. When the status is False,
 the most actionable reason below becomes the reason above, with its message, and the message names the city.
 """
 
@@ -14,7 +14,9 @@ from tarmac.decide.rollup.conditions import Finding, merge
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
 from tarmac.decide.rollup.instance import InstanceInput, instance_status
 from tarmac.decide.rollup.pods import InstancePod, PodView, read_pod
-from tarmac.decide.rollup.workload import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
+from tarmac.decide.rollup.tally import Tally
+from tarmac.decide.rollup.view import DeploymentView
+from tarmac.decide.rollup.workload import PlacementFacts, WorkloadFacts, workload_status
 
 __all__ = [
     "DeploymentFacts",
@@ -24,6 +26,7 @@ __all__ = [
     "InstancePod",
     "PlacementFacts",
     "PodView",
+    "Tally",
     "WorkloadFacts",
     "deployment_status",
     "instance_status",

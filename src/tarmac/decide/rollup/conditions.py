@@ -1,4 +1,4 @@
-"""Conditions: what is found out, merged into what was said before; and which of many reasons is worth showing."""
+"""Conditions: merges findings into existing conditions, and selects the most actionable of several reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.decide.verdict import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is to be said of one condition."""
+    """The new status, reason and message of one condition."""
 
     type: str
     status: Literal["True", "False", "Unknown"]
@@ -24,12 +24,15 @@ class Finding:
 
     @property
     def holds(self) -> bool:
-        """Whether it is true."""
+        """True if the condition's status is True."""
         return self.status == "True"
 
 
 def merge(old: Sequence[Condition], findings: Iterable[Finding], generation: int, now: float) -> list[Condition]:
-    """The conditions with the findings in place; conditions of others stay, and so does a time that did not flip."""
+    """Return the conditions with the findings merged in.
+
+    Conditions of other controllers are kept, and so is the transition time of a status that did not flip.
+    """
     merged = list(old)
     for found in findings:
         said = Condition(found.type, found.status, found.reason, found.message, observed_generation=generation)
@@ -38,16 +41,16 @@ def merge(old: Sequence[Condition], findings: Iterable[Finding], generation: int
 
 
 def most_actionable(refusals: Iterable[Refusal]) -> Refusal | None:
-    """The one that a person can do most about; the first of equals."""
+    """Return the refusal that a person can do most about; the first one of equals."""
     return max(refusals, key=lambda refusal: reasons.priority(refusal.reason), default=None)
 
 
 def is_telling(reason: str) -> bool:
-    """Whether a child's reason says more than that things are under way."""
+    """Return True if a child's reason says more than that it is in progress."""
     return reasons.priority(reason) > reasons.priority(reasons.PROVISIONING_NETWORK)
 
 
 def is_blocking(reason: str) -> bool:
-    """Whether it needs somebody to act; what is not in the catalogue is a provider's failure."""
+    """Return True if a person has to act. A reason that is not in the catalogue is a provider's failure, and blocks."""
     known = reasons.CATALOGUE.get(reason)
     return is_telling(reason) and (known is None or known.actor is not Actor.TRANSIENT)

@@ -1,4 +1,4 @@
-"""A WorkloadDeployment's status from its instances."""
+"""Computes a WorkloadDeployment's status from its instances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tarmac.decide.verdict import Refusal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentFacts:
-    """What a deployment's status follows from. `blocks` is what scheduler, networks and quota have against it."""
+    """Input of a deployment's status. `blocks` are the refusals of scheduler, networks and quota."""
 
     city: str
     generation: int
@@ -39,9 +39,10 @@ class DeploymentFacts:
 def deployment_status(
     given: DeploymentFacts, old: WorkloadDeploymentStatus | None, now: float
 ) -> tuple[WorkloadDeploymentStatus, float | None]:
-    """The whole status, equal to the old one when nothing changed, and in how many seconds time alone changes it.
+    """Return the whole status, and the seconds until time alone changes it.
 
-    The location is the scheduler's, what metrics say the autoscaler's: both stay as they were.
+    The status equals the old one when nothing changed. The location belongs to the scheduler and `scaling` to the
+    autoscaler: both are copied from the old status.
     """
     old = old or WorkloadDeploymentStatus()
     status = WorkloadDeploymentStatus(
@@ -61,47 +62,47 @@ def deployment_status(
     status.last_progress_time = _last_progress(status, old, now)
     known = old.start_failure if old.revision == given.revision else None
     status.start_failure = start_failure(given.instances, given.template_hash, known, now)
-    status.summary = summary(
-        status.ready_replicas, status.desired_replicas, progress, top, paused=given.paused, deleting=given.deleting
-    )
+    status.summary = summary(status, progress, top, paused=given.paused, deleting=given.deleting)
     return status, _patience_left(given, now)
 
 
 def _last_progress(status: WorkloadDeploymentStatus, old: WorkloadDeploymentStatus, now: float) -> Time:
-    """When the deployment last came closer to what it should be, or was asked for something else."""
+    """Return the time when the deployment last came closer to its goal, or when its goal changed."""
     closer = (
         status.revision != old.revision
         or status.desired_replicas != old.desired_replicas
         or status.updated_replicas > old.updated_replicas
         or status.ready_replicas > old.ready_replicas
+        or status.stopped_replicas != old.stopped_replicas
         or status.replicas < old.replicas
     )
     return Time(rfc3339(now)) if closer or old.last_progress_time is None else old.last_progress_time
 
 
 def _count(given: DeploymentFacts, status: WorkloadDeploymentStatus) -> None:
-    """Everything that exists is counted; ready and up to date is only what also stays."""
-    newest, ready, updated, current = given.template_hash, 0, 0, 0
+    """Count the instances. `replicas` includes instances being deleted; all other counters exclude them."""
+    newest, ready, updated, current, stopped = given.template_hash, 0, 0, 0, 0
     for instance in given.instances:
         if instance.deleting:
             continue
         ready += instance.ready
+        stopped += instance.stopped and not instance.ready
         if instance.template_hash == newest:
             updated += 1
             status.restarts += instance.restarts
             current += instance.programmed and instance.observed_hash == newest
     status.replicas, status.ready_replicas = len(given.instances), ready
-    status.updated_replicas, status.current_replicas = updated, current
+    status.updated_replicas, status.current_replicas, status.stopped_replicas = updated, current, stopped
 
 
 def _troubles(given: DeploymentFacts, now: float) -> Iterator[Refusal]:
-    """One entry for each reason, with how many instances have it.
+    """Yield one entry per reason, with the number of instances that have it.
 
-    An outdated instance is about to be replaced, whatever ails it, unless the deployment is paused.
+    Outdated instances are left out, since they are about to be replaced, unless the deployment is paused.
     """
     by_reason: dict[str, list[InstanceView]] = {}
     for instance in given.instances:
-        if instance.ready or instance.deleting:
+        if instance.settled or instance.deleting:
             continue
         if given.paused or instance.template_hash == given.template_hash:
             stalled = _waited(instance, now) > _patience(instance)
@@ -121,6 +122,9 @@ def _available(given: DeploymentFacts, status: WorkloadDeploymentStatus, top: Re
         return Finding("Available", "True", reasons.STABLE_INSTANCE_FOUND, message)
     if top is not None:
         return Finding("Available", "False", top.reason, f"{given.city}: {top.message}")
+    if status.stopped_replicas:
+        message = f"{given.city}: {status.stopped_replicas} of {given.desired} machines are stopped"
+        return Finding("Available", "False", reasons.STOPPED, message)
     if not given.located:
         return Finding("Available", "False", reasons.PENDING, "Waiting for a location.")
     if not given.network_ready:
@@ -137,8 +141,11 @@ def _progress(
     old: WorkloadDeploymentStatus,
 ) -> Finding:
     desired, ready, updated = status.desired_replicas, status.ready_replicas, status.updated_replicas
-    if status.replicas == desired == ready == updated:
-        return progressing(reasons.COMPLETE, f"{given.city}: all {desired} instances are ready")
+    stopped = status.stopped_replicas
+    if status.replicas == desired == ready + stopped == updated:
+        here = f"{ready} of {desired} instances are ready, {stopped} stopped"
+        here = here if stopped else f"all {desired} instances are ready"
+        return progressing(reasons.COMPLETE, f"{given.city}: {here}")
     if given.paused:
         return Finding("Progressing", "Unknown", reasons.PAUSED, f"{given.city}: rollout and scaling are paused")
     found = worst(_in(given.city, trouble) for trouble in troubles if is_blocking(trouble.reason))
@@ -157,7 +164,7 @@ def _in(city: str, refusal: Refusal) -> Refusal:
 
 
 def _was_rolling(old: WorkloadDeploymentStatus, revision: str) -> bool:
-    """Whether a rollout has begun and not ended: its last instances still have to become ready."""
+    """Return True if a rollout is in progress: also while its last instances have yet to become ready."""
     if old.revision and old.revision != revision:
         return True
     return (said := find(old.conditions, "Progressing")) is not None and said.reason == reasons.NEW_REVISION
@@ -176,7 +183,7 @@ def _patience_left(given: DeploymentFacts, now: float) -> float | None:
     waiting = (
         _patience(instance) - _waited(instance, now)
         for instance in given.instances
-        if not instance.ready and not instance.deleting and instance.since
+        if not instance.settled and not instance.deleting and instance.since
     )
     settling = (settles_in(instance, now) for instance in given.instances if not instance.deleting)
     left = min((seconds for seconds in (*waiting, *settling) if seconds > 0), default=float("inf"))

@@ -1,4 +1,4 @@
-"""An Instance's status from its gates, what blocks it, and its Pod."""
+"""Computes an Instance's status from its gates, its blocks and its Pod."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from tarmac.api.shared import Summary
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, merge, most_actionable
 from tarmac.decide.rollup.pods import PodView
+from tarmac.decide.running import STOPPED_TEXT
 from tarmac.decide.verdict import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceInput:
-    """What an Instance's status follows from.
+    """Input of an Instance's status.
 
-    `blocks` are the reasons that others know of: a network that cannot be made, a quota without room, a ConfigMap that
-    does not exist.
+    `blocks` are refusals found outside the Pod: a network that cannot be created, an exhausted quota, a missing
+    ConfigMap. `stopped` means that the machine should be stopped.
     """
 
     generation: int
@@ -28,10 +29,11 @@ class InstanceInput:
     pod: PodView | None = None
     interfaces: Sequence[InterfaceStatus] = ()
     deleting: bool = False
+    stopped: bool = False
 
 
 def instance_status(given: InstanceInput, old: InstanceStatus | None, now: float) -> InstanceStatus:
-    """The whole status; equal to the old one when nothing changed."""
+    """Return the whole status; equal to the old one when nothing changed."""
     pod = given.pod
     findings = _findings(given)
     programmed, ready = findings[0], findings[-1]
@@ -51,7 +53,10 @@ def instance_status(given: InstanceInput, old: InstanceStatus | None, now: float
 
 def _findings(given: InstanceInput) -> tuple[Finding, Finding, Finding]:
     pod = given.pod
-    if pod is None:
+    if pod is None and given.stopped:
+        programmed = Finding("Programmed", "False", reasons.STOPPED, STOPPED_TEXT)
+        running = Finding("Running", "False", reasons.STOPPED, STOPPED_TEXT)
+    elif pod is None:
         programmed = Finding("Programmed", "False", reasons.PENDING_PROGRAMMING, "Instance has not been programmed")
         running = Finding("Running", "False", reasons.PENDING, "Instance is not running")
     else:
@@ -60,12 +65,16 @@ def _findings(given: InstanceInput) -> tuple[Finding, Finding, Finding]:
 
 
 def _ready(given: InstanceInput, programmed: Finding, running: Finding) -> Finding:
-    """The first that applies: gates, programming, running, the Pod's own word."""
+    """Return the first finding that applies: gates, programming, running, the Pod's own Ready condition."""
     if given.gates:
         waiting = Refusal(
             reasons.SCHEDULING_GATES_PRESENT, f"Scheduling gates present: {', '.join(sorted(given.gates))}"
         )
         return _not_ready(waiting, given.blocks)
+    if given.stopped:
+        # Blocks prevent a machine from starting, so they do not matter for one that should be stopped.
+        stopping = Finding("Ready", "False", reasons.STOPPING, "The machine is shutting down.")
+        return stopping if given.pod else Finding("Ready", "False", reasons.STOPPED, STOPPED_TEXT)
     for step in (programmed, running):
         if not step.holds:
             return _not_ready(Refusal(step.reason, step.message), given.blocks)
@@ -79,7 +88,7 @@ def _not_ready(step: Refusal, blocks: Sequence[Refusal]) -> Finding:
 
 
 def _summary(given: InstanceInput, ready: Finding) -> Summary:
-    """One word, as the STATUS of a Pod: what it does, or why it does not."""
+    """Return one word, like the STATUS of a Pod: the state of the instance, or the reason it is not ready."""
     if given.deleting:
         return Summary(status="Deleting")
     return Summary(status=ready.reason, reason="" if ready.holds else ready.reason)

@@ -1,6 +1,6 @@
-"""A Pod as its Instance sees it: how far it has come, and why no further.
+"""The state of a Pod for its Instance: its progress, and the reason it is stuck.
 
-The words are those of kubelets and schedulers; here they become reasons of the catalogue.
+Maps reasons of kubelets and schedulers to reasons of the catalogue.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tarmac.api.declare import Struct
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
-from tarmac.decide.rollup.termination import NOT_STARTED, Terminated, ending, how, last_lines
+from tarmac.decide.rollup.termination import NOT_STARTED, PANIC, Terminated, ending, how, last_lines
 from tarmac.decide.verdict import Refusal
 
-_NODE_NOT_READY: Final = "NodeNotReady"  # said of a pod by whoever watches nodes, when its node is silent or broken
+_NODE_NOT_READY: Final = "NodeNotReady"  # set by the node controller on pods of a silent or broken node
 _IMAGE: Final = frozenset(
     [
         "ErrImagePull",
@@ -31,9 +31,9 @@ _IMAGE: Final = frozenset(
 )
 _CLASSES: Final = frozenset(
     [reasons.CLASS_UNAVAILABLE, reasons.CLASS_EXHAUSTED]
-)  # nodes use the words of the catalogue
-_STILL: Final = frozenset([reasons.MACHINE_PAUSED, reasons.DISK_FULL])  # of a machine that runs and does nothing
-_SOURCES: Final = "CreateContainerConfigError"  # before a runtime is asked: keys, ConfigMaps, Secrets
+)  # nodes use the reasons of the catalogue
+_STILL: Final = frozenset([reasons.MACHINE_PAUSED, reasons.DISK_FULL])  # of a machine that runs without making progress
+_SOURCES: Final = "CreateContainerConfigError"  # raised before the runtime is called: keys, ConfigMaps, Secrets
 _CONFIGURATION: Final = frozenset([_SOURCES, "CreateContainerError", "RunContainerError", "CreatePodSandboxError"])
 
 
@@ -49,7 +49,7 @@ class _State(Struct):
 
 
 class ContainerStatus(Struct, kw_only=True):
-    """One container as it is."""
+    """The state of one container."""
 
     name: str = ""
     state: _State | None = None
@@ -79,7 +79,7 @@ class _Spec(Struct):
     init_containers: list[_Container] = msgspec.field(default_factory=list[_Container])
 
     def memory_of(self, container: str) -> str:
-        """How much a container may use, or with the others of the pod; empty when nothing says."""
+        """Return the memory limit of a container, or else of the whole pod; empty without either."""
         own = next((each for each in (*self.containers, *self.init_containers) if each.name == container), None)
         limits = [each.limits for each in (own.resources if own else None, self.resources) if each is not None]
         return next((str(each["memory"]) for each in limits if "memory" in each), "")
@@ -90,7 +90,7 @@ class _Address(Struct):
 
 
 class PodStatus(Struct, kw_only=True):
-    """What the node says."""
+    """The status that the node reports."""
 
     phase: str = ""
     reason: str = ""
@@ -113,7 +113,7 @@ class InstancePod(Struct):
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """How far the Pod has come. The findings are of the types that the Instance has."""
+    """The progress of a Pod. The findings have the types of the Instance's conditions."""
 
     node: str
     programmed: Finding
@@ -121,11 +121,11 @@ class PodView:
     ready: Finding
     restarts: int = 0
     qos_class: str = ""
-    addresses: tuple[str, ...] = ()  # as the node says
+    addresses: tuple[str, ...] = ()  # as reported by the node
 
     @staticmethod
     def of(pod: InstancePod) -> PodView:
-        """The view of a decoded Pod."""
+        """Return the view of a decoded Pod."""
         status = pod.status
         conditions = {condition.type: condition for condition in status.conditions}
         return PodView(
@@ -143,7 +143,7 @@ _decode = msgspec.json.Decoder(InstancePod).decode
 
 
 def read_pod(raw: bytes | msgspec.Raw) -> PodView:
-    """The view of an encoded Pod."""
+    """Return the view of an encoded Pod."""
     return PodView.of(_decode(raw))
 
 
@@ -163,10 +163,10 @@ def _programmed(pod: InstancePod, conditions: dict[str, Condition]) -> Finding:
 
 
 def _unschedulable(pod: InstancePod, scheduled: Condition) -> str:
-    """Why no node takes it, as `why` says it too.
+    """Return the reason why no node takes the pod, as `why` reports it too.
 
-    A Pod's condition says Unschedulable for all of it, as Kubernetes does; our scheduler notes the code beside it, and
-    of another scheduler's pods no more is known than that there is no room for them.
+    As in Kubernetes, the Pod's condition says Unschedulable for every cause; our scheduler records the precise code in
+    an annotation. Pods of other schedulers have none, so they get InsufficientCapacity.
     """
     noted = (scheduled.reason, pod.metadata.annotations.get(ANNOTATION_UNSCHEDULABLE, ""))
     precise = (each for each in noted if each in reasons.CATALOGUE and each != reasons.UNSCHEDULABLE)
@@ -198,7 +198,7 @@ def _ready(condition: Condition | None) -> Finding:
 
 
 def _trouble(pod: InstancePod) -> Refusal | None:
-    """The worst that a container or the node reports."""
+    """Return the most actionable trouble that a container or the node reports."""
     status = pod.status
     containers = (*status.init_container_statuses, *status.container_statuses)
     found = [_container_trouble(each, pod.spec) for each in containers]
@@ -216,7 +216,7 @@ def _container_trouble(container: ContainerStatus, spec: _Spec) -> Refusal | Non
     waiting, ended = state.waiting, state.terminated
     if waiting is not None and waiting.reason == "CrashLoopBackOff":
         last = container.last_state.terminated if container.last_state else None
-        # A status without the last end is one of somebody else's making.
+        # A status without the last termination was not written by a node agent.
         crash = Refusal(reasons.INSTANCE_CRASHING, f"{container.name}: {waiting.message}", container.name)
         return (_bad_end(container.name, last, spec) or _crash(container, last)) if last else crash
     if waiting is not None:
@@ -226,7 +226,7 @@ def _container_trouble(container: ContainerStatus, spec: _Spec) -> Refusal | Non
 
 
 def _bad_end(name: str, ended: Terminated, spec: _Spec) -> Refusal | None:
-    """An end whose cause is known: too much memory, a panic, a machine that broke, a program that could not begin."""
+    """Return a refusal for a known cause: out of memory, a panic, a failed machine, a program that could not start."""
     if ended.reason == "OOMKilled":
         limit = spec.memory_of(name)
         much = f"more than its {limit} of memory" if limit else "more memory than it has"
@@ -241,7 +241,7 @@ def _bad_end(name: str, ended: Terminated, spec: _Spec) -> Refusal | None:
 
 
 def _last_words(ended: Terminated) -> str:
-    lines = last_lines(ended.message)
+    lines = last_lines(ended.message, keep=PANIC)
     return f"; last lines: {lines}" if lines else ""
 
 
@@ -253,7 +253,7 @@ def _waiting_reason(waiting: _Waiting) -> str:
     if waiting.reason in _IMAGE:
         return reasons.IMAGE_UNAVAILABLE
     if waiting.reason in _CONFIGURATION:
-        # "Executable file not found" is no missing object.
+        # "Executable file not found" is not a missing object.
         missing = waiting.reason == _SOURCES and "not found" in waiting.message
         return reasons.SOURCE_NOT_FOUND if missing else reasons.CONFIGURATION_ERROR
     return waiting.reason if waiting.reason in reasons.CATALOGUE else ""

@@ -1,8 +1,8 @@
 """`Progressing` and the one-word summary, by the same rules on every level.
 
-Progressing is False only when somebody has to act. It then says the same as everything else where it is quota, places
-or nodes that are lacking; all that an instance itself can be ill with is `Stalled` here, and the message has the
-precise reason. What merely takes its time is True, until its patience is over.
+Progressing is False only when a person has to act. Its reason is then the precise one for lack of quota, places or
+nodes; every failure of an instance itself becomes `Stalled`, with the precise reason in the message. A transient wait
+is True until its patience has run out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tarmac.api.compute.workload import Counters
 from tarmac.api.shared import Summary
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding, most_actionable
@@ -23,26 +24,37 @@ _PLACES: Final = frozenset(
         reasons.LOCATION_NOT_FOUND,
     }
 )
-# The catalogue keeps everything about nodes in one band of priorities.
+# The catalogue keeps all reasons about nodes in one band of priorities.
 _NODES: Final = range(reasons.priority(reasons.INSUFFICIENT_CAPACITY), reasons.priority(reasons.STALLED))
+
+_NAMED: Final = 20  # cities
+
+
+def listed(cities: Sequence[str]) -> str:
+    """Return the names of the cities, at most `_NAMED` of them: messages of conditions have a size limit."""
+    more = f" and {len(cities) - _NAMED} more" if len(cities) > _NAMED else ""
+    return f"{', '.join(cities[:_NAMED])}{more}"
 
 
 def progressing(reason: str, message: str) -> Finding:
-    """On its way: NewRevision, Scaling or Complete."""
+    """Return a finding that progress is made: NewRevision, Scaling or Complete."""
     return Finding("Progressing", "True", reason, message)
 
 
 def blocked(blocker: Refusal, also: Sequence[str] = ()) -> Finding:
-    """Not without somebody who acts. `also` are further cities with the same reason."""
+    """Return a finding that a person has to act. `also` are further cities with the same reason."""
     places = f"{blocker.where}: " if blocker.where else ""
-    elsewhere = f" Also in {', '.join(also)}." if also else ""
+    elsewhere = f" Also in {listed(also)}." if also else ""
     known = _stable_reason(blocker.reason)
     precise = f"{blocker.reason}: " if known == reasons.STALLED != blocker.reason else ""
     return Finding("Progressing", "False", known, f"{places}{precise}{blocker.message}{elsewhere}")
 
 
 def readiness(progress: Finding) -> Finding:
-    """`Ready`, for those who wait for that word on any kind: true when everything wanted is there and up to date."""
+    """Return `Ready`, for clients that wait for it on any kind.
+
+    It is True when every wanted instance is ready and up to date.
+    """
     complete = progress.holds and progress.reason == reasons.COMPLETE
     return Finding("Ready", "True" if complete else "False", progress.reason, progress.message)
 
@@ -56,7 +68,7 @@ def _stable_reason(reason: str) -> str:
 
 
 def worst(blockers: Iterable[Refusal]) -> Finding | None:
-    """The most actionable blocker, with all the cities that have it."""
+    """Return the most actionable blocker, with all cities that have it."""
     found = list(blockers)
     top = most_actionable(found)
     if top is None:
@@ -66,8 +78,7 @@ def worst(blockers: Iterable[Refusal]) -> Finding | None:
 
 
 def summary(
-    ready: int,
-    desired: int,
+    counted: Counters,
     progress: Finding,
     trouble: Refusal | None,
     *,
@@ -75,17 +86,18 @@ def summary(
     deleting: bool,
     cities: str = "",
 ) -> Summary:
-    """The object in a few words. `trouble` is the most actionable reason below, if there is one."""
+    """Return the summary of the object. `trouble` is the most actionable reason below it, if there is one."""
     complete = progress.holds and progress.reason == reasons.COMPLETE
+    ready = counted.ready_replicas
     if deleting:
         word = "Deleting"
     elif paused:
         word = "Paused"
     elif not ready:
-        word = "Pending"
+        word = "Stopped" if complete and counted.stopped_replicas else "Pending"
     elif trouble is not None:
         word = "Degraded"
     else:
         word = "Available" if complete else "Progressing"
     reason = trouble.reason if trouble else "" if complete else progress.reason
-    return Summary(ready=f"{ready}/{desired}", cities=cities, status=word, reason=reason)
+    return Summary(ready=f"{ready}/{counted.desired_replicas}", cities=cities, status=word, reason=reason)

@@ -1,8 +1,8 @@
-"""Instances of the newest template that cannot start, or exit again and again.
+"""Instances of the newest template that cannot start or exit repeatedly.
 
-A rollout that meets one fails when that lasts. It is kept in the deployment's status with the moment at which it was
-first seen, because an Instance's own condition only tells since when it is not ready, and an instance that exits again
-and again is ready in between.
+A rollout fails when a start failure lasts. The failure is stored in the deployment's status with the time when it was
+first seen: an Instance's own condition only has the time since it is not ready, and a crash-looping instance is ready
+in between.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ _REFUSED: Final = frozenset(
 _CRASHED: Final = frozenset(
     {reasons.GUEST_PANICKED, reasons.MACHINE_FAILED, reasons.INSTANCE_CRASHING, reasons.OUT_OF_MEMORY}
 )
-REPEATED: Final = 2  # exits after which a crash is no accident
-SETTLED: Final = 10.0  # seconds for which an instance must stay ready after repeated exits to count as started
+REPEATED: Final = 2  # exits after which a crash is not an accident
+SETTLED: Final = 10.0  # seconds that an instance must stay ready after repeated exits to count as started
 
 
 def start_failure(
     instances: Iterable[InstanceView], newest: str, known: StartFailure | None, now: float
 ) -> StartFailure | None:
-    """The first instance that cannot start, since the moment at which one of the newest template first said so."""
+    """Return the failure of the first instance that cannot start.
+
+    `since` is kept while the instance of the known failure still fails.
+    """
     failing = [each for each in instances if each.template_hash == newest and not each.deleting]
     failing = [each for each in failing if _cannot_start(each, now)]
     if not failing:
@@ -44,7 +47,7 @@ def start_failure(
 
 
 def settles_in(instance: InstanceView, now: float) -> float:
-    """Seconds until a ready instance that has exited repeatedly counts as started; at most 0 for any other."""
+    """Return the seconds until a ready instance with repeated exits counts as started; at most 0 for any other one."""
     if not instance.ready or instance.restarts < REPEATED:
         return 0
     return SETTLED - (now - instance.ready_since)
@@ -54,5 +57,5 @@ def _cannot_start(instance: InstanceView, now: float) -> bool:
     if instance.ready:
         return settles_in(instance, now) > 0
     if instance.reason in _CRASHED:
-        return instance.restarts + 1 >= REPEATED  # this exit, and those before it
+        return instance.restarts + 1 >= REPEATED  # this exit and the earlier ones
     return instance.reason in _REFUSED

@@ -1,7 +1,8 @@
-"""How a container ended, in words: exit code, signal, and the last lines it left.
+"""The end of a container as text: exit code, signal, and its last log lines.
 
-All of it is in the Pod's status. Containers of instances fall back to their logs for a last message, so the lines are
-there without asking a node. They are somebody else's words: what a terminal would obey is not passed on.
+All of it is in the Pod's status. Containers of instances fall back to their logs for a termination message, so the
+lines are available without a request to the node. The lines are untrusted: control characters are replaced, so that a
+terminal cannot interpret them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Final
 from tarmac.api.declare import Struct
 
 NOT_STARTED: Final = frozenset(("StartError", "ContainerCannotRun"))
-"""What runtimes say of a container whose program could not even be begun."""
+"""Reasons that runtimes give when a container's program could not be started."""
 
-_SIGNALS: Final = 128  # above it, shells and runtimes tell the signal that ended a program
+PANIC: Final = "Kernel panic"
+"""The start of Linux's first message in a panic; the same line has the reason."""
+
+_SIGNALS: Final = 128  # exit codes above it encode the signal that ended a program
 _SHELL_WORDS: Final = {126: "not executable", 127: "command not found"}
 _LINES, _LONGEST = 3, 160
 
 
 class Terminated(Struct):
-    """The end of a container."""
+    """The termination state of a container."""
 
     reason: str = ""
     message: str = ""
@@ -29,22 +33,29 @@ class Terminated(Struct):
 
 
 def ending(ended: Terminated) -> str:
-    """`exit code 137, SIGKILL; last lines: …`."""
+    """Return a text such as `exit code 137, SIGKILL; last lines: …`."""
     lines = last_lines(ended.message)
     return how(ended) + (f"; last lines: {lines}" if lines else "")
 
 
 def how(ended: Terminated) -> str:
-    """`exit code 137, SIGKILL`."""
+    """Return a text such as `exit code 137, SIGKILL`."""
     code = ended.exit_code
     said = _SHELL_WORDS.get(code) or _signal_name(ended.signal or code - _SIGNALS)
     return f"exit code {code}" + (f", {said}" if said else "")
 
 
-def last_lines(text: str) -> str:
-    """The last few lines in one, each cut to what fits a sentence."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()][-_LINES:]
-    return " / ".join(_printable(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…") for line in lines)
+def last_lines(text: str, keep: str = "") -> str:
+    """Join the last `_LINES` lines, each cut to `_LONGEST` characters.
+
+    The last line containing `keep` is among them.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    shown = lines[-_LINES:]
+    kept = next((line for line in reversed(lines) if keep in line), "") if keep else ""
+    if kept and kept not in shown:
+        shown[:1] = [kept]
+    return " / ".join(_printable(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…") for line in shown)
 
 
 def _signal_name(number: int) -> str:

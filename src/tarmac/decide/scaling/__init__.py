@@ -1,13 +1,13 @@
-"""How many instances a city should have by its metrics, with the arithmetic of autoscaling/v2.
+"""Computes the number of instances a city should have by its metrics, with the arithmetic of autoscaling/v2.
 
 Three steps, each a pure function: `metrics` turns one metric's readings into a number of instances, `recommendation`
-takes the largest number over all metrics, `behavior` holds it against its recent past and the policies and keeps it
+takes the largest number over all metrics, `behavior` applies stabilization windows and policies and keeps the number
 between minReplicas and maxReplicas. `scale` is all three.
 
-Values are whole thousandths, as in Kubernetes. What the readings do not say never removes an instance: a metric that
-cannot be read forbids going down, an instance without a reading counts as busy when going down and as idle when going
-up, and when fewer than half have reported the number stays. Beyond Kubernetes, a metric above its target never lowers
-the number and one below never raises it, even while instances that are wanted do not exist yet.
+Values are whole thousandths, as in Kubernetes. Missing readings never remove an instance: an unreadable metric forbids
+scaling down, an instance without a reading counts as busy when scaling down and as idle when scaling up, and when fewer
+than half have reported the number stays. Unlike in Kubernetes, a metric above its target never lowers the number and
+one below never raises it, even while wanted instances do not exist yet.
 """
 
 from __future__ import annotations

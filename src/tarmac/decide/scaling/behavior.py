@@ -1,8 +1,8 @@
-"""A recommendation held against its recent past, the `behavior` policies and the bounds.
+"""Applies the recent history, the `behavior` policies and the bounds to a recommendation.
 
-The past is what earlier calls recommended (stabilisation windows look at it) and what was really changed (policies
-count it). It is handed in and out, so that a restarted controller can begin with `History.begin`: the number as it is
-then counts as recommended, and the first look does not scale down.
+The history holds earlier recommendations (for stabilization windows) and actual changes (for policies). It is passed in
+and out. A restarted controller starts with `History.begin`: the current number then counts as recommended, so the first
+evaluation does not scale down.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DOWN: Final = ScalingRules(
     select_policy="Max",
     policies=[ScalingPolicy(type="Percent", value=100, period_seconds=15)],
 )
-_LONGEST_WINDOW: Final = 3600  # of a window; periods are shorter
+_LONGEST_WINDOW: Final = 3600  # seconds of the longest window; periods are shorter
 
 Entry = tuple[float, int]
 
@@ -47,21 +47,24 @@ class History:
 
     @staticmethod
     def begin(current: int, now: float) -> History:
-        """A past in which the current number was right."""
+        """Return a history in which the current number was recommended."""
         return History(recommended=((now, current),))
 
     def with_recommendation(self, replicas: int, now: float) -> History:
-        """What was recommended, whether it was followed or not."""
+        """Return the history with a recommendation, whether or not it was followed."""
         return replace(self, recommended=(*_recent(self.recommended, now), (now, replicas)))
 
     def with_change(self, before: int, after: int, now: float) -> History:
-        """What was really written."""
+        """Return the history with a change that was actually written."""
         return replace(self, changed=(*_recent(self.changed, now), (now, after - before)))
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleDecision:
-    """How many instances there should be now. `refusals` say what held the number, or why metrics say nothing."""
+    """The number of instances there should be now.
+
+    `refusals` tell why it is limited, or why metrics are unavailable.
+    """
 
     replicas: int
     history: History
@@ -72,7 +75,7 @@ class ScaleDecision:
 def scale(
     settings: ScaleSettings, readings: Sequence[Reading], current: int, history: History, now: float
 ) -> ScaleDecision:
-    """The whole decision: from readings to a number within the bounds. Record the write with `with_change`."""
+    """Return the whole decision, from readings to a number within the bounds. Record the write with `with_change`."""
     low, high = _bounds(settings)
     if not low <= current <= high:
         return ScaleDecision(max(low, min(current, high)), history)
@@ -89,7 +92,7 @@ def _measured(refusal: Refusal, measured: str) -> Refusal:
 
 
 def stabilise(settings: ScaleSettings, recommended: int, current: int, history: History, now: float) -> ScaleDecision:
-    """The part of a recommendation that may be followed now."""
+    """Return the part of a recommendation that may be followed now."""
     up, down = _rules(settings)
     steady = _steady(recommended, current, history, now, up, down)
     if steady > current:
@@ -125,14 +128,14 @@ def _filled(rules: ScalingRules | None, default: ScalingRules) -> ScalingRules:
 
 
 def _steady(recommended: int, current: int, history: History, now: float, up: ScalingRules, down: ScalingRules) -> int:
-    """Up no further than the lowest, down no further than the highest recommendation of the window."""
+    """Limit scaling up to the lowest, and down to the highest recommendation of the window."""
     lowest = min([recommended, *_since(history.recommended, now, up.stabilization_window_seconds or 0)])
     highest = max([recommended, *_since(history.recommended, now, down.stabilization_window_seconds or 0)])
     return min(max(current, lowest), highest)
 
 
 def _limit(rules: ScalingRules, current: int, history: History, now: float, *, sign: int) -> int:
-    """How far the policies let the number go, counted from where each period began."""
+    """Return the limit that the policies set, relative to the number at the start of each period."""
     if rules.select_policy == "Disabled":
         return current
     farthest = rules.select_policy != "Min"
@@ -151,7 +154,7 @@ def _policy_limit(policy: ScalingPolicy, start: int, sign: int) -> int:
 
 
 def _held(recommended: int, steady: int, replicas: int, current: int, low: int, high: int) -> tuple[Refusal, ...]:
-    """What keeps the number from being the recommended one: a bound that would do so for ever, else what passes."""
+    """Return the reason why the number is not the recommended one: a permanent bound first, else a temporary limit."""
     asked = f"The metrics ask for {recommended} instances"
     if replicas == recommended:
         return ()

@@ -1,4 +1,4 @@
-"""What a metric is and what it should be, for people."""
+"""The value and the target of a metric as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.decide.scheduling.amounts import CPU, shown
 
 
 def measured(metric: MetricSpec, reading: Reading) -> str:
-    """`cpu is at 170% of what is requested, 60% is wanted`; empty when it could not be read."""
+    """Return `cpu is at 170% of what is requested, 60% is wanted`; empty when the metric could not be read."""
     name, (value, wanted) = metric_name(metric), figures(metric, reading)
     if not value:
         return ""
@@ -23,7 +23,7 @@ def measured(metric: MetricSpec, reading: Reading) -> str:
 
 
 def figures(metric: MetricSpec, reading: Reading) -> tuple[str, str]:
-    """What it is and what it should be; the first is empty when it could not be read."""
+    """Return the value and the target; the value is empty when the metric could not be read."""
     target = next((each.target for each in (metric.resource, metric.external) if each is not None), MetricTarget())
     if target.average_utilization is not None:
         wanted = f"{target.average_utilization}%"

@@ -1,4 +1,4 @@
-"""One metric's readings as a number of instances."""
+"""Converts one metric's readings to a number of instances."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _RULE: Final = "scaling.metrics"
 
 
 class Use(Enum):
-    """How an instance takes part in the average."""
+    """The part that an instance has in the average."""
 
     COUNTED = auto()  # it serves; without a reading it counts as missing
-    STARTING = auto()  # not ready yet, or never reported: left out, but counted as idle when going up
+    STARTING = auto()  # not ready yet, or never reported: left out, but counted as idle when scaling up
     GONE = auto()  # failed or being deleted: left out
+    STOPPED = auto()  # a stopped machine: left out of the average, but part of the number of instances
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceUse:
-    """One instance's use of a resource and its request of it, in thousandths. `usage` is None without a fresh one."""
+    """One instance's usage and request of a resource, in thousandths. `usage` is None without a fresh reading."""
 
     usage: int | None
     request: int = 0
@@ -35,17 +36,26 @@ class InstanceUse:
 
 @dataclass(frozen=True, slots=True)
 class ResourceReading:
-    """A resource metric: what each instance uses."""
+    """A resource metric: the usage of each instance."""
 
     instances: Sequence[InstanceUse]
+
+    @property
+    def stopped(self) -> int:
+        """Stopped machines: they carry no load, but count in the number of instances."""
+        return sum(each.state is Use.STOPPED for each in self.instances)
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalReading:
-    """An external metric: the values of all its series, in thousandths, and how many instances serve now."""
+    """An external metric: the values of all its series, in thousandths, and the number of serving instances.
+
+    `stopped` machines carry no load, but count in the number of instances.
+    """
 
     values: Sequence[int]
     ready: int
+    stopped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +69,32 @@ Reading = ResourceReading | ExternalReading | Unreadable
 
 
 def metric_name(metric: MetricSpec) -> str:
-    """What the metric is called in messages."""
+    """Return the metric's name in messages."""
     if metric.resource is not None:
         return metric.resource.name
     return metric.external.metric.name if metric.external else ""
 
 
 def propose(metric: MetricSpec, reading: Reading, current: int, tolerance: Tolerance) -> Verdict[int]:
-    """How many instances the metric asks for, or why that cannot be said."""
+    """Return the number of instances the metric asks for, or the reason why it is unknown.
+
+    Only serving instances are evaluated; stopped machines are added to the result.
+    """
     name = metric_name(metric)
     if isinstance(reading, ResourceReading) and metric.resource is not None:
-        return _by_resource(name, metric.resource.target, reading.instances, current, tolerance)
+        serving = max(current - reading.stopped, 0)
+        verdict = _by_resource(name, metric.resource.target, reading.instances, serving, tolerance)
+        return _with_stopped(verdict, reading.stopped)
     if isinstance(reading, ExternalReading) and metric.external is not None:
-        return _by_external(name, metric.external.target, reading, current, tolerance)
+        serving = max(current - reading.stopped, 0)
+        verdict = _by_external(name, metric.external.target, reading, serving, tolerance)
+        return _with_stopped(verdict, reading.stopped)
     message = reading.message if isinstance(reading, Unreadable) else "It was read as another kind of metric."
     return _no(reasons.METRICS_UNAVAILABLE, name, message)
+
+
+def _with_stopped(verdict: Verdict[int], stopped: int) -> Verdict[int]:
+    return verdict if verdict.value is None else Verdict(verdict.value + stopped, verdict.refusals)
 
 
 def _no(reason: str, name: str, message: str) -> Verdict[int]:
@@ -120,7 +141,7 @@ def _by_resource(
 
 
 def _with_assumptions(target: MetricTarget, ratio: float, instances: Sequence[InstanceUse]) -> list[InstanceUse]:
-    """The readings, and a cautious guess for what is missing: busy when going down, idle when going up."""
+    """Return the readings, with a cautious guess for missing ones: busy when scaling down, idle when scaling up."""
     found: list[InstanceUse] = []
     for each in instances:
         if each.state is Use.COUNTED and each.usage is not None:
@@ -139,7 +160,7 @@ def _busy(target: MetricTarget, instance: InstanceUse) -> int:
 
 
 def _ratio(target: MetricTarget, instances: Sequence[InstanceUse]) -> float | None:
-    """Use relative to the target; None when a utilization is asked for of what requests nothing."""
+    """Return the usage relative to the target; None for a utilization target when the instances request nothing."""
     total = sum(each.usage or 0 for each in instances)
     if target.average_utilization is None:
         return (total // len(instances)) / _plain_target(target)
@@ -148,7 +169,7 @@ def _ratio(target: MetricTarget, instances: Sequence[InstanceUse]) -> float | No
 
 
 def _plain_target(target: MetricTarget) -> int:
-    """Of the instances' own use only an average makes sense; `value` is read as one."""
+    """Return the target per instance. Only an average applies to instances' own usage, so `value` is read as one."""
     amount = target.average_value or target.value
     assert amount is not None, "admission lets no metric without a target through"
     return amount.milli()

@@ -1,4 +1,4 @@
-"""An external metric as a Prometheus query: the series by name and labels, with the place's own words filled in."""
+"""Builds the Prometheus query of an external metric: the series by name and labels, with the city filled in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPECIAL: Final = re.compile(r"[.+*?()|\[\]{}^$\\]")
 
 
 def prometheus_query(metric: MetricIdentifier, city: str) -> str:
-    """The instant query for a metric, for a deployment in this city."""
+    """Return the instant query of a metric for a deployment in this city."""
     matchers = list(_matchers(metric, city))
     if _PLAIN_NAME.fullmatch(metric.name):
         return f"{metric.name}{{{','.join(matchers)}}}" if matchers else metric.name
@@ -23,7 +23,7 @@ def prometheus_query(metric: MetricIdentifier, city: str) -> str:
 
 
 def rendered(value: str, city: str) -> str:
-    """A label's value with the city in place of the expression that stands for it."""
+    """Return a label's value with the city substituted for its placeholder."""
     return _CITY.sub(lambda _: city, value)
 
 

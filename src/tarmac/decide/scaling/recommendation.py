@@ -1,4 +1,4 @@
-"""The largest answer over all metrics."""
+"""Selects the largest proposal over all metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A number of instances, the metric that asks for it, and what that metric is and should be."""
+    """A number of instances, the metric that asks for it, and that metric's value and target as text."""
 
     replicas: int
     metric: str
@@ -22,10 +22,10 @@ class Recommendation:
 
 
 def recommend(settings: ScaleSettings, readings: Sequence[Reading], current: int) -> Verdict[Recommendation]:
-    """What the metrics ask for; `readings` are in the order of the settings' metrics.
+    """Return the number the metrics ask for; `readings` are in the order of the settings' metrics.
 
-    When a metric says nothing, the others may still raise the number, but not lower it: the silent one might need
-    what they would take away. The verdict is then a "no", and the number stays.
+    While a metric is unavailable, the remaining ones may raise the number, but not lower it: the unavailable one might
+    need the instances. The verdict is then a refusal, and the number stays.
     """
     tolerance = Tolerance.of(settings.behavior)
     best: Recommendation | None = None

@@ -1,4 +1,4 @@
-"""What metrics say, as the status of a deployment tells it: only when it is news, so that noise writes nothing."""
+"""The metrics in a deployment's status, written only on significant changes, so that noise causes no writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SECONDS_BETWEEN: Final = 60.0
 def told(
     settings: ScaleSettings, readings: Sequence[Reading], current: int, wanted: int, old: Scaling | None, now: float
 ) -> Scaling:
-    """What to tell: the old one while it is not a minute old, or nothing has moved by a tenth."""
+    """Return the metrics to write.
+
+    These are the old ones while they are less than a minute old, or while nothing significant has changed.
+    """
     if old is not None and old.time is not None and 0 <= now - parse_rfc3339(old.time) < SECONDS_BETWEEN:
         return old
     tolerance = Tolerance.of(settings.behavior)
@@ -42,7 +45,7 @@ def _is_news(old: Scaling, new: Scaling) -> bool:
 
 
 def _has_moved(old: str, new: str) -> bool:
-    """By a tenth of what it was, or between being known and not."""
+    """Return True if the value changed by a tenth, or became known or unknown."""
     if not old or not new:
         return old != new
     before, after = (Quantity.parse(text.removesuffix("%")).nanos for text in (old, new))

@@ -1,4 +1,4 @@
-"""How far off its target a metric may be before anything changes."""
+"""The deviation of a metric from its target that causes no change."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Tolerance:
 
     @staticmethod
     def of(behavior: ScalingBehavior | None) -> Tolerance:
-        """What the behavior says, or a tenth."""
+        """Return the configured tolerance, or a tenth."""
         return Tolerance(
             _written(behavior.scale_down if behavior else None), _written(behavior.scale_up if behavior else None)
         )
 
     def covers(self, ratio: float) -> bool:
-        """Whether that is on target."""
+        """Return True if the ratio is within the tolerance."""
         return 1 - self.down <= ratio <= 1 + self.up
 
 

@@ -1,6 +1,6 @@
-"""Which node gets a pod.
+"""The scheduler: assigns pods to nodes.
 
-`Demands` reads pods and `node_of` nodes; a `Cluster` is kept current with them; a `Scheduler` on it chooses:
+`Demands` reads pods and `node_of` nodes; the caller keeps a `Cluster` current with them; a `Scheduler` chooses on it:
 
     cluster, demands = Cluster(), Demands()
     scheduler = Scheduler(cluster)
@@ -8,8 +8,8 @@
     pod = demands.pod(obj)                         # for each pod
     cluster.add_pod(pod, obj["spec"]["nodeName"])  # if it has a node
     verdict = scheduler.choose(pod, turn)          # if it has none
-    cluster.add_pod(pod, verdict.value)            # assume that the binding succeeds
-    cluster.remove_pod(pod.uid)                    # when it did not, and when a pod ends or goes
+    cluster.add_pod(pod, verdict.value)            # assume that the binding will succeed
+    cluster.remove_pod(pod.uid)                    # if it failed, and when a pod ends or is deleted
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Resources as whole numbers, quick to compare: processors in thousandths, everything else in units.
+"""Resource amounts as integers, fast to compare: CPU in millicores, all other resources in units.
 
-`Amounts` are these numbers. Exact amounts, as objects state them, are a `ResourceList`.
+`Amounts` are these integers. Exact amounts, as in objects, are a `ResourceList`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ Amounts = dict[str, int]
 
 
 def whole(resource: str, quantity: Quantity) -> int:
-    """The number a node is charged, rounded up."""
+    """Return the amount that a node is charged, rounded up."""
     return quantity.milli() if resource == CPU else quantity.value()
 
 
 def amounts_of(resources: Mapping[str, str | int | float] | None) -> Amounts:
-    """A resource list as numbers, without what is zero."""
+    """Return a resource list as integers, without zeros."""
     return whole_amounts({resource: Quantity.parse(amount) for resource, amount in (resources or {}).items()})
 
 
 def whole_amounts(exact: ResourceList) -> Amounts:
-    """Exact amounts as numbers, without what is zero."""
+    """Return exact amounts as integers, without zeros."""
     numbers = {resource: whole(resource, amount) for resource, amount in exact.items()}
     return {resource: number for resource, number in numbers.items() if number}
 
@@ -40,7 +40,7 @@ def add(total: Amounts, more: Mapping[str, int]) -> None:
 
 
 def shown(resource: str, amount: int) -> str:
-    """The number as people write it: 1500m, 2Gi, 3."""
+    """Return the amount as a quantity: 1500m, 2Gi, 3."""
     if resource == CPU:
         return str(Quantity(amount * (NANO // 1000)))
     binary = resource == MEMORY or resource.endswith("storage") or resource.startswith("hugepages-")

@@ -1,6 +1,6 @@
-"""How much room a Location has: for choosing among Locations, and for moving instances of a lost city.
+"""Free capacity of a Location, for choosing among Locations and for moving instances of a lost city.
 
-Only nodes that take ordinary pods count: those without a taint that keeps pods off, and not cordoned.
+Only nodes that take ordinary pods count: not cordoned, and without a NoSchedule or NoExecute taint.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 def free_at(cluster: Cluster, location: str) -> Amounts:
-    """What the nodes of a Location have left, added up."""
+    """Return the sum of free resources on the nodes of a Location."""
     total: Amounts = {}
     for info in open_nodes(cluster, location):
         for resource, amount in info.free.items():
-            if resource != CPU_EXCLUSIVE:  # these are counted as cpu already
+            if resource != CPU_EXCLUSIVE:  # already counted as cpu
                 total[resource] = total.get(resource, 0) + max(0, amount)
     return total
 
 
 def room_at(cluster: Cluster, location: str, requests: Mapping[str, int], classes: ClassDemand | None = None) -> int:
-    """How many pods of this size, with these classes, fit at a Location, node by node. Processors that containers want
-    to themselves are asked for as `cpu exclusive`."""
+    """Count the pods of this size, with these classes, that fit at a Location, node by node.
+
+    Exclusive CPUs are requested as `CPU_EXCLUSIVE`.
+    """
     wanted = [(resource, amount) for resource, amount in {**requests, PODS: 1}.items() if amount]
     return sum(
         max(0, min(places_left(info, classes), *(info.free.get(name, 0) // amount for name, amount in wanted)))
@@ -36,7 +38,7 @@ def room_at(cluster: Cluster, location: str, requests: Mapping[str, int], classe
 
 
 def open_nodes(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
-    """The nodes of a Location that take ordinary pods."""
+    """Yield the nodes of a Location that take ordinary pods."""
     for pool in cluster.pools.values():
         node = pool.example.node
         if node.location == location and not node.unschedulable and all(t.effect not in KEEPS_OFF for t in node.taints):
@@ -44,7 +46,7 @@ def open_nodes(cluster: Cluster, location: str) -> Iterator[NodeInfo]:
 
 
 def places_left(info: NodeInfo, classes: ClassDemand | None) -> int:
-    """For how many pods with these classes the node has places, and room for pods at all."""
+    """Count the pods with these classes that the node can take, by class places and by its pod limit."""
     offer, most = info.node.offer, info.free[PODS]
     if classes is None:
         return most

@@ -1,10 +1,10 @@
 """Counts of pods per topology domain, for spreading and for pod affinity.
 
-A `Tally` is made when the first pod needs it, by counting once, and is then kept current pod by pod. It knows the
-lowest count of any domain at any time, without looking at all of them. Tallies are found by one label that their pods
-must have, so a pod that nobody counts costs nothing.
+A `Tally` is created by a full count when the first pod needs it, and is then updated pod by pod. It maintains the
+lowest count of all domains, so no scan is needed. Tallies are indexed by a label that their pods must have, so a pod
+without a matching tally costs nothing.
 
-Pods that must not have others near them are counted too (`carriers`): the others have to respect them.
+Pods with required anti-affinity are counted too (`carriers`), because new pods must respect it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Tally:
         self._frequency: dict[int, int] = {}  # domains per count
 
     def domain(self, node: Node) -> str | None:
-        """The domain of a node, if it takes part."""
+        """Return the domain of a node; None if the node is out of scope."""
         value = node.labels.get(self.term.topology_key)
         return value if value is not None and self.scope(node) else None
 
     def node_added(self, node: Node) -> None:
-        """A domain begins with its first node."""
+        """Count a new node. The first node of a domain creates the domain."""
         domain = self.domain(node)
         if domain is None:
             return
@@ -50,7 +50,7 @@ class Tally:
             self.least = 0
 
     def node_removed(self, node: Node) -> None:
-        """A domain ends with its last node. The node's pods have been taken off before."""
+        """Remove a node. The last node of a domain removes the domain. The node's pods must be removed before."""
         domain = self.domain(node)
         if domain is None:
             return
@@ -60,7 +60,7 @@ class Tally:
             self._leave(self.counts.pop(domain))
 
     def step(self, node: Node, change: int) -> None:
-        """A pod came to a node or left it."""
+        """Count a pod that was added to a node (+1) or removed from it (-1)."""
         domain = self.domain(node)
         if domain is None:
             return
@@ -71,7 +71,7 @@ class Tally:
         self._leave(count)
 
     def _leave(self, count: int) -> None:
-        """One domain fewer has this count; the lowest count may rise."""
+        """Remove one domain from this count; the lowest count may rise."""
         self._frequency[count] -= 1
         if not self._frequency[count]:
             del self._frequency[count]
@@ -99,7 +99,7 @@ class Census:
         self._avoided_by = _ByLabel()
 
     def tally(self, term: PodTerm, scope: NodeChoice | None = None, location: str = "") -> Tally:
-        """The count of the term's pods; made on first use. Rarely used ones are forgotten."""
+        """Return the tally of a term, created on first use. Beyond a limit the oldest tally is dropped."""
         key = (term, "" if scope is None else scope.text, location)
         tally = self._tallies.get(key)
         if tally is None:
@@ -111,29 +111,29 @@ class Census:
         return tally
 
     def avoiding(self, pod: Pod) -> list[Tally]:
-        """Counts of pods that must not have this one near them."""
+        """Return the tallies of pods with anti-affinity to this one."""
         if not self._carriers:
             return []
         return [tally for tally in self._avoided_by.of(pod) if tally.term.matches(pod.namespace, pod.labels)]
 
     def node_added(self, info: NodeInfo) -> None:
-        """A node without pods joined."""
+        """Add a node without pods."""
         for tally in self._all():
             tally.node_added(info.node)
 
     def node_removed(self, info: NodeInfo) -> None:
-        """A node whose pods are gone left."""
+        """Remove a node after its pods have been removed."""
         for tally in self._all():
             tally.node_removed(info.node)
 
     def pod_added(self, pod: Pod, node: Node) -> None:
-        """A pod came to a node."""
+        """Count a pod that was added to a node."""
         self._step(pod, node, 1)
         for term in pod.demand.apart:
             self._carrier(term).step(node, 1)
 
     def pod_removed(self, pod: Pod, node: Node) -> None:
-        """A pod left a node."""
+        """Count a pod that was removed from a node."""
         self._step(pod, node, -1)
         for term in pod.demand.apart:
             self._carrier(term).step(node, -1)
@@ -166,7 +166,7 @@ class Census:
 
 
 class _ByLabel:
-    """Tallies by a label that their pods must have; those without such a label are always looked at."""
+    """Tallies indexed by a label that their pods must have; tallies without such a label are always checked."""
 
     def __init__(self) -> None:
         self._by_label: dict[tuple[str, str], list[Tally]] = {}

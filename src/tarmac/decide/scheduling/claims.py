@@ -1,6 +1,6 @@
-"""Where the disks of a pod are, and therefore where the pod can go.
+"""Node constraints of a pod's disks.
 
-A claim that is bound ties the pod to the nodes that reach its volume; so does one for which a node was chosen already.
+A bound claim restricts the pod to the nodes that reach its volume; so does a claim with a selected node.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tarmac.decide.verdict import Refusal, Verdict
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 
 Find = Callable[[str], JsonObject | None]
-"""An object by its key, or None."""
+"""Returns an object by its key, or None."""
 
 
 def claim_names(pod: JsonObject) -> Iterator[str]:
-    """The claims that a pod uses, by name."""
+    """Yield the names of the claims that a pod uses."""
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             yield volume["persistentVolumeClaim"]["claimName"]
@@ -30,7 +30,7 @@ def claim_names(pod: JsonObject) -> Iterator[str]:
 
 
 def disks_of(pod: JsonObject, claim: Find, volume: Find) -> Verdict[tuple[Disk, ...]]:
-    """The disks of a pod that are somewhere already; a "no" when one cannot be had."""
+    """Return the disks of a pod that are tied to nodes; a refusal if a claim is missing or being deleted."""
     found: list[Disk] = []
     for name in claim_names(pod):
         wanted = claim(f"{pod['metadata']['namespace']}/{name}")
@@ -46,7 +46,7 @@ def disks_of(pod: JsonObject, claim: Find, volume: Find) -> Verdict[tuple[Disk, 
 
 
 def terms_of(claim: JsonObject, volume: Find) -> list[Any] | None:
-    """The nodes that reach a claim's disk, as node selector terms; None when that is open."""
+    """Return the node selector terms of a claim's disk; None if it is not tied to nodes yet."""
     volume_name = claim["spec"].get("volumeName")
     if volume_name:
         bound = volume(volume_name) or {}

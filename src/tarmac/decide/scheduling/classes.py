@@ -1,8 +1,8 @@
-"""Classes of shared resources as scheduling sees them: what a pod asks for, what a node offers.
+"""QoS classes in scheduling: the demand of a pod and the offer of a node.
 
-Which places a pod takes depends on the node: where a type is offered for whole pods, `spec.resources.classes` is the
-class of the pod; elsewhere it is a default of its containers. Nodes that offer alike share one `Offer`, and a pod's
-needs are worked out once for each set of types that nodes offer for pods.
+The places a pod takes depend on the node: where a type is offered for whole pods, `spec.resources.classes` is the class
+of the pod; elsewhere it is the default of its containers. Nodes with equal offers share one `Offer`, and a pod's need
+is computed once for each set of types that nodes offer for pods.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tarmac.decide.scheduling.levels import CLASSES
 
 
 class ClassNeed(NamedTuple):
-    """What a pod takes on nodes that offer certain types for pods.
+    """The places a pod takes on nodes that offer certain types for pods.
 
-    `misplaced`: what a container asks for though the type is for whole pods. `torn`: types of which containers that
-    share a kernel of their own ask for different classes, which no node can give them.
+    `misplaced`: classes that a container requests although the type is for whole pods. `torn`: types for which
+    containers in one sandbox with its own kernel request different classes, which no node can provide.
     """
 
     places: tuple[tuple[Place, int], ...]
@@ -35,7 +35,7 @@ class ClassNeed(NamedTuple):
 
 
 class ClassDemand:
-    """The classes that a pod asks for."""
+    """The classes that a pod requests."""
 
     def __init__(self, pod: JsonObject, handler: str) -> None:
         self._pod = pod
@@ -44,15 +44,17 @@ class ClassDemand:
         self._own_kernel = handler in OWN_KERNEL_HANDLERS
 
     def on(self, offer: Offer) -> ClassNeed:
-        """What it takes of a node that offers this."""
+        """Return the pod's need on a node with this offer."""
         need = self._needs.get(offer.pod_types)
         if need is None:
             need = self._needs[offer.pod_types] = _need(self._pod, offer.pod_types, self._own_kernel)
         return need
 
     def missing(self, offer: Offer) -> tuple[Place, ...]:
-        """The classes that are asked for and not offered, or not for containers. Asked once for nodes that are alike,
-        since a pod may name thousands."""
+        """Return the requested classes that are not offered, or not for containers.
+
+        Cached per offer, since a pod may name thousands of classes.
+        """
         found = self._missing.get(offer)
         if found is None:
             need = self.on(offer)
@@ -63,12 +65,12 @@ class ClassDemand:
 
 
 def class_demand(pod: JsonObject, handler: str) -> ClassDemand | None:
-    """The classes that a pod asks for; None for most pods."""
+    """Return the classes that a pod requests; None for most pods."""
     return ClassDemand(_narrowed(pod), handler) if asks_for_classes(pod) else None
 
 
 def class_key(pod: JsonObject) -> tuple[dict[str, str], list[str]] | None:
-    """What a demand for classes is made of besides resources: annotations, and the names that these are for."""
+    """Return the inputs of a class demand besides resources: annotations, and the container names they refer to."""
     stated = pod["metadata"].get("annotations")
     found = class_annotations(stated) if stated else None
     if not found:
@@ -81,8 +83,8 @@ def class_key(pod: JsonObject) -> tuple[dict[str, str], list[str]] | None:
 class Offer:
     """The classes of a node. Nodes that offer the same classes with the same limits share one.
 
-    `capacity`: every class that is offered, with how many places it has; None is no limit. `alike` is equal for nodes
-    that differ in nothing but the number of places, and is part of the key of their pool.
+    `capacity`: every offered class with its number of places; None is no limit. `alike` is equal for nodes that differ
+    only in the number of places, and is part of the key of their pool.
     """
 
     capacity: Mapping[Place, int | None]
@@ -91,7 +93,7 @@ class Offer:
     alike: tuple[object, ...]
 
     def full(self, used: Mapping[Place, int]) -> int:
-        """Which of the limited classes have no free place, as bits; the first few are looked at."""
+        """Return a bit for each limited class without a free place; only the first `CLASSES` are considered."""
         bits = 0
         for number, place in enumerate(self.limited[:CLASSES]):
             if used.get(place, 0) >= (self.capacity[place] or 0):
@@ -99,17 +101,17 @@ class Offer:
         return bits
 
     def bits(self, need: ClassNeed) -> int:
-        """The bits of `full` with which a node cannot take a pod."""
+        """Return the bits of `full` that rule out a node for a pod."""
         wanted = {place for place, _ in need.places}
         return sum(1 << number for number, place in enumerate(self.limited[:CLASSES]) if place in wanted)
 
     def classes(self, kind: str) -> list[str]:
-        """The classes of a type, by name."""
+        """Return the classes of a type, sorted by name."""
         return sorted(name for known, name in self.capacity if known == kind)
 
 
 def offer_of(node: JsonObject) -> Offer:
-    """What a Node offers. A type that it claims to offer both for pods and for containers it offers for neither."""
+    """Return the offer of a Node. A type reported both for pods and for containers counts for neither."""
     found = offered_classes(node)
     both = found.pod.keys() & found.container.keys()
     pod, container = (_listed(types, both) for types in (found.pod, found.container))
@@ -143,7 +145,7 @@ def _need(pod: JsonObject, pod_types: frozenset[str], own_kernel: bool) -> Class
 
 
 def _narrowed(pod: JsonObject) -> JsonObject:
-    """No more of the pod than its classes, since a demand is kept for long."""
+    """Return the pod reduced to its classes, since a demand is cached for long."""
     spec = pod["spec"]
     return {
         "metadata": {"annotations": class_annotations(pod["metadata"].get("annotations") or {})},

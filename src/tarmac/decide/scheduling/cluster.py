@@ -1,9 +1,9 @@
-"""The nodes and what is on them: the snapshot that scheduling decides on, kept current event by event.
+"""The scheduler's view of nodes and their pods, updated event by event.
 
-A caller adds a pod as soon as it has decided (assuming that the binding succeeds) and removes it if that fails; the
-event that confirms the binding then changes nothing. Pods may become known before their node, and stay known when it
-goes. Every call costs the same however many nodes there are, but for the first use of a label in a pod's selector,
-which sorts all nodes into pools anew.
+The caller adds a pod as soon as it has decided (assuming that the binding succeeds) and removes it if the binding
+fails; the event that confirms the binding then changes nothing. Pods may arrive before their node, and stay known after
+it is deleted. The cost of a call does not depend on the number of nodes, except for the first use of a label in a pod's
+selector, which rebuilds all pools.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from tarmac.decide.scheduling.nodeinfo import Node, NodeInfo
 from tarmac.decide.scheduling.nodeterms import HOSTNAME
 from tarmac.decide.scheduling.pool import Pool
 
-# A label with more values than this tells nodes apart one by one, and pools of one node help nobody.
+# A label with more values than this is nearly unique per node, and pools of one node are useless.
 _MOST_VALUES: Final = 64
 _MANY_POOLS: Final = 512
 
 
 class Cluster:
-    """`shape` counts changes of nodes, `gains` whatever may have made room."""
+    """Nodes in pools, with their pods. `shape` counts changes of nodes, `gains` events that may have freed capacity."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeInfo] = {}
         self.pools: dict[tuple[object, ...], Pool] = {}
-        self.images: dict[str, int] = {}  # on how many nodes
-        self.priorities: dict[int, int] = {}  # of how many pods
+        self.images: dict[str, int] = {}  # number of nodes with the image
+        self.priorities: dict[int, int] = {}  # number of pods with the priority
         self.census = Census(self.nodes)
         self.shape = self.gains = 0
         self._hosts: dict[str, dict[str, NodeInfo]] = {}  # by hostname label
-        self._keys: tuple[str, ...] = ()  # labels that pools are made by
+        self._keys: tuple[str, ...] = ()  # labels that distinguish pools
         self._single: set[str] = {HOSTNAME}  # labels with too many values
-        self._many = _MANY_POOLS  # more pools than this are looked into
+        self._many = _MANY_POOLS  # number of pools above which they are rebuilt
         self._where: dict[str, tuple[Pod, str]] = {}
         self._homeless: dict[str, dict[str, Pod]] = {}
 
     def set_node(self, node: Node) -> None:
-        """A node is new or has changed."""
+        """Add or update a node."""
         info = self.nodes.get(node.name)
         if info is None:
             info = NodeInfo(node)
@@ -55,7 +55,7 @@ class Cluster:
             self._attach(pod, info)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone. Its pods are remembered until they are removed."""
+        """Remove a node. Its pods stay known until they are removed."""
         info = self.nodes.get(name)
         if info is None:
             return
@@ -66,7 +66,7 @@ class Cluster:
             self._homeless[name] = pods
 
     def add_pod(self, pod: Pod, node_name: str) -> None:
-        """A pod is on a node, or is assumed to be, or has changed there. Saying so again changes nothing."""
+        """Add or update a pod that is on a node or assumed to be. Idempotent."""
         known = self._where.get(pod.uid)
         if known is not None:
             if known[1] == node_name and _is_same(known[0], pod):
@@ -81,7 +81,7 @@ class Cluster:
             self._attach(pod, info)
 
     def remove_pod(self, uid: str) -> None:
-        """A pod has ended, is gone, or could not be bound after all."""
+        """Remove a pod that has ended, was deleted, or failed to bind."""
         known = self._where.pop(uid, None)
         if known is None:
             return
@@ -100,19 +100,19 @@ class Cluster:
             info.pool.refresh(info)
 
     def node_of(self, uid: str) -> str | None:
-        """The node a pod is on, as far as known."""
+        """Return the node of a pod, if known."""
         known = self._where.get(uid)
         return known[1] if known else None
 
     def named(self, name: str) -> list[NodeInfo]:
-        """The nodes that have this name, or this hostname."""
+        """Return the nodes with this name or hostname label."""
         found = dict(self._hosts.get(name, {}))
         if name in self.nodes:
             found[name] = self.nodes[name]
         return list(found.values())
 
     def tells_apart(self, keys: Collection[str]) -> bool:
-        """Whether nodes of one pool agree on these labels; makes it so if that is sensible."""
+        """Return True if the nodes of each pool agree on these labels; rebuild the pools by them if feasible."""
         new = [key for key in keys if key not in self._keys and key not in self._single]
         if new:
             self._sort_anew((*self._keys, *new))
@@ -125,7 +125,7 @@ class Cluster:
             info.pool.refresh(info)
 
     def _join(self, info: NodeInfo) -> None:
-        """Make a node, with whatever is on it, part of everything."""
+        """Add a node with its pods to all indexes."""
         node = info.node
         self.nodes[node.name] = info
         self._hosts.setdefault(node.labels.get(HOSTNAME, node.name), {})[node.name] = info
@@ -166,7 +166,7 @@ class Cluster:
         pool.add(info)
 
     def _sort_anew(self, keys: tuple[str, ...]) -> None:
-        """Make pools by these labels, less those that have too many values."""
+        """Rebuild the pools by these labels, except those with too many values."""
         values = {key: {info.node.labels.get(key) for info in self.nodes.values()} for key in keys}
         self._single.update(key for key in keys if len(values[key]) > _MOST_VALUES)
         self._keys = tuple(key for key in keys if key not in self._single)

@@ -1,8 +1,8 @@
-"""What a pod asks of a node, compiled once for all pods of a template.
+"""The scheduling demand of a pod, compiled once for all pods of a template.
 
-Thousands of pods differ only in name. `Demands` reads the parts of a pod that scheduling looks at, and gives pods with
-equal parts the same `Demand` object; whatever is worked out about it (which nodes can never take it, why nothing fits)
-is worked out once. A pod's own labels are no part of it, since they often carry an ordinal.
+Thousands of pods differ only in name. `Demands` reads the parts of a pod that matter to scheduling, and gives pods with
+equal parts the same `Demand` object; results for it (nodes that can never take it, why nothing fits) are computed once.
+A pod's own labels are not part of it, since they often carry an ordinal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tarmac.decide.scheduling.classes import ClassDemand, class_demand, class_ke
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
 
-# A pod that asks for nothing still weighs something when nodes are compared, as in Kubernetes.
+# A pod without requests still has a weight when nodes are scored, as in Kubernetes.
 _ASSUMED_CPU: Final = 100
 _ASSUMED_MEMORY: Final = 200 * 1024 * 1024
 _CACHED: Final = 4096
@@ -36,7 +36,7 @@ Port = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A taint the pod does not mind. Empty key, value or effect: any."""
+    """A toleration of a pod. Empty key, value or effect: any."""
 
     key: str
     exists: bool
@@ -46,7 +46,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk that is somewhere already: the claim's name and the nodes that can reach it."""
+    """A disk that is tied to nodes: the claim's name and the nodes that can reach it."""
 
     claim: str
     nodes: NodeChoice
@@ -54,14 +54,12 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
-    """What a pod asks for. Compared by identity: equal pods share one."""
+    """The demand of a pod. Compared by identity: equal pods share one."""
 
-    requests: tuple[
-        tuple[str, int], ...
-    ]  # what the node is charged: one of `pods`, and processors of its own, included
+    requests: tuple[tuple[str, int], ...]  # charged to the node, including one of `pods` and exclusive CPUs
     cpu: int
     memory: int
-    exclusive: int  # processors that containers have to themselves
+    exclusive: int  # exclusive CPUs
     classes: ClassDemand | None
     location: str
     nodes: NodeChoice | None
@@ -75,22 +73,22 @@ class Demand:
     images: tuple[str, ...]
     handler: str
     disks: tuple[Disk, ...]
-    overhead: tuple[tuple[str, int], ...] = ()  # of `requests`: what the runtime takes for itself
+    overhead: tuple[tuple[str, int], ...] = ()  # the runtime's part of `requests`
 
     @property
     def compared_cpu(self) -> int:
-        """Processors as scorers see them."""
+        """CPU for scorers, with a default."""
         return self.cpu or _ASSUMED_CPU
 
     @property
     def compared_memory(self) -> int:
-        """Memory as scorers see it."""
+        """Memory for scorers, with a default."""
         return self.memory or _ASSUMED_MEMORY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pod:
-    """A pod as scheduling sees it. Pods of one `group` are kept apart where that costs nothing."""
+    """The scheduler's view of a pod. Pods of one `group` are preferably spread over nodes."""
 
     uid: str
     namespace: str
@@ -102,7 +100,7 @@ class Pod:
 
 
 class Demands:
-    """Reads pods, and remembers the demands of the templates it has seen. Without `classes` nobody asks for any."""
+    """Parses pods and caches the demands of their templates. With `classes=False` requests for classes are ignored."""
 
     def __init__(self, *, classes: bool = True) -> None:
         self._classes = classes
@@ -110,7 +108,7 @@ class Demands:
         self._encode = msgspec.json.Encoder().encode
 
     def pod(self, obj: JsonObject, handler: str = "", disks: Sequence[Disk] = ()) -> Pod:
-        """The pod behind an object. The caller looks up the handler of its RuntimeClass and where its disks are."""
+        """Parse a Pod. The caller looks up the handler of its RuntimeClass and the nodes of its disks."""
         metadata: JsonObject = obj["metadata"]
         spec: JsonObject = obj["spec"]
         namespace = metadata["namespace"]
@@ -123,7 +121,7 @@ class Demands:
             if len(self._known) >= _CACHED:
                 self._known.clear()
             self._known[key] = demand
-        # Thousands of pods have the same labels: each text is kept once.
+        # Thousands of pods have the same labels: each string is stored once.
         labels = {intern(name): intern(value) for name, value in (metadata.get("labels") or {}).items()}
         uid, name = intern(metadata["uid"]), intern(metadata["name"])
         group, priority = intern(_group(metadata, labels)), spec.get("priority") or 0
@@ -137,7 +135,7 @@ def demand_of(
     disks: Sequence[Disk] = (),
     classes: ClassDemand | None = None,
 ) -> Demand:
-    """What a pod with this spec asks for."""
+    """Compute the demand of a pod with this spec."""
     requests, exclusive = requests_of(spec), exclusive_peak(spec)
     affinity: Mapping[str, Any] = spec.get("affinity") or {}
     pods, not_pods = affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}
@@ -168,12 +166,12 @@ def demand_of(
 
 
 def requests_of(spec: JsonObject) -> Amounts:
-    """What the node is charged: the pod's requests, rounded after summing."""
+    """Return the amounts charged to the node: the pod's requests, rounded after summing."""
     return whole_amounts(pod_amounts(spec, "requests"))
 
 
 def _looked_at(spec: JsonObject) -> tuple[Any, ...]:
-    """The parts of a pod's spec that a demand is made of."""
+    """Return the parts of a pod's spec that determine its demand."""
     get = spec.get
     containers = [(item.get("resources"), item.get("ports"), item.get("image")) for item in spec["containers"]]
     first = [
@@ -184,7 +182,7 @@ def _looked_at(spec: JsonObject) -> tuple[Any, ...]:
 
 
 def _group(metadata: JsonObject, labels: Mapping[str, str]) -> str:
-    """Pods that serve the same purpose: those of a deployment, else those of one owner."""
+    """Return the key of pods with the same purpose: their deployment, else their owner."""
     deployment = labels.get(_DEPLOYMENT_LABEL)
     if deployment is not None:
         return intern(f"{metadata['namespace']}/{deployment}")

@@ -1,7 +1,7 @@
-"""Why no node takes a pod, in one sentence, by kind, and with the smallest change that would help.
+"""Explains why no node takes a pod: a summary, the kinds of refusals, and the smallest change that would help.
 
-The nearest node is the one that the fewest rules refuse, and among those the one that falls short by the least. The
-change is for that node, and names everything that refuses the pod there: with it, the answer is yes.
+The nearest node is the one with the fewest refusing rules, and among those the one with the smallest shortfall. The
+change is for that node and covers every rule that refuses the pod there: with it, the node takes the pod.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.decide.scheduling.filters import Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.verdict import Refusal
 
-# These are told first even if another node is nearer: nothing else helps.
+# These reasons take precedence over a nearer node: no other change helps.
 _DECISIVE: Final = frozenset(code for code in reasons.CATALOGUE if reasons.priority(code) >= 80)
 
 Rules = Sequence[tuple[Filter, Check]]
@@ -25,7 +25,7 @@ Rules = Sequence[tuple[Filter, Check]]
 
 @dataclass(slots=True)
 class _Kind:
-    """Nodes refused alike: by which rule, in few words, how many, and one of them."""
+    """Nodes refused for the same reason: the rule, a short text, their number, and one example."""
 
     rule: Filter
     reason: str
@@ -35,7 +35,7 @@ class _Kind:
 
 
 def explain(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> tuple[Refusal, ...]:
-    """The sum of it, then one refusal for each kind, the most frequent first. Empty if some node takes the pod."""
+    """Return a summary, then one refusal per kind, the most frequent first. Empty if some node takes the pod."""
     nodes, rules = _nodes(pod, cluster), _rules(pod, cluster, filters)
     if not nodes:
         return (_no_nodes(pod.demand.location),)
@@ -53,7 +53,7 @@ def explain(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> tuple[Refu
 
 
 def refusals_by_node(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> list[Refusal]:
-    """Every rule that refuses the pod on every node where it might run, by node; for a table."""
+    """Return every rule that refuses the pod on every node of its Location, by node; for a table."""
     rules = _rules(pod, cluster, filters)
     return [
         _refusal(pod, cluster, info, rule, reason, info.node.name)
@@ -63,7 +63,7 @@ def refusals_by_node(pod: Pod, cluster: Cluster, filters: Iterable[Filter]) -> l
 
 
 def _nodes(pod: Pod, cluster: Cluster) -> list[NodeInfo]:
-    """The nodes that come into question: those of the pod's Location."""
+    """Return the nodes of the pod's Location; all nodes if it has none."""
     location = pod.demand.location
     return [info for info in cluster.nodes.values() if not location or info.node.location == location]
 
@@ -79,7 +79,7 @@ def _broken(info: NodeInfo, rules: Rules) -> list[tuple[Filter, str]]:
 def _count(
     pod: Pod, info: NodeInfo, cluster: Cluster, broken: list[tuple[Filter, str]], kinds: dict[tuple[str, str], _Kind]
 ) -> tuple[int, int, float, str]:
-    """Count the node under the first rule it breaks; how far it is from taking the pod."""
+    """Count the node under the first rule it breaks; return its distance from taking the pod."""
     briefs = [rule.brief(pod, info, cluster) for rule, _ in broken]
     rule, reason = broken[0]
     words = briefs[0].words
@@ -95,7 +95,7 @@ def _decisive(broken: list[tuple[Filter, str]]) -> str | None:
 
 
 def _sum(pod: Pod, cluster: Cluster, nearest: NodeInfo, rules: Rules, kinds: Sequence[_Kind], total: int) -> Refusal:
-    """All of it in one refusal, with the change for the nearest node."""
+    """Return the summary as one refusal, with the change for the nearest node."""
     broken = _broken(nearest, rules)
     change = " and ".join(rule.describe(pod, nearest, cluster).change for rule, _ in broken)
     location = pod.demand.location

@@ -1,7 +1,7 @@
-"""A node as scheduling sees it: what it is (`Node`, read from the object) and what it holds (`NodeInfo`, kept current).
+"""The scheduler's view of a node: its properties (`Node`, from the object) and its pods (`NodeInfo`, kept current).
 
-`NodeInfo.free` is what is left of each resource. It is charged and discharged pod by pod, so keeping a cluster of any
-size current costs the same per pod.
+`NodeInfo.free` is the free amount of each resource. It is updated pod by pod, so the cost per pod does not depend on
+the size of the cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What keeps pods off a node unless they tolerate it."""
+    """A taint of a node."""
 
     key: str
     value: str
@@ -42,10 +42,10 @@ CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a node is. `handlers` is None when the node does not say which runtimes it offers.
+    """The properties of a node. `handlers` is None if the node does not report its runtime handlers.
 
-    `devices`: which of its resources are devices, and which handlers pass them on. `unhealthy`: devices that nobody is
-    given.
+    `devices`: the resources that are devices, and the handlers that pass them on. `unhealthy`: counts of devices that
+    are not allocatable.
     """
 
     name: str
@@ -61,18 +61,18 @@ class Node:
 
     @property
     def location(self) -> str:
-        """The Location it belongs to."""
+        """The node's Location; empty for none."""
         return self.labels.get(LABEL_LOCATION, "")
 
 
 def node_of(obj: JsonObject) -> Node:
-    """The node behind an object."""
+    """Parse a Node object."""
     metadata: JsonObject = obj["metadata"]
     spec: JsonObject = obj.get("spec") or {}
     status: JsonObject = obj.get("status") or {}
     taints = [Taint(item["key"], item.get("value") or "", item["effect"]) for item in spec.get("taints") or ()]
     cordoned = bool(spec.get("unschedulable"))
-    if cordoned:  # the taint says it again, and one answer is enough: uncordon
+    if cordoned:  # the taint is redundant: one refusal (uncordon) is enough
         taints = [taint for taint in taints if taint != CORDON]
     handlers = status.get("runtimeHandlers")
     return Node(
@@ -90,7 +90,7 @@ def node_of(obj: JsonObject) -> Node:
 
 
 def _exclusive(capacity: Mapping[str, str]) -> Amounts:
-    """Processors that containers can have to themselves, where the node gives any away; none left counts too."""
+    """Return the exclusive CPUs of a node that supports them, even if there are none left."""
     if CPU_EXCLUSIVE not in capacity:
         return {}
     return {CPU_EXCLUSIVE: whole(CPU_EXCLUSIVE, Quantity.parse(capacity[CPU_EXCLUSIVE]))}
@@ -109,7 +109,7 @@ def _unhealthy(status: JsonObject, devices: NodeDevices) -> Mapping[str, int] | 
 
 
 class NodeInfo:
-    """A node and what is on it. `pool` and `slot` say where it is kept; only `Pool` writes them and `level`."""
+    """A node and its pods. `pool` and `slot` are its position; only `Pool` writes them and `level`."""
 
     __slots__ = ("free", "groups", "level", "node", "places", "pods", "pool", "ports", "slot")
 
@@ -123,37 +123,37 @@ class NodeInfo:
         self.pods: dict[str, Pod] = {}
         self.ports: dict[Port, int] = {}
         self.groups: dict[str, int] = {}
-        self.places: dict[Place, int] = {}  # that are taken, by class
+        self.places: dict[Place, int] = {}  # taken places by class
         self.pool: Pool | None = None
         self.level = FULL
         self.slot = 0
 
     def charge(self, pod: Pod) -> None:
-        """The pod is on the node now."""
+        """Add a pod to the node."""
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
     def discharge(self, pod: Pod) -> None:
-        """The pod is no longer on the node."""
+        """Remove a pod from the node."""
         del self.pods[pod.uid]
         self._count(pod, -1)
 
     def replace(self, node: Node) -> None:
-        """The node has changed; what is on it has not."""
+        """Apply new properties of the node; its pods stay."""
         for resource in {*self.node.allocatable, *node.allocatable}:
-            # Where a node gives no processors away, all are shared: as many as anybody asks for.
+            # A node without a count of exclusive CPUs shares all CPUs, so requests for them are unlimited.
             otherwise = UNLIMITED if resource == CPU_EXCLUSIVE else 0
             change = node.allocatable.get(resource, otherwise) - self.node.allocatable.get(resource, otherwise)
             self.free[resource] = self.free.get(resource, 0) + change
         recount = node.offer is not self.node.offer
         self.node = node
-        if recount:  # what a pod takes depends on what is offered for pods
+        if recount:  # a pod's places depend on the types offered for whole pods
             self.places.clear()
             for pod in self.pods.values():
                 self._count_places(pod, 1)
 
     def current_level(self) -> int:
-        """How empty it is, roughly: the lengths of its free processors and memory in bits. FULL takes no pod at all."""
+        """Return the node's level, a coarse measure of its free resources. FULL takes no pod at all."""
         free = self.free
         if free[PODS] <= 0:
             return FULL
@@ -172,7 +172,7 @@ class NodeInfo:
             self._count_places(pod, sign)
 
     def missing_places(self, wanted: ClassDemand) -> list[tuple[Place, int, int]]:
-        """Classes without enough free places for a pod: how many it asks for, and how many of these are missing."""
+        """Return the classes without enough free places for a pod: requested and missing numbers."""
         capacity, taken = self.node.offer.capacity, self.places
         asked = ((place, count, capacity.get(place)) for place, count in wanted.on(self.node.offer).places)
         found = ((place, count, taken.get(place, 0) + count - most) for place, count, most in asked if most is not None)

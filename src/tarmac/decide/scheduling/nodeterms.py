@@ -1,4 +1,4 @@
-"""Which nodes a pod or a disk asks for by label or by name, compiled once for all pods of a template."""
+"""Node selectors and node affinity of pods and disks, compiled once for all pods of a template."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME_FIELD: Final = "metadata.name"
 
 Labels = Mapping[str, str]
 NodePredicate = Callable[[str, Labels], bool]
-"""Whether a node of this name with these labels is meant."""
+"""Returns True if a node of this name with these labels matches."""
 
 _OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": "gt", "Lt": "lt"}
 
@@ -22,8 +22,8 @@ _OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotE
 class NodeChoice:
     """Nodes chosen by labels and names.
 
-    `keys` are the labels that are looked at. `pinned` are the only names that can match, when the choice is that
-    narrow; a name is a node's own or its hostname label.
+    `keys` are the labels in use. `pinned` are the only names that can match, if the choice is that narrow; a name is a
+    node's own or its hostname label.
     """
 
     text: str
@@ -33,7 +33,7 @@ class NodeChoice:
 
 
 def choice_of(labels: Labels, terms: Sequence[Mapping[str, Any]] | None) -> NodeChoice | None:
-    """What `nodeSelector` and required node affinity ask for together; None when they ask for nothing."""
+    """Combine `nodeSelector` and required node affinity; None if both are empty."""
     chosen = any_of(terms) if terms is not None else None
     if not labels:
         return chosen
@@ -42,7 +42,7 @@ def choice_of(labels: Labels, terms: Sequence[Mapping[str, Any]] | None) -> Node
 
 
 def any_of(terms: Sequence[Mapping[str, Any]]) -> NodeChoice:
-    """Node selector terms: a node must match one of them. No term, or an empty one, matches nothing."""
+    """Compile node selector terms: a node must match one of them. No term, or an empty one, matches nothing."""
     compiled = [all_of(_requirements(term), _requirements(term, "matchFields")) for term in terms if any(term.values())]
     predicates = [choice.matches for choice in compiled]
     pins = [choice.pinned for choice in compiled]
@@ -55,7 +55,7 @@ def any_of(terms: Sequence[Mapping[str, Any]]) -> NodeChoice:
 
 
 def all_of(on_labels: Sequence[Requirement], on_fields: Sequence[Requirement] = ()) -> NodeChoice:
-    """Every requirement must hold."""
+    """Compile requirements that must all hold."""
     labels_match = [requirement.predicate() for requirement in on_labels]
     fields_match = [requirement.predicate() for requirement in on_fields]
 

@@ -1,4 +1,4 @@
-"""How a pod relates to other pods: near them, apart from them, spread evenly with them.
+"""Terms of pod affinity, pod anti-affinity and topology spread.
 
 Terms are frozen and compare by value, because a count of pods is kept for each distinct term (`census`).
 """
@@ -27,7 +27,7 @@ class PodTerm:
     weight: int = 0
 
     def matches(self, namespace: str, labels: Labels) -> bool:
-        """Whether a pod is meant."""
+        """Return True if the term selects a pod."""
         return (self.namespaces is None or namespace in self.namespaces) and self.selector.matches(labels)
 
 
@@ -43,7 +43,7 @@ class Spread:
     label_keys: tuple[str, ...] = ()
 
     def term_for(self, labels: Labels) -> PodTerm:
-        """The term for a pod with these labels: `matchLabelKeys` narrow it to the pod's own values."""
+        """Return the term for a pod with these labels: `matchLabelKeys` narrow it to the pod's own values."""
         own = [Requirement(key, "=", (labels[key],)) for key in self.label_keys if key in labels]
         if not own:
             return self.term
@@ -52,13 +52,13 @@ class Spread:
 
 
 def pod_term(term: Mapping[str, Any], namespace: str, weight: int = 0) -> PodTerm:
-    """A term of pod affinity or anti-affinity. Namespaces are known by name only (their label metadata.name)."""
+    """Parse a term of pod (anti-)affinity. `namespaceSelector` supports only the label kubernetes.io/metadata.name."""
     selector = LabelSelector.from_object(term.get("labelSelector"))
     return PodTerm(term["topologyKey"], _namespaces(term, namespace), _text(selector), selector, weight)
 
 
 def spread_of(constraint: Mapping[str, Any], namespace: str) -> Spread:
-    """A topology spread constraint of a pod in this namespace."""
+    """Parse a topology spread constraint of a pod in this namespace."""
     selector = LabelSelector.from_object(constraint.get("labelSelector"))
     return Spread(
         PodTerm(constraint["topologyKey"], frozenset((namespace,)), _text(selector), selector),

@@ -1,8 +1,8 @@
-"""Nodes that no filter can tell apart except by what is on them, kept by how empty they are.
+"""Pools of equivalent nodes, which differ only in their pods, in buckets by free capacity.
 
-All nodes of a pool have the same Location, taints, runtimes and values of the labels that pods ask for. A filter about
-those is asked once per pool, not once per node. Inside a pool, nodes lie in buckets by level, so a pod is offered the
-emptiest nodes first and never sees those that are certainly too full: finding room costs the same in a pool of a
+All nodes of a pool have the same Location, taints, runtimes and values of the labels that pods select by. A filter on
+those runs once per pool, not once per node. Inside a pool, nodes are in buckets by level, so the emptiest nodes are
+tried first and nodes that are certainly too full are skipped: the cost of finding a node is the same in a pool of a
 hundred nodes and of thousands, empty or nearly full.
 """
 
@@ -14,7 +14,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 class Pool:
-    """A bag of like nodes. `order` lists the levels that have nodes, emptiest first."""
+    """A pool of equivalent nodes. `order` lists the levels that have nodes, emptiest first."""
 
     __slots__ = ("buckets", "key", "order", "size")
 
@@ -30,23 +30,23 @@ class Pool:
 
     @property
     def example(self) -> NodeInfo:
-        """Any of the nodes; for what a pool's nodes have in common one is as good as another."""
+        """Any node of the pool, for properties that all of them share."""
         return self.buckets[self.order[0]][0]
 
     def add(self, info: NodeInfo) -> None:
-        """Take a node in."""
+        """Add a node."""
         self.size += 1
         info.pool = self
         self._put(info)
 
     def remove(self, info: NodeInfo) -> None:
-        """Let a node go."""
+        """Remove a node."""
         self.size -= 1
         info.pool = None
         self._take(info)
 
     def refresh(self, info: NodeInfo) -> None:
-        """What is on the node has changed: move it if that changes its level."""
+        """Move a node to the bucket of its current level, after its pods have changed."""
         if info.current_level() != info.level:
             self._take(info)
             self._put(info)
@@ -61,7 +61,7 @@ class Pool:
         bucket.append(info)
 
     def _take(self, info: NodeInfo) -> None:
-        """The last node of the bucket moves into the gap."""
+        """Remove a node from its bucket in O(1): the bucket's last node moves into the gap."""
         bucket = self.buckets[info.level]
         last = bucket.pop()
         if last is not info:

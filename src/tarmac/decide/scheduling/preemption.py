@@ -1,16 +1,17 @@
-"""Who would have to go so that a pod that fits nowhere gets a node, as kube-scheduler decides it.
+"""Selects preemption victims for a pod that fits on no node, by the rules of kube-scheduler.
 
-On each node that could take the pod at all, every pod of lower priority is taken away. If the pod fits then, they come
-back one after the other, the most important first (higher priority, then longer running), and those without which it
-still fits stay; the others are the victims. Pods whose disruption budget would be broken come back before the others.
-Of all nodes the one is chosen that breaks the fewest budgets; then the one whose most important victim matters least,
-whose victims matter least in sum, that has the fewest victims, and whose most important victim has run the shortest.
+On each node that could take the pod at all, every pod of lower priority is removed. If the pod fits then, the removed
+pods are put back one by one, the most important first (higher priority, then longer running). Pods that fit beside it
+stay; the rest are the victims. Pods protected by an exhausted disruption budget are put back before all other pods. The
+chosen node breaks the fewest budgets; ties are resolved by the lowest priority of the most important victim, the lowest
+sum of priorities, the fewest victims, and the latest start of the most important victim.
 
-The trial takes pods off the cluster and puts them back, so every filter sees what would be. As many nodes are tried as
-a moment allows, from a place that moves on with every turn; while every candidate breaks a budget, more are sought.
+The trial removes pods from the cluster and puts them back, so every filter sees the resulting state. The number of
+tried nodes is limited, from an offset that advances with every turn; while every candidate breaks a budget, more nodes
+are tried.
 
-A pod that waits for its victims holds its node by a reservation: itself under another uid. For pods of its own
-priority and below the place is taken; for one of higher priority it is free.
+A pod that waits for its victims holds its node by a reservation: a copy of itself under a different uid. It occupies
+the node for pods of the same or lower priority, not for pods of higher priority.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters import LABELS, POD_FILTERS, POOL_FILTERS, Check, Filter
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
-ENOUGH: Final = 32  # candidates: with so many, of which one breaks no budget, the rest of the nodes is not tried
-MOST_LOOKED_AT: Final = 1000  # nodes
-MOST_MOVED: Final = 2000  # pods that are taken off nodes and put back, some 20 µs each
-_STRIDE: Final = 7919  # the next turn begins somewhere else; a prime, so that every node is the first some day
+ENOUGH: Final = 32  # candidates after which the search ends, if one of them breaks no budget
+MOST_LOOKED_AT: Final = 1000  # limit of tried nodes
+MOST_MOVED: Final = 2000  # limit of pods removed and put back, about 20 µs each
+_STRIDE: Final = 7919  # offset between turns; a prime, so that every node eventually comes first
 _RESERVED: Final = "nominated/"
-_NEVER: Final = "9999"  # after every time that has come
-_OFFSET: Final = 1 << 31  # makes every priority count in a sum, also zero and below
+_NEVER: Final = "9999"  # sorts after every timestamp
+_OFFSET: Final = 1 << 31  # makes every priority positive, so that each victim adds to the sum
 
 Started = Callable[[Pod], str]
-"""When a pod was started, as RFC 3339; empty when it was not."""
+"""Returns a pod's start time as RFC 3339; empty if it has not started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A disruption budget: whom it protects, how many of them may go, and who is going already."""
+    """A disruption budget: the pods it protects, the allowed disruptions, and the pods already being disrupted."""
 
     namespace: str
     selector: LabelSelector
@@ -49,15 +50,17 @@ class Guard:
     noted: frozenset[str] = frozenset()
 
     def protects(self, pod: Pod) -> bool:
-        """Whether the loss of the pod counts. As in kube-scheduler, neither a budget over everything matters here nor
-        any budget to a pod without labels."""
+        """Return True if the loss of the pod counts against the budget.
+
+        As in kube-scheduler, a budget that selects everything is ignored, and a pod without labels has no budget.
+        """
         chosen = pod.labels and not self.selector.everything and pod.namespace == self.namespace
         return bool(chosen) and self.selector.matches(pod.labels) and pod.name not in self.noted
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node and who would have to go there, the most important first. `since` is when the most important began."""
+    """A node and its victims, the most important first. `since` is the start time of the most important victim."""
 
     node: str
     victims: tuple[Pod, ...]
@@ -66,13 +69,13 @@ class Candidate:
 
     @property
     def cost(self) -> tuple[int, int, int, int]:
-        """What is compared first: budgets broken, highest priority, sum of priorities, number."""
+        """Primary sort key: broken budgets, highest priority, sum of priorities, number of victims."""
         priorities = [each.priority + _OFFSET for each in self.victims]
         return self.violations, max(priorities, default=-1), sum(priorities), len(priorities)
 
 
 def guard_of(budget: JsonObject) -> Guard:
-    """The guard behind a PodDisruptionBudget."""
+    """Return the guard of a PodDisruptionBudget."""
     status: JsonObject = budget.get("status") or {}
     selector = LabelSelector.from_object(budget["spec"].get("selector"))
     noted = frozenset[str](status.get("disruptedPods") or ())
@@ -80,24 +83,24 @@ def guard_of(budget: JsonObject) -> Guard:
 
 
 def reservation(pod: Pod) -> Pod:
-    """What holds a place for a pod."""
+    """Return the reservation of a pod."""
     return replace(pod, uid=_RESERVED + pod.uid)
 
 
 def is_reservation(pod: Pod) -> bool:
-    """Whether it only holds a place."""
+    """Return True for a reservation."""
     return pod.uid.startswith(_RESERVED)
 
 
 def may_preempt(pod: Pod, cluster: Cluster) -> bool:
-    """Whether anybody could have to go for it."""
+    """Return True if a pod of lower priority exists."""
     return any(priority < pod.priority for priority in cluster.priorities)
 
 
 def candidates(
     pod: Pod, cluster: Cluster, filters: Iterable[Filter], guards: Sequence[Guard], started: Started, turn: int = 0
 ) -> Iterator[Candidate]:
-    """Where and for whom the pod could get a node. `filters` are those that other pods have no say in."""
+    """Yield the nodes where preemption would make the pod fit. `filters` are those that do not depend on other pods."""
     checks = [check for rule in filters if (check := rule.prepare(pod, cluster)) is not None]
     lasting = [check for rule in (*POOL_FILTERS, LABELS) if (check := rule.prepare(pod, cluster)) is not None]
     location = pod.demand.location
@@ -106,20 +109,20 @@ def candidates(
     count, moved, harmless = 0, 0, False
     for info in (nodes[start:] + nodes[:start])[:MOST_LOOKED_AT]:
         if any(check(info) is not None for check in lasting):
-            continue  # whoever ends here, the node stays what it is
+            continue  # preemption does not change these properties of the node
         trial = _Trial(pod, info, cluster, checks)
         candidate = trial.candidate(guards, started)
         moved += trial.moved
         if candidate is not None:
             count, harmless = count + 1, harmless or not candidate.violations
             yield candidate
-        # With enough candidates a node that breaks no budget may still come, but nobody waits for ever.
+        # While every candidate breaks a budget the search goes on, up to the limit of moved pods.
         if moved >= MOST_MOVED or (harmless and count >= ENOUGH):
             return
 
 
 def best(found: Iterable[Candidate]) -> Candidate | None:
-    """The candidate that does the least harm; the first of equals."""
+    """Return the candidate with the lowest cost; the first of equals."""
     possible = list(found)
     if not possible:
         return None
@@ -128,7 +131,7 @@ def best(found: Iterable[Candidate]) -> Candidate | None:
 
 
 class _Trial:
-    """One node without its less important pods. `moved` is how many of them were taken away to see."""
+    """A trial of one node without its lower-priority pods. `moved` counts the pods that were removed for it."""
 
     def __init__(self, pod: Pod, info: NodeInfo, cluster: Cluster, checks: Sequence[Check]) -> None:
         self._pod = pod
@@ -138,7 +141,7 @@ class _Trial:
         self.moved = 0
 
     def candidate(self, guards: Sequence[Guard], started: Started) -> Candidate | None:
-        """Who would have to go; None when that would not help."""
+        """Return the victims; None if preemption would not help. The cluster is restored in any case."""
         lower = [each for each in self._info.pods.values() if each.priority < self._pod.priority]
         if not lower or not self._could_have_room(lower):
             return None
@@ -153,14 +156,14 @@ class _Trial:
             ordered = sorted(lower, key=lambda each: (-each.priority, since[each.uid]))
             return self._least([each for each in ordered if not is_reservation(each)], guards, since)
         finally:
-            for each in lower:  # whoever is back already stays as he is
+            for each in lower:  # a no-op for pods that are back already
                 cluster.add_pod(each, name)
-            cluster.gains = gains  # nothing has changed
+            cluster.gains = gains  # the cluster is restored, so cached refusals stay valid
 
     def _least(self, ordered: list[Pod], guards: Sequence[Guard], since: Mapping[str, str]) -> Candidate:
-        """Let back whoever can stay."""
+        """Put back every pod that fits beside the new one; return the rest as victims."""
         broken = _violating(ordered, guards)
-        protected_first = sorted(ordered, key=lambda each: each.uid not in broken)  # in their order otherwise
+        protected_first = sorted(ordered, key=lambda each: each.uid not in broken)  # a stable sort
         gone = {each.uid for each in protected_first if not self._can_stay(each)}
         inorder = tuple(each for each in ordered if each.uid in gone)
         top = [since[each.uid] for each in inorder if each.priority == inorder[0].priority]
@@ -174,7 +177,7 @@ class _Trial:
         return False
 
     def _could_have_room(self, lower: Sequence[Pod]) -> bool:
-        """Whether amounts and places add up; spares most nodes the trial."""
+        """Return True if resources and class places add up; spares most nodes the costly trial."""
         free = dict(self._info.free)
         for each in lower:
             for resource, amount in each.demand.requests:
@@ -192,14 +195,14 @@ class _Trial:
         return all(capacity is None or needed <= capacity for needed, capacity in left)
 
     def _fits(self) -> bool:
-        """Other pods' say is asked anew each time, since they come and go here."""
+        """Return True if the pod fits now. Filters on other pods are prepared anew, because the trial moves pods."""
         about_pods = (rule.prepare(self._pod, self._cluster) for rule in POD_FILTERS)
         checks = (*self._checks, *(check for check in about_pods if check is not None))
         return all(check(self._info) is None for check in checks)
 
 
 def _violating(ordered: Iterable[Pod], guards: Sequence[Guard]) -> set[str]:
-    """The uids of those whose going a budget would not allow, when they go in this order."""
+    """Return the uids of pods that exceed a budget's allowed disruptions if they are evicted in this order."""
     left = [guard.allowed for guard in guards]
     found: set[str] = set()
     for pod in ordered:

@@ -1,12 +1,12 @@
-"""Which node gets a pod.
+"""Chooses a node for a pod.
 
-For each template the scheduler works out once which pools its pods can use at all. A pod is then offered a few nodes
-of those pools, the emptiest first, from a place in the bucket that moves on with every turn; the best of the first few
-that pass all filters wins. So the cost per pod does not depend on the number of nodes, and pods that come one after
-the other go to different nodes. Only when no node passes is every node looked at, to say why; that answer holds until
-something changes that could alter it.
+For each template the scheduler computes once which pools its pods can use. A pod is then checked against a few nodes of
+those pools, the emptiest first, from an offset in the bucket that advances with every turn; the best of the first few
+that pass all filters wins. So the cost per pod does not depend on the number of nodes, and consecutive pods go to
+different nodes. Only if no node passes are all nodes checked, for the explanation; that result is cached until a change
+that could alter it.
 
-The choice is a function of the cluster, the pod and the turn. The scheduler itself only remembers what it worked out.
+The choice is a function of the cluster, the pod and the turn. The scheduler itself only caches results.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tarmac.decide.scheduling.scorers import DEMAND_SCORERS, POD_SCORERS, Score,
 from tarmac.decide.verdict import Refusal, Verdict
 
 SAMPLE: Final = 8
-WIDE_SAMPLE: Final = 64  # when some nodes are preferred for more than being empty
+WIDE_SAMPLE: Final = 64  # if a scorer prefers nodes for more than being empty
 _PLANS: Final = 4096
 
 
 class TemplateFeasibility:
-    """What is known about a template: where its pods can go, and how to tell."""
+    """Cached plan of a template: the pools and nodes its pods can use, prepared checks and scores."""
 
     __slots__ = ("checks", "least", "named", "pools", "refused", "refused_at", "sample", "scores", "shape")
 
     def __init__(self, demand: Demand, shape: int) -> None:
         self.shape = shape
         self.least = LeastLevel(demand.cpu, demand.memory, demand.exclusive)
-        self.pools: list[tuple[Pool, int]] = []  # each with the bits of the classes that its nodes must have free
-        self.named: list[NodeInfo] | None = None  # the only nodes that can match, when the pod names them
+        self.pools: list[tuple[Pool, int]] = []  # each with the bits of the classes that must be free on its nodes
+        self.named: list[NodeInfo] | None = None  # the only nodes that can match, if the pod names nodes
         self.checks: tuple[Check, ...] = ()
         self.scores: tuple[Score, ...] = ()
         self.sample = SAMPLE
@@ -48,7 +48,7 @@ class TemplateFeasibility:
 
 
 class Scheduler:
-    """Chooses nodes on a cluster that the caller keeps current. Further filters and scorers may be given."""
+    """Chooses nodes on a cluster that the caller keeps current. `filters` and `scorers` extend the built-in ones."""
 
     def __init__(self, cluster: Cluster, filters: Sequence[Filter] = (), scorers: Sequence[Scorer] = ()) -> None:
         self.cluster = cluster
@@ -57,7 +57,7 @@ class Scheduler:
         self._plans: dict[Demand, TemplateFeasibility] = {}
 
     def choose(self, pod: Pod, turn: int = 0) -> Verdict[str]:
-        """The node for a pod, or why there is none. `turn` is a number that the caller counts up."""
+        """Return the node for a pod, or why there is none. `turn` is a counter that the caller increments."""
         plan = self._plan(pod)
         cluster = self.cluster
         if plan.refused is not None and plan.refused_at == cluster.gains:
@@ -71,30 +71,30 @@ class Scheduler:
         if found:
             return Verdict((found[0] if len(found) == 1 else self._best(plan, pod, found)).node.name)
         refused: Verdict[str] = Verdict(None, self.explain(pod))
-        if checks is plan.checks:  # other pods had no say in it: it holds for the whole template
+        if checks is plan.checks:  # independent of other pods, so valid for the whole template
             plan.refused, plan.refused_at = refused, cluster.gains
         return refused
 
     def explain(self, pod: Pod) -> tuple[Refusal, ...]:
-        """Why no node takes the pod: the sum of it first, then each kind of refusal with an example."""
+        """Return why no node takes the pod: a summary, then each kind of refusal with an example."""
         return explain(pod, self.cluster, self._filters())
 
     def refusals(self, pod: Pod) -> list[Refusal]:
-        """Every rule that refuses the pod, node by node."""
+        """Return every rule that refuses the pod, node by node."""
         return refusals_by_node(pod, self.cluster, self._filters())
 
     def takes(self, pod: Pod, name: str) -> bool:
-        """Whether a node that is already thought of takes the pod."""
+        """Return True if a given node takes the pod."""
         info = self.cluster.nodes.get(name)
         return info is not None and not _refuses(_prepared(self._filters(), pod, self.cluster), info)
 
     def preempt(self, pod: Pod, guards: Sequence[Guard], started: Started, turn: int = 0) -> Candidate | None:
-        """Who had best go for a pod that no node takes, and where; None when that would not help."""
+        """Return the best node and victims for a pod that no node takes; None if preemption would not help."""
         filters = (*POOL_FILTERS, LABELS, *self._node_filters)
         return best(candidates(pod, self.cluster, filters, guards, started, turn))
 
     def _best(self, plan: TemplateFeasibility, pod: Pod, found: list[NodeInfo]) -> NodeInfo:
-        """The node with the highest sum of scores; the first of equals."""
+        """Return the node with the highest sum of scores; the first of equals."""
         scores = plan.scores
         for scorer in POD_SCORERS:
             score = scorer.prepare(pod, self.cluster)
@@ -155,7 +155,7 @@ def _class_bits(demand: Demand, pool: Pool) -> int:
 
 
 def _named(demand: Demand, cluster: Cluster) -> list[NodeInfo] | None:
-    """The nodes that the pod or one of its disks names, in order of name; None if nothing does."""
+    """Return the nodes that the pod or one of its disks names, sorted by name; None if neither names any."""
     choices = [demand.nodes, *(disk.nodes for disk in demand.disks)]
     pins = [choice.pinned for choice in choices if choice is not None and choice.pinned is not None]
     if not pins:
@@ -164,13 +164,13 @@ def _named(demand: Demand, cluster: Cluster) -> list[NodeInfo] | None:
 
 
 def _offered(plan: TemplateFeasibility, checks: Sequence[Check], turn: int) -> list[NodeInfo]:
-    """The first few nodes that pass."""
+    """Return the first few nodes that pass."""
     if plan.named is not None:
         return [info for info in plan.named if not _refuses(checks, info)]
     pools, found = plan.pools, list[NodeInfo]()
     count = len(pools)
     for step in range(count):
-        # Every pool that is looked at gets its share of the sample, so that several are compared.
+        # Every pool gets its share of the sample, so that nodes of several pools are compared.
         wanted = min(plan.sample, len(found) + max(1, plan.sample // count))
         pool, classes = pools[(turn + step) % count]
         _offered_by(pool, classes, plan, checks, turn, wanted, found)
@@ -188,7 +188,7 @@ def _offered_by(
     wanted: int,
     found: list[NodeInfo],
 ) -> None:
-    """Add nodes of one pool to those found until there are as many as wanted."""
+    """Append passing nodes of one pool to `found` until it has `wanted` entries."""
     least = plan.least
     for level in pool.order:
         if level < least.smallest:
@@ -197,7 +197,7 @@ def _offered_by(
             continue
         bucket = pool.buckets[level]
         size = len(bucket)
-        start = turn % size  # windows overlap, so most of what the next pod is offered is fresh in the cache
+        start = turn % size  # windows overlap, so most nodes for the next pod are in the CPU cache
         for position in range(start, start + size):
             info = bucket[position - size]  # wraps round: the first half is counted from the end
             for check in checks:

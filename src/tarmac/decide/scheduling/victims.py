@@ -1,4 +1,4 @@
-"""Those who go for a more important pod: how they are told apart, what they cost, and what others may know of them."""
+"""Preemption victims: recognition, display names for other namespaces, and their effect on disruption budgets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FEW: Final = 5
 
 
 def is_preempted(pod: JsonObject) -> bool:
-    """Whether a pod ends for another."""
+    """Return True if a pod is being deleted by preemption."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return "deletionTimestamp" in pod["metadata"] and any(each.get("reason") == BY_SCHEDULER for each in conditions)
 
 
 def named(victims: Sequence[Pod], namespace: str) -> str:
-    """Victims as a list in words. Those of other namespaces are counted: their names are not for everybody."""
+    """Return the victims as a list for messages. Victims in other namespaces are only counted: names are private."""
     own = [each.name for each in victims if each.namespace == namespace]
     others = len(victims) - len(own)
     words = own if len(own) <= _FEW else [*own[:_FEW], f"{len(own) - _FEW} more"]
@@ -30,5 +30,5 @@ def named(victims: Sequence[Pod], namespace: str) -> str:
 
 
 def spent(guards: Sequence[Guard], victims: Sequence[Pod]) -> list[Guard]:
-    """The budgets after these have gone."""
+    """Return the budgets after the eviction of these victims."""
     return [replace(guard, allowed=guard.allowed - sum(map(guard.protects, victims))) for guard in guards]

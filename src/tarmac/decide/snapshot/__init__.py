@@ -1,1 +1,1 @@
-"""Everything there is at one moment, and what explanations and plans both read from it."""
+"""Snapshots of the cluster's objects at one moment, and the reads that explanations and plans share."""

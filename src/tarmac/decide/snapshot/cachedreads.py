@@ -1,4 +1,4 @@
-"""What one explanation or plan has seen of a world so far: read once, however many objects are looked at."""
+"""Caches the reads of one explanation or plan: each is computed once, regardless of the number of objects explained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Fleets = dict[str, list[InstanceView]]
 
 
 class CachedReads:
-    """A world under one pair of eyes."""
+    """Cached reads of one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -31,24 +31,24 @@ class CachedReads:
 
     @cached_property
     def places(self) -> list[Place]:
-        """Every Location, without what is free there."""
+        """Every Location, without its free capacity."""
         return places_of(self.snapshot)
 
     def candidates(self, location: str) -> CandidateNodes:
-        """The nodes of a Location and what is on them; of all, when no Location is named."""
+        """Return the nodes of a Location and their pods; all nodes if `location` is empty."""
         candidates = self._candidates.get(location)
         if candidates is None:
             candidates = self._candidates[location] = CandidateNodes(self.snapshot, [location] if location else None)
         return candidates
 
     def ledger(self, namespace: str) -> QuotaLedger | None:
-        """What the quotas of a namespace leave; None where nothing is limited."""
+        """Return the quota ledger of a namespace; None if it has no quota."""
         if namespace not in self._ledgers:
             self._ledgers[namespace] = ledger_of(self.snapshot, namespace)
         return self._ledgers[namespace]
 
     def fleet(self, namespace: str, deployment_uid: str) -> list[InstanceView]:
-        """The Instances of a deployment."""
+        """Return the Instances of a deployment."""
         fleets = self._fleets.get(namespace)
         if fleets is None:
             fleets = self._fleets[namespace] = {}

@@ -1,6 +1,6 @@
-"""The nodes of some Locations with what is on them: a stage on which the scheduler can be asked.
+"""The nodes of some Locations with their pods, as a cluster for the scheduler.
 
-Only pods that are on these nodes are read whole; of all others just the node's name is looked at.
+Only pods on these nodes are decoded completely; of all other pods only node name and phase are.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from tarmac.decide.scheduling.claims import disks_of
 from tarmac.decide.snapshot.snapshot import BUDGETS, CLAIMS, NODES, PODS, RUNTIME_CLASSES, VOLUMES, Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
 
-_FEW = 20  # more nodes than this are shown by kind, not one by one
+_FEW = 20  # limit of nodes listed one by one; more are grouped by kind of refusal
 
 
 class Going(NamedTuple):
-    """Pods that end for another, and when the last of them has to be gone."""
+    """Preempted pods that are terminating, and the deadline of the last one."""
 
     pods: list[Pod]
     until: float
 
 
 class CandidateNodes:
-    """Nodes and pods of the given Locations, or of all."""
+    """Nodes and pods of the given Locations; None: of all."""
 
     def __init__(self, snapshot: Snapshot, locations: Collection[str] | None = None) -> None:
         self._world = snapshot
@@ -59,7 +59,7 @@ class CandidateNodes:
                 self.cluster.add_pod(self._demands.pod(pod, self._handler(pod)), found.spec.node_name)
 
     def read(self, obj: JsonObject) -> Verdict[Pod]:
-        """The pod as scheduling sees it; a "no" when one of its disks cannot be had."""
+        """Return the scheduler's view of a pod; a refusal if one of its claims is missing or being deleted."""
         disks = disks_of(obj, lambda key: CLAIMS.get(self._world, key), lambda key: VOLUMES.get(self._world, key))
         if disks.value is None:
             return Verdict(None, disks.refusals)
@@ -67,7 +67,7 @@ class CandidateNodes:
 
     @property
     def now(self) -> float:
-        """Unix seconds."""
+        """The time of the snapshot in Unix seconds."""
         return self._world.now
 
     @cached_property
@@ -75,17 +75,17 @@ class CandidateNodes:
         return [guard_of(each) for each in BUDGETS.all(self._world)]
 
     def preempted_for(self, pod: Pod) -> Candidate | None:
-        """Who would end to make room for a pod that no node takes."""
+        """Return the node and victims of a preemption for a pod that no node takes."""
         return self.scheduler.preempt(pod, self._guards, self._started) if may_preempt(pod, self.cluster) else None
 
     def end(self, candidate: Candidate) -> None:
-        """Let the victims be gone, and paid for by their budgets."""
+        """Remove the victims, and charge them to their disruption budgets."""
         for victim in candidate.victims:
             self.cluster.remove_pod(victim.uid)
         self._guards = spent(self._guards, candidate.victims)
 
     def going(self, pod: Pod, node: str) -> Going:
-        """Who ends on a node to make room for the pod."""
+        """Return the pods that are terminating on a node because the pod preempted them."""
         info, until = self.cluster.nodes.get(node), self.now
         pods = list[Pod]()
         for other in info.pods.values() if info is not None else ():
@@ -96,7 +96,7 @@ class CandidateNodes:
         return Going(pods, until)
 
     def refusals(self, pod: Pod) -> list[Refusal]:
-        """Why no node takes the pod: all of it in one, then node by node, or kind by kind where nodes are many."""
+        """Return why no node takes the pod: a summary, then by node, or by kind if there are many nodes."""
         explained = list(self.scheduler.explain(pod))
         if not explained or len(self.cluster.nodes) > _FEW:
             return explained

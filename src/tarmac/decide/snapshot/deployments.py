@@ -1,4 +1,4 @@
-"""The deployments of a Workload, by the label that says whose they are."""
+"""Finds the deployments of a Workload by their owner label."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, Snapshot
 
 
 def deployments_of(snapshot: Snapshot, workload: Workload) -> list[WorkloadDeployment]:
-    """The WorkloadDeployments of a Workload."""
+    """Return the WorkloadDeployments of a Workload."""
     own = workload.metadata
     found = DEPLOYMENTS.all(snapshot, own.namespace)
     return [each for each in found if own.uid and each.metadata.labels.get(LABEL_WORKLOAD_UID) == own.uid]

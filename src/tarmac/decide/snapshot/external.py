@@ -1,4 +1,4 @@
-"""What explanations and plans of external services read, besides places and pods."""
+"""Resources that explanations and plans of ExternalServices read."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ EXTERNAL: Final = (
     SERVICES,
     SLICES,
 )
-"""All that is looked at for external services."""
+"""All resources that are read for ExternalServices."""

@@ -1,4 +1,4 @@
-"""What validation asks about the live system, answered from a world."""
+"""Answers validation's lookups from a snapshot."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, LOCATIONS, MACHINE_I
 
 
 class SnapshotLookup:
-    """While there is no Location at all, places cannot be judged and none is refused."""
+    """Lookups for validation. While there is no Location at all, cities and Locations are not validated."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._world = snapshot
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
-        """Every InstanceType by object name."""
+        """Return every InstanceType by object name."""
         objects = map(msgspec.json.decode, self._world.list(INSTANCE_TYPES.resource))
         return {each["metadata"]["name"]: facts_of(each["spec"]) for each in objects}
 
     def machine_images(self) -> Mapping[str, ImageFacts]:
-        """Every MachineImage by object name."""
+        """Return every MachineImage by object name."""
         objects = map(msgspec.json.decode, self._world.list(MACHINE_IMAGES.resource))
         return {each["metadata"]["name"]: image_facts_of(each["spec"]) for each in objects}
 
     def cities(self) -> Collection[str] | None:
-        """City codes of all Locations."""
+        """Return the city codes of all Locations."""
         return {each.spec.topology.get(TOPOLOGY_CITY_CODE, "") for each in LOCATIONS.all(self._world)} or None
 
     def locations(self) -> Collection[str] | None:
-        """Names of all Locations."""
+        """Return the names of all Locations."""
         return {each.metadata.name for each in LOCATIONS.all(self._world)} or None

@@ -1,4 +1,4 @@
-"""The networks that a template attaches to, and whether something new can be attached to them."""
+"""Checks that a new instance can be attached to a template's networks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RULE = "network"
 
 
 def unusable_networks(snapshot: Snapshot, namespace: str, template: InstanceTemplate) -> Refusal | None:
-    """Those that do not exist, else those that are being deleted, else two that cannot be on one instance."""
+    """Refuse networks that do not exist, else those being deleted, else two that overlap; None if all are usable."""
     wanted = [nic.network for nic in template.spec.network_interfaces]
     keys = dict.fromkeys(f"{network.namespace or namespace}/{network.name}" for network in wanted)
     networks = {key: NETWORKS.get(snapshot, key) for key in keys}

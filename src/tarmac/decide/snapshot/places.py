@@ -1,4 +1,4 @@
-"""Locations as decisions see them, read from a world."""
+"""Locations for placement decisions, read from a snapshot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.decide.snapshot.snapshot import LOCATIONS, Snapshot
 
 
 def places_of(snapshot: Snapshot, candidates: CandidateNodes | None = None) -> list[Place]:
-    """Every Location; with what is free there, when there is a stage to count it on."""
+    """Return every Location; with its free capacity if `candidates` is given."""
     return [
         place_of(
             location, ready_since(location), free_at(candidates.cluster, location.metadata.name) if candidates else None
@@ -22,12 +22,12 @@ def places_of(snapshot: Snapshot, candidates: CandidateNodes | None = None) -> l
 
 
 def in_cities(snapshot: Snapshot, cities: Collection[str]) -> list[str]:
-    """The names of the Locations of some cities."""
+    """Return the names of the Locations of some cities."""
     found = LOCATIONS.all(snapshot)
     return [each.metadata.name for each in found if each.spec.topology.get(TOPOLOGY_CITY_CODE) in cities]
 
 
 def city_of(snapshot: Snapshot, location: str) -> str:
-    """The city of a Location; empty when there is none of that name."""
+    """Return the city of a Location; empty if it does not exist."""
     found = LOCATIONS.get(snapshot, location) if location else None
     return found.spec.topology.get(TOPOLOGY_CITY_CODE, "") if found else ""

@@ -1,4 +1,4 @@
-"""The quotas of a namespace, and who holds and who waits for what they leave."""
+"""Quotas of a namespace, with the Instances that hold resources and those that wait for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tarmac.decide.snapshot.snapshot import INSTANCE_TYPES, INSTANCES, PODS, QUO
 
 @dataclass(frozen=True, slots=True)
 class QuotaLedger:
-    """What is limited, what pods use that are of no Instance, and what Instances hold and wait for."""
+    """Quotas, the usage of pods without an Instance, and the claims of Instances that hold and wait."""
 
     quotas: tuple[Quota, ...]
     used: ResourceList
@@ -27,11 +27,11 @@ class QuotaLedger:
     waiting: list[Claim]
 
     def admit(self, more: Collection[Claim] = ()) -> Admission:
-        """Who of those that wait, and of these, may go on."""
+        """Decide which of the waiting claims, and of `more`, may proceed."""
         return admit(self.quotas, self.used, self.holding, [*self.waiting, *more])
 
     def raised_for(self, names: Collection[str], more: Collection[Claim] = ()) -> str:
-        """The limits to raise so that all of these may go on beside those that may anyway, as a sentence."""
+        """Return a sentence with the limits to raise so that `names` may proceed beside those admitted anyway."""
         claims = {claim.name: claim for claim in (*self.waiting, *more)}
         let_through = [claims[name] for name in {*self.admit(more).granted, *names} if name in claims]
         total = dict(self.used)
@@ -52,7 +52,7 @@ class QuotaLedger:
 
 
 def ledger_of(snapshot: Snapshot, namespace: str, leaving_out: Collection[str] = ()) -> QuotaLedger | None:
-    """The ledger of a namespace, as if the Instances to be left out were not there; None where nothing is limited."""
+    """Return the ledger of a namespace without the Instances `leaving_out`; None if it has no quota."""
     quotas = quotas_of(QUOTAS.all(snapshot, namespace))
     if not quotas:
         return None
@@ -85,11 +85,11 @@ def _claim(snapshot: Snapshot, instance: Instance) -> Claim:
 def charged_at(
     snapshot: Snapshot, runtime: Runtime, metadata: ObjectMeta | TemplateMeta | None, amounts: ResourceList
 ) -> ResourceList:
-    """What an instance with these amounts counts as, by its metadata or that of its template."""
+    """Return the amounts that quotas charge for an instance, including the overhead of its RuntimeClass."""
     name = runtime_class_of(runtime, metadata.annotations if metadata is not None else {})
     return charged(amounts, RUNTIME_CLASSES.get(snapshot, name))
 
 
 def _used_by_others(snapshot: Snapshot, namespace: str, instances: Collection[str]) -> ResourceList:
-    """What pods use that are of no Instance; an Instance's Pod has its name."""
+    """Return the usage of pods without an Instance; an Instance's Pod has the same name."""
     return used_by(pod for pod in PODS.all(snapshot, namespace) if pod["metadata"]["name"] not in instances)

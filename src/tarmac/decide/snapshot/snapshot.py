@@ -1,8 +1,8 @@
-"""Where explanations and plans read from: any source of encoded objects, such as a server's store or fetched lists.
+"""The source of objects for explanations and plans, such as a server's store or fetched lists.
 
-Resources are named as stores name them, `core/pods` or `compute.datumapis.com/workloads`; keys are `namespace/name`, or
-`name` for what has no namespace. Objects stay encoded until somebody looks: a snapshot may hold a hundred thousand of
-them, and an explanation reads a few whole and the rest only in part.
+Resources have the names of the store, `core/pods` or `compute.datumapis.com/workloads`; keys are `namespace/name`, or
+`name` for cluster-scoped objects. Objects are decoded on access: a snapshot may hold a hundred thousand of them, and an
+explanation decodes a few completely and the rest only in part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
-from tarmac.api.compute.machineimage import MachineImage
+from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import decoder
@@ -28,61 +28,61 @@ Encoded = bytes | msgspec.Raw
 
 
 class Snapshot(Protocol):
-    """Everything there is, at one moment. `now` is that moment."""
+    """The cluster's objects at one moment, `now`."""
 
     @property
     def now(self) -> float:
-        """Unix seconds."""
+        """The time of the snapshot in Unix seconds."""
         ...
 
     def holds(self, resource: str) -> bool:
-        """Whether objects of a resource are in it: what is missing from one that was not looked at may well exist."""
+        """Return True if a resource was read. An object missing from a resource that was not read may still exist."""
         ...
 
     def get(self, resource: str, key: str) -> Encoded | None:
-        """One object."""
+        """Return one object, or None."""
         ...
 
     def list(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
-        """The objects of a namespace, or of all of them."""
+        """Return the objects of a namespace; of all namespaces if it is empty."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """A world that is held in memory: by resource, then by key."""
+    """A snapshot in memory: by resource, then by key."""
 
     now: float
     objects: Mapping[str, Mapping[str, Encoded]] = field(default_factory=dict[str, Mapping[str, Encoded]])
 
     def holds(self, resource: str) -> bool:
-        """Whether it was looked at, with or without finding any."""
+        """Return True if the resource was read, even if it has no objects."""
         return resource in self.objects
 
     def get(self, resource: str, key: str) -> Encoded | None:
-        """One object."""
+        """Return one object, or None."""
         return self.objects.get(resource, {}).get(key)
 
     def list(self, resource: str, namespace: str = "") -> Iterable[Encoded]:
-        """The objects of a namespace, or of all of them."""
+        """Return the objects of a namespace; of all namespaces if it is empty."""
         prefix = f"{namespace}/" if namespace else ""
         return (raw for key, raw in self.objects.get(resource, {}).items() if key.startswith(prefix))
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource(Generic[T]):
-    """One resource, and how its objects are read."""
+    """A resource and its decoder."""
 
     resource: str
     decode: Callable[[Encoded], T]
 
     def get(self, snapshot: Snapshot, key: str) -> T | None:
-        """One object, read."""
+        """Return one decoded object, or None."""
         raw = snapshot.get(self.resource, key)
         return None if raw is None else self.decode(raw)
 
     def all(self, snapshot: Snapshot, namespace: str = "") -> Iterable[T]:
-        """All of them, read."""
+        """Return all decoded objects of a namespace; of all namespaces if it is empty."""
         return map(self.decode, snapshot.list(self.resource, namespace))
 
 
@@ -92,6 +92,7 @@ WORKLOADS = ResourceSource(f"{COMPUTE}/workloads", decoder(Workload))
 DEPLOYMENTS = ResourceSource(f"{COMPUTE}/workloaddeployments", decoder(WorkloadDeployment))
 INSTANCES = ResourceSource(f"{COMPUTE}/instances", decoder(Instance))
 INSTANCE_TYPES = ResourceSource(f"{COMPUTE}/instancetypes", decoder(InstanceType))
+LOCAL_MACHINE_IMAGES = ResourceSource(f"{COMPUTE}/localmachineimages", decoder(LocalMachineImage))
 MACHINE_IMAGES = ResourceSource(f"{COMPUTE}/machineimages", decoder(MachineImage))
 LOCATIONS = ResourceSource(f"{NETWORKING}/locations", decoder(Location))
 NETWORKS = ResourceSource(f"{NETWORKING}/networks", decoder(Network))
@@ -111,6 +112,7 @@ EVERYTHING = (
     DEPLOYMENTS,
     INSTANCES,
     INSTANCE_TYPES,
+    LOCAL_MACHINE_IMAGES,
     MACHINE_IMAGES,
     LOCATIONS,
     NETWORKS,
@@ -123,7 +125,7 @@ EVERYTHING = (
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
 )
-"""What must be fetched where no server explains."""
+"""The resources to fetch if the explanation runs in the client."""
 
 AT_THE_SERVER = (*EVERYTHING, CONFIG_MAPS, SECRETS)
-"""What a server looks at: also what nobody would fetch only to see whether it exists."""
+"""The resources that a server reads: also those that a client does not fetch just to check existence."""

@@ -1,8 +1,9 @@
-"""How nodes that send by an address learn who carries it: they say which epoch they know, and the owner answers.
+"""Owner announcements to followers, the nodes that route through an address.
 
-A follower says so to every candidate now and then, so that each of them knows beforehand whom to tell. Whoever becomes
-the owner tells all of them at once, and again until they say that they know. A follower believes a candidate of the
-address only, and only a higher epoch than it knows: a late word of an earlier owner changes nothing.
+A follower periodically sends its known epoch to every candidate, so each candidate knows the followers before it
+becomes the owner. The new owner announces itself to all followers at once, and repeats until they acknowledge. A
+follower accepts announcements only from candidates of the address and only with a higher epoch than it knows, so a late
+announcement of an earlier owner changes nothing.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-FOLLOW: Final = 1.0  # between two words of a follower
-FORGOTTEN: Final = 10.0  # a follower who was not heard of for so long is told nothing
-_FIRST, _LONGEST = 0.05, 0.8  # pauses between two words to one who has not answered
+FOLLOW: Final = 1.0  # interval of a follower's messages
+FORGOTTEN: Final = 10.0  # timeout after which a silent follower is dropped
+_FIRST, _LONGEST = 0.05, 0.8  # retry intervals of announcements without an acknowledgement
 
 F = TypeVar("F", bound=Hashable)
 
 
 class Follower:
-    """What one node knows about who carries one address."""
+    """The owner of one address as one follower knows it."""
 
     def __init__(self, epoch: int = 0, owner: str = "") -> None:
         self.epoch, self.owner = epoch, owner
 
     def told(self, sender: str, epoch: int, candidates: Collection[str]) -> bool:
-        """Somebody says that he carries it; whether that is news."""
+        """Handle an announcement; return True if it changes the known owner."""
         if sender not in candidates or epoch <= self.epoch:
             return False
         self.epoch, self.owner = epoch, sender
@@ -41,21 +42,21 @@ class _Known:
 
 
 class Herald(Generic[F]):
-    """Who sends by one address, as one candidate knows it."""
+    """The followers of one address as one candidate knows them; schedules announcements to them."""
 
     def __init__(self) -> None:
         self._followers: dict[F, _Known] = {}
 
     def followed(self, follower: F, epoch: int, now: float) -> None:
-        """A follower says what it knows."""
+        """Record the epoch that a follower reports."""
         known = self._followers.get(follower)
-        if known is None or known.epoch > epoch:  # the latter has begun anew, and knows less than before
+        if known is None or known.epoch > epoch:  # a lower epoch: the follower has restarted
             self._followers[follower] = _Known(epoch, now)
         else:
             known.epoch, known.heard = epoch, now
 
     def due(self, epoch: int, now: float) -> Iterator[F]:
-        """Whom the owner of this epoch tells at this moment."""
+        """Yield the followers to which the owner of this epoch sends an announcement now."""
         for follower in [each for each, known in self._followers.items() if now - known.heard > FORGOTTEN]:
             del self._followers[follower]
         for follower, known in self._followers.items():
@@ -64,7 +65,11 @@ class Herald(Generic[F]):
                 known.told = now
                 yield follower
 
+    def is_known(self, epoch: int) -> bool:
+        """Return True if every follower knows this epoch, so that no announcement is due."""
+        return all(known.epoch >= epoch for known in self._followers.values())
+
     def restart(self) -> None:
-        """The address has come here: whoever was told of something else is told at once."""
+        """Reset the retry intervals: this node has become the owner, so announcements are due at once."""
         for known in self._followers.values():
             known.told, known.pause = float("-inf"), _FIRST

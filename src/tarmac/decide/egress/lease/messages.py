@@ -1,4 +1,4 @@
-"""What candidates, holders and voters say to each other, and what they ask of the node they are on."""
+"""Messages between candidates, holders, voters and followers, and the effects requested of the local node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A candidate or holder asks for a promise; `nonce` comes back with the answer and stands for when it was sent."""
+    """Request of a candidate or holder for a promise; the response repeats `nonce`, which identifies the send time."""
 
     address: str
     epoch: int
@@ -16,7 +16,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A voter has promised."""
+    """A voter's promise."""
 
     address: str
     epoch: int
@@ -25,7 +25,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """A voter has not promised; `epoch` is the highest that it knows."""
+    """A voter's rejection; `epoch` is the highest that it knows."""
 
     address: str
     epoch: int
@@ -34,7 +34,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A holder or candidate gives its promises of this epoch back."""
+    """A holder or candidate releases its promises of this epoch."""
 
     address: str
     epoch: int
@@ -42,10 +42,34 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Vacant:
-    """A voter tells a candidate that it has promised the address to nobody."""
+    """A voter tells a candidate that the address is not promised to any node."""
 
     address: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Request of a holder to renew all of a voter's promises to it; `digest` is that of the holder's set."""
+
+    digest: int
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A voter has renewed the whole set."""
+
+    digest: int
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """The voter has a different set, or has just restarted: the holder must request each address separately."""
+
+    digest: int
+    nonce: int
 
 
 Message = Ask | Grant | Refuse | Release | Vacant
@@ -53,7 +77,7 @@ Message = Ask | Grant | Refuse | Release | Vacant
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A node sends by the address, and knows its owner by this epoch; 0 while it knows of none."""
+    """A node routes through the address and knows its owner as of this epoch; 0 while it knows of none."""
 
     address: str
     epoch: int
@@ -61,19 +85,22 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The sender carries the address, since it won this epoch."""
+    """The sender owns the address since it won this epoch."""
 
     address: str
     epoch: int
 
 
 Word = Message | Follow | Announced
-"""Whatever one node says to another."""
+"""A message between nodes about one address."""
+
+Together = Renewal | Renewed | Unlisted
+"""A message between nodes about many addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A message for another node, or for the voter on one's own."""
+    """Send a message to a remote node, or to the local voter."""
 
     to: str
     message: Message
@@ -81,7 +108,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Look on the wire whether a stranger has the address; the answer goes to `Candidate.probed`."""
+    """Probe the wire for a foreign host with the address; pass the result to `Candidate.probed`."""
 
     address: str
 
@@ -90,8 +117,8 @@ class Probe:
 class Own:
     """Carry the address, announce it with the epoch, and go silent at `until` unless it is renewed.
 
-    Whoever carries it out must see to it that the kernel goes silent by `until` on this clock: what is left is worked
-    out again right before the kernel is told, since the node may have stood still in between.
+    The executor must ensure that the kernel goes silent by `until` on this clock. Compute the remaining time right
+    before configuring the kernel: the node may have been paused in between.
     """
 
     address: str
@@ -101,7 +128,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Go silent only at `until`."""
+    """Extend the deadline: go silent only at `until`."""
 
     address: str
     until: float
@@ -109,7 +136,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Stop carrying the address, before anything that follows is sent."""
+    """Stop carrying the address before the effects that follow are executed: a Release must not precede it."""
 
     address: str
 

@@ -1,8 +1,8 @@
 """Rules that a node must satisfy, one small file each.
 
-`POOL_FILTERS` look only at what the nodes of a pool have in common, and are asked once per pool. `NODE_FILTERS` look at
-one node and the pod's demand. `POD_FILTERS` look at other pods too, and are prepared anew for every pod. A further rule
-is one more file and one more entry here.
+`POOL_FILTERS` use only properties common to the nodes of a pool, and run once per pool. `NODE_FILTERS` use one node and
+the pod's demand. `POD_FILTERS` also use other pods, and are prepared anew for every pod. To add a rule, add a file and
+an entry here.
 """
 
 from __future__ import annotations

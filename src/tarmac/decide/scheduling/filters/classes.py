@@ -1,7 +1,6 @@
-"""The node must offer the classes that the pod asks for, and have free places in them.
+"""The node must offer the classes that the pod requests, and have free places in them.
 
-That a class is offered is the same for all nodes of a pool; free places are a node's own. Both are one rule to whoever
-reads why a pod has no node.
+The offered classes are common to the nodes of a pool; free places are per node. Explanations show both as one rule.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
-_FEW: Final = 5  # more are not told one by one
+_FEW: Final = 5  # limit of classes listed in a message
 
 
 class ClassOffered:
-    """A node that says nothing about classes offers none."""
+    """Requested classes must be offered. A node that reports no classes offers none."""
 
     rule = "classes"
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Look for the types and classes."""
+        """Check the types and classes."""
         wanted = pod.demand.classes
         if wanted is None:
             return None
@@ -40,14 +39,14 @@ class ClassOffered:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which class."""
+        """Name the class."""
         wanted, offer = _asked(pod), info.node.offer
         if torn := wanted.on(offer).torn:
             return Brief(f"different classes of {', '.join(torn)}")
         return Brief(f"no class {_named(wanted.missing(offer))}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which class, and what there is instead."""
+        """Name the class and the alternatives."""
         wanted, offer, name = _asked(pod), info.node.offer, info.node.name
         if torn := wanted.on(offer).torn:
             kinds = ", ".join(torn)
@@ -63,16 +62,16 @@ class ClassOffered:
 
 
 class ClassPlaces:
-    """A class with a capacity takes no more than that."""
+    """A class with a capacity must have free places."""
 
     rule = "classes"
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Compare the places that are left."""
+        """Compare the free places."""
         wanted = pod.demand.classes
         if wanted is None:
             return None
-        limits: dict[Offer, tuple[tuple[Place, int], ...]] = {}  # up to how many places may be taken before it comes
+        limits: dict[Offer, tuple[tuple[Place, int], ...]] = {}  # most places that may be taken before the pod is added
 
         def check(info: NodeInfo) -> str | None:
             offer = info.node.offer
@@ -88,14 +87,14 @@ class ClassPlaces:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which class, and how much of what is asked for is missing."""
+        """Name the class and the missing share of the request."""
         short = info.missing_places(_asked(pod))
         return Brief(
             f"class {_named([place for place, *_ in short])} full", sum(lack / asked for _, asked, lack in short)
         )
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which class, and how many places are missing."""
+        """Name the class and the number of missing places."""
         short, name, offer = info.missing_places(_asked(pod)), info.node.name, info.node.offer
         message = "; ".join(
             words.full(place, name, asked, info.places.get(place, 0), offer.capacity[place] or 0)
@@ -108,7 +107,7 @@ class ClassPlaces:
 
 
 def _named(places: Sequence[Place]) -> str:
-    """The first few classes as people write them."""
+    """Return the first few classes for a message."""
     more = f" and {len(places) - _FEW} more" if len(places) > _FEW else ""
     return ", ".join(f"{kind}/{name}" for kind, name in places[:_FEW]) + more
 

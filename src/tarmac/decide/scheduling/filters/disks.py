@@ -1,4 +1,4 @@
-"""A pod runs where its disks are. When that node is lost, the pod waits for it: its data is there."""
+"""The node must reach the pod's disks. If that node is lost, the pod waits for it, because its data is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 def is_lost(disk: Disk, cluster: Cluster) -> bool:
-    """Whether every node that can reach the disk is gone or not ready."""
+    """Return True if every node that can reach the disk is deleted or not ready."""
     if disk.nodes.pinned is None:
         return False
     return not any(_is_ready(info) for name in disk.nodes.pinned for info in cluster.named(name))
@@ -41,12 +41,12 @@ class DiskFilter:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Where, or that it is lost."""
+        """Name the disk's nodes, or report that they are lost."""
         disk = _elsewhere(pod, info)
         return Brief("disk on a lost node") if is_lost(disk, cluster) else Brief(f"disk on {_where(disk)}", 8.0)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Where the disk is."""
+        """Name the disk and its nodes."""
         disk = _elsewhere(pod, info)
         where = _where(disk)
         if is_lost(disk, cluster):

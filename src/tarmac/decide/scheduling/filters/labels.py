@@ -10,7 +10,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 class NodeLabels:
-    """Asked once per pool when the pool's nodes agree on the labels, else once per node."""
+    """Runs once per pool if the pool's nodes agree on the labels, else once per node."""
 
     rule = "labels"
 
@@ -23,11 +23,11 @@ class NodeLabels:
         return lambda info: None if matches(info.node.name, info.node.labels) else reasons.NODE_AFFINITY_MISMATCH
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """What was asked for."""
+        """Name the selector."""
         return Brief(f"no match for {_wanted(pod)}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """What was asked for."""
+        """Name the selector."""
         wanted = _wanted(pod)
         message = f"node {info.node.name} does not match {wanted}"
         return Why(message, f"label {info.node.name} so that it matches {wanted}")

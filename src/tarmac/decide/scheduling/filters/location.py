@@ -22,11 +22,11 @@ class InLocation:
         return lambda info: None if info.node.location == location else reasons.OUTSIDE_LOCATION
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Elsewhere."""
+        """Name the Location."""
         return Brief(f"outside {pod.demand.location}", 9.0)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which one."""
+        """Name the Location."""
         location = pod.demand.location
         message = f"node {info.node.name} is not at Location {location}"
         return Why(message, f"add a node to Location {location}")

@@ -1,4 +1,4 @@
-"""The pod must be near the pods it asks for, apart from those it avoids, and apart from those that avoid it."""
+"""The node must satisfy the pod's required (anti-)affinity, and the required anti-affinity of other pods to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counts = tuple[PodTerm, Mapping[str, int]]
 
 
 def wanted(pod: Pod, cluster: Cluster) -> list[Counts]:
-    """Terms of affinity with the counts per domain. The first of pods that want each other's company is free."""
+    """Return affinity terms with counts per domain. The first pod of a group that selects itself is exempt."""
     tallies = [cluster.census.tally(term) for term in pod.demand.near]
     alone = all(not any(tally.counts.values()) for tally in tallies)
     if alone and all(term.matches(pod.namespace, pod.labels) for term in pod.demand.near):
@@ -24,7 +24,7 @@ def wanted(pod: Pod, cluster: Cluster) -> list[Counts]:
 
 
 def avoided(pod: Pod, cluster: Cluster) -> list[Counts]:
-    """Terms of anti-affinity, the pod's own and those of others that are about it, with the counts per domain."""
+    """Return anti-affinity terms with counts per domain: the pod's own, and other pods' terms that select it."""
     tallies = [cluster.census.tally(term) for term in pod.demand.apart]
     return [(tally.term, tally.counts) for tally in (*tallies, *cluster.census.avoiding(pod))]
 
@@ -59,12 +59,12 @@ class NearAndApart:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which term."""
+        """Name the term."""
         term, near = _violated(pod, info, cluster)
         return Brief(f"no pod matching {term.text} near" if near else f"a pod to be apart from ({term.text})", 3.0)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which term, and where."""
+        """Name the term and the domain."""
         term, near = _violated(pod, info, cluster)
         key, name = term.topology_key, info.node.name
         domain = info.node.labels.get(key)
@@ -78,7 +78,7 @@ class NearAndApart:
 
 
 def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[PodTerm, bool]:
-    """The first term that the node breaks, and whether it asks for company."""
+    """Return the first term that the node breaks, and True if it is of affinity."""
     labels = info.node.labels
     lacking = next((term for term in pod.demand.near if term.topology_key not in labels), None)
     if lacking is not None:

@@ -1,4 +1,4 @@
-"""Ports that the pod wants on the node itself must be free there."""
+"""The pod's host ports must be free on the node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANY: Final = frozenset({"0.0.0.0", "::"})
 
 
 def taken(wanted: tuple[Port, ...], info: NodeInfo) -> list[Port]:
-    """The wanted ports that clash with one in use: same protocol and number, same address or either one any address."""
+    """Return the ports in conflict: same protocol and number, and the same address or a wildcard address."""
     if not info.ports:
         return []
     return [port for port in wanted if any(_clash(port, used) for used in info.ports)]
@@ -25,7 +25,7 @@ def _clash(one: Port, other: Port) -> bool:
 
 
 class HostPortFilter:
-    """hostPort."""
+    """Conflicts of `hostPort`."""
 
     rule = "ports"
 
@@ -37,11 +37,11 @@ class HostPortFilter:
         return lambda info: reasons.PORT_IN_USE if taken(wanted, info) else None
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which port."""
+        """Name the ports."""
         return Brief(f"host port {_listed(pod, info)} in use")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which port."""
+        """Name the ports."""
         listed = _listed(pod, info)
         return Why(f"host port {listed} is in use on {info.node.name}", f"use another hostPort than {listed}")
 

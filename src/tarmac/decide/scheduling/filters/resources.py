@@ -1,4 +1,4 @@
-"""The node must have what the pod asks for: processors, memory, devices, and room for one more pod."""
+"""The node must have the requested resources: CPU, memory, devices, and room for one more pod."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 class ResourceFilter:
-    """Nothing is ever promised twice."""
+    """Requests must not exceed the free amounts: resources are never overcommitted."""
 
     rule = "resources"
 
@@ -29,13 +29,13 @@ class ResourceFilter:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which resources."""
+        """Name the resources."""
         short = _short(pod, info)
         names = short[0][0] if len(short) == 1 else ", ".join(name for name, _, _ in short)
         return Brief(f"Insufficient {names}", sum((amount - free) / amount for _, amount, free in short))
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """What is missing, and how much."""
+        """Name the missing resources and amounts."""
         short = _short(pod, info)
         unhealthy = info.node.unhealthy or {}
         lacks = "; ".join(
@@ -46,7 +46,7 @@ class ResourceFilter:
 
 
 def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
-    """What falls short: resource, wanted, free."""
+    """Return the insufficient resources: name, requested, free."""
     free = info.free
     return [
         (name, amount, max(0, free.get(name, 0))) for name, amount in pod.demand.requests if free.get(name, 0) < amount

@@ -1,4 +1,4 @@
-"""What a filter is: a quick check for the many nodes, and words for the few that matter."""
+"""The interface of filters: a fast check for all nodes, and texts for the few nodes that are explained."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 Check = Callable[[NodeInfo], str | None]
-"""The reason why a node is refused, or None."""
+"""Returns the reason why a node is refused, or None."""
 
 
 class Why(NamedTuple):
-    """A refusal in words, and the smallest change that would lift it."""
+    """The text of a refusal, and the smallest change that would lift it."""
 
     message: str
     change: str
 
 
 class Brief(NamedTuple):
-    """A refusal in few words, to count alike, and what lifting it would cost, to compare nodes.
+    """A short text to group equal refusals, and the cost of lifting the refusal, to compare nodes.
 
     The cost is the share by which a resource falls short, or a number above one for changes of other kinds.
     """
@@ -31,18 +31,18 @@ class Brief(NamedTuple):
 
 
 class Filter(Protocol):
-    """One rule."""
+    """A rule that a node must satisfy."""
 
     rule: str
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """The check for this pod, or None if the rule has nothing to say about it."""
+        """Return the check for this pod, or None if the rule does not apply to it."""
         ...
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Why this node was refused, quickly. Asked only about a node that was."""
+        """Return a short reason. Called only for a refused node."""
         ...
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Why this node was refused. Asked only about a node that was."""
+        """Return the full reason. Called only for a refused node."""
         ...

@@ -1,4 +1,4 @@
-"""The node must offer the handler of the pod's RuntimeClass, which must pass devices on if the pod asks for some."""
+"""The node must offer the handler of the pod's RuntimeClass, which must pass on the devices that the pod requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 
 class RuntimeHandler:
-    """A node that does not say what it offers is taken to offer everything, as in Kubernetes."""
+    """A node that does not report its handlers counts as offering all of them, as in Kubernetes."""
 
     rule = "runtime"
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Look for the handler."""
+        """Check the handler and the devices."""
         handler = pod.demand.handler
         if not handler:
             return None
@@ -29,12 +29,12 @@ class RuntimeHandler:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which handler."""
+        """Name the handler."""
         handler = pod.demand.handler
         return Brief(f"no devices under {handler}" if _unsupported(pod, info) else f"no runtime {handler}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which handler."""
+        """Name the handler."""
         handler, name = pod.demand.handler, info.node.name
         if asked := _unsupported(pod, info):
             classes = ", ".join(sorted(filter(None, info.node.devices.handlers))) or "none"
@@ -52,7 +52,7 @@ def _offers(info: NodeInfo, handler: str) -> bool:
 
 
 def _unsupported(pod: Pod, info: NodeInfo) -> list[str]:
-    """Devices that the pod asks for and that the handler it would have here does not pass on."""
+    """Return the requested devices that the pod's handler does not pass on at this node."""
     devices, handler = info.node.devices, pod.demand.handler
     if not devices.resources or handler in devices.handlers or not _offers(info, handler):
         return []

@@ -1,4 +1,4 @@
-"""The pod must not make the spread of its kind over domains more uneven than it allows."""
+"""The pod must not exceed the maximum skew of its topology spread constraints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.decide.scheduling.podterms import Spread
 
 
 def tally_of(spread: Spread, pod: Pod, cluster: Cluster) -> Tally:
-    """Pods that count for a constraint, over the nodes that the pod may use at all."""
+    """Return the tally of a constraint's pods, over the nodes that the pod may use if affinity is honoured."""
     term = spread.term_for(pod.labels)
     if not spread.honours_affinity:
         return cluster.census.tally(term)
@@ -20,14 +20,14 @@ def tally_of(spread: Spread, pod: Pod, cluster: Cluster) -> Tally:
 
 
 def limit_of(spread: Spread, tally: Tally, pod: Pod) -> int:
-    """How many of the pods a domain may hold before this one comes."""
+    """Return the highest count of a domain that still admits this pod."""
     least = tally.least if len(tally.counts) >= spread.min_domains else 0
     itself = 1 if tally.term.matches(pod.namespace, pod.labels) else 0
     return least + spread.max_skew - itself
 
 
 class TopologySpread:
-    """Constraints that say DoNotSchedule; the others are a matter of score."""
+    """Constraints with DoNotSchedule; ScheduleAnyway is left to the scorers."""
 
     rule = "spread"
 
@@ -48,12 +48,12 @@ class TopologySpread:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which constraint."""
+        """Name the constraint."""
         spread, _ = _violated(pod, info, cluster)
         return Brief(f"too many over {spread.term.topology_key}", 2.5)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Which constraint, and by how much."""
+        """Name the constraint and the resulting skew."""
         spread, tally = _violated(pod, info, cluster)
         key, name = tally.term.topology_key, info.node.name
         domain = info.node.labels.get(key)
@@ -65,7 +65,7 @@ class TopologySpread:
 
 
 def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[Spread, Tally]:
-    """The first constraint that the node would break."""
+    """Return the first constraint that the node would break."""
     for spread in pod.demand.spread:
         tally = tally_of(spread, pod, cluster)
         domain = info.node.labels.get(tally.term.topology_key)

@@ -1,4 +1,4 @@
-"""The pod must tolerate every taint of the node that keeps pods off."""
+"""The pod must tolerate every NoSchedule and NoExecute taint of the node."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RELIEF: Final = {
     "node.kubernetes.io/pid-pressure": "end processes on {node}: scale down what runs there",
     "node.kubernetes.io/network-unavailable": "bring the network of {node} up",
 }
-"""What helps against taints that stand for a condition of the node. The node itself takes them away when it is over."""
+"""Remedies for taints of node conditions. The node removes these taints itself when the condition ends."""
 NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    """Whether one of the tolerations covers the taint."""
+    """Return True if one of the tolerations covers the taint."""
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue
@@ -35,12 +35,12 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 class Taints:
-    """A node that is not ready has a taint for that; it gets a reason of its own."""
+    """Taints that the pod does not tolerate. The taint of a node that is not ready has its own reason."""
 
     rule = "taints"
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Look for a taint that is not tolerated."""
+        """Check for a taint that is not tolerated."""
 
         def check(info: NodeInfo) -> str | None:
             taints = _untolerated(pod, info) if info.node.taints else []
@@ -51,7 +51,7 @@ class Taints:
         return check
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Which taints."""
+        """Name the taints."""
         taints = _untolerated(pod, info)
         return (
             Brief("not ready", 3.0)
@@ -60,7 +60,7 @@ class Taints:
         )
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """All of them at once."""
+        """Name all taints and the remedies."""
         name, taints = info.node.name, _untolerated(pod, info)
         if _only_not_ready(taints):
             return Why(f"node {name} is not ready", f"bring {name} back to ready")
@@ -69,7 +69,7 @@ class Taints:
 
 
 def _changes(node: str, taints: list[Taint]) -> Iterator[str]:
-    """What to do about the node's conditions, and about all other taints together."""
+    """Yield one change for all ordinary taints together, and one for each condition of the node."""
     others = ", ".join(str(taint) for taint in taints if taint.key not in RELIEF)
     if others:
         yield f"tolerate {others}, or remove it from {node}"
@@ -78,7 +78,7 @@ def _changes(node: str, taints: list[Taint]) -> Iterator[str]:
 
 
 def _untolerated(pod: Pod, info: NodeInfo) -> list[Taint]:
-    """The taints that keep the pod off the node."""
+    """Return the taints that keep the pod off the node."""
     tolerations = pod.demand.tolerations
     return [taint for taint in info.node.taints if taint.effect in KEEPS_OFF and not tolerates(tolerations, taint)]
 

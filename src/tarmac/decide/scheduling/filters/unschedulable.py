@@ -1,4 +1,4 @@
-"""A cordoned node takes no pods, unless they tolerate the taint that stands for it."""
+"""A cordoned node takes no pods, unless they tolerate the unschedulable taint."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tarmac.decide.scheduling.nodeinfo import CORDON, NodeInfo
 
 
 class Unschedulable:
-    """`kubectl cordon`."""
+    """Nodes cordoned by `kubectl cordon`."""
 
     rule = "cordon"
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Check | None:
-        """Look at the field."""
+        """Check `spec.unschedulable`."""
         if tolerates(pod.demand.tolerations, CORDON):
             return None
         return lambda info: reasons.NODE_UNSCHEDULABLE if info.node.unschedulable else None
 
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
-        """Cordoned."""
+        """Report the cordon."""
         return Brief("cordoned", 1.5)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
-        """Uncordon."""
+        """Suggest to uncordon."""
         return Why(f"node {info.node.name} is cordoned", f"uncordon {info.node.name}")

@@ -1,7 +1,7 @@
-"""What makes one node better than another, one small file each.
+"""Preferences among nodes, one small file each.
 
-`DEMAND_SCORERS` look at the pod's demand and are prepared once per template; `POD_SCORERS` look at other pods too, and
-are prepared anew for every pod. A score is between 0 and 100 times its weight.
+`DEMAND_SCORERS` use the pod's demand and are prepared once per template; `POD_SCORERS` also use other pods, and are
+prepared anew for every pod. A score is between 0 and 100 times its weight.
 """
 
 from __future__ import annotations

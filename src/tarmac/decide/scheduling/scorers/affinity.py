@@ -1,4 +1,4 @@
-"""Nodes that match the pod's preferred node affinity."""
+"""Prefers nodes that match the pod's preferred node affinity."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tarmac.decide.scheduling.scorers.score import Score
 
 
 class PreferredNodes:
-    """The share of the weights that a node earns, twice as strong as emptiness."""
+    """The node's share of the weights, with twice the weight of free capacity."""
 
     picky = True
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Add up weights."""
+        """Return a score that adds up the weights."""
         preferred = pod.demand.preferred_nodes
         if not preferred:
             return None

@@ -1,4 +1,4 @@
-"""Empty nodes first, and those on which processors and memory run out together."""
+"""Prefers empty nodes, and nodes with balanced use of CPU and memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tarmac.decide.scheduling.scorers.score import Score
 
 
 class LeastAllocated:
-    """Share that stays free, averaged over processors and memory, less half of the difference between the two."""
+    """The free share after placement, averaged over CPU and memory, minus a penalty for the difference of the two."""
 
     picky = False
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Divide what would be left by what there is."""
+        """Return a score from the free shares after placement."""
         asked_cpu, asked_memory = pod.demand.compared_cpu, pod.demand.compared_memory
 
         def score(info: NodeInfo) -> float:

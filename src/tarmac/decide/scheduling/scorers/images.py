@@ -1,4 +1,4 @@
-"""Nodes that have the images already; more so when many nodes have them, lest one node draw all pods."""
+"""Prefers nodes that have the images; weighted by the share of nodes with them, lest one node attract all pods."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LARGE: Final = 1 << 30
 
 
 class ImageLocality:
-    """A small advantage: at most 20 for a gigabyte that every node has."""
+    """A small bonus: at most 20, for a gigabyte that every node has."""
 
     picky = False
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Weigh each image by how many nodes have it."""
+        """Return a score that weights each image by the share of nodes with it; None if no node has any."""
         total = len(cluster.nodes) or 1
         shares = {image: cluster.images.get(image, 0) / total for image in pod.demand.images}
         known = {image: share for image, share in shares.items() if share}

@@ -1,4 +1,4 @@
-"""Nodes near the pods that the pod would like to be near, and away from those it would rather not."""
+"""Prefers nodes by the pod's preferred pod affinity and anti-affinity."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tarmac.decide.scheduling.scorers.score import Score
 
 
 class PreferredPods:
-    """Weights of the terms that have a pod in the node's domain; those of anti-affinity are negative."""
+    """The sum of weights of terms with a pod in the node's domain; weights of anti-affinity are negative."""
 
     picky = True
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Look up the node's domain in each count."""
+        """Return a score that looks up the node's domain in each tally."""
         terms = pod.demand.preferred_pods
         if not terms:
             return None

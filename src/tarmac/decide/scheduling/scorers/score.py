@@ -1,4 +1,4 @@
-"""What a scorer is."""
+"""The interface of scorers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
 
 Score = Callable[[NodeInfo], float]
-"""How good a node is; more is better."""
+"""Returns the score of a node; higher is better."""
 
 
 class Scorer(Protocol):
-    """One preference. `picky` ones are worth looking at more nodes for."""
+    """A preference among nodes. A `picky` scorer widens the sample of nodes."""
 
     picky: bool
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """The score for this pod, or None if every node is as good as any other."""
+        """Return the score for this pod, or None if all nodes are equal."""
         ...

@@ -1,4 +1,4 @@
-"""Pods that serve the same purpose are kept on different nodes, and evenly over domains where they ask for it."""
+"""Prefers nodes without pods of the same group, and domains with the fewest pods of a soft spread constraint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tarmac.decide.scheduling.scorers.score import Score
 
 
 class EvenSpread:
-    """Each pod of the same group on the node costs, each one above the lowest count of a soft constraint as well."""
+    """Penalty for each pod of the same group on the node, and for each one above the lowest count of a constraint."""
 
     picky = False
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Count."""
+        """Return a score from the counts; None if the pod has neither a group nor soft constraints."""
         group = pod.group
         soft = [tally_of(spread, pod, cluster) for spread in pod.demand.spread if not spread.hard]
         if not soft:

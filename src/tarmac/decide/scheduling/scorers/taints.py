@@ -1,4 +1,4 @@
-"""Nodes that would rather not have the pod come last: taints of effect PreferNoSchedule."""
+"""Avoids nodes with PreferNoSchedule taints."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tarmac.decide.scheduling.scorers.score import Score
 
 
 class FewTaints:
-    """Each such taint that the pod does not tolerate costs more than an empty node is worth."""
+    """Penalty for each such taint that the pod does not tolerate; it exceeds the bonus of an empty node."""
 
     picky = True
 
     def prepare(self, pod: Pod, cluster: Cluster) -> Score | None:
-        """Count them, if there are any."""
+        """Return a score that counts the taints; None if no node has any."""
         if not any(
             taint.effect == "PreferNoSchedule" for pool in cluster.pools.values() for taint in pool.example.node.taints
         ):
