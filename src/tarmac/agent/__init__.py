@@ -1,1 +1,1 @@
-"""The node: what is bound to it runs, and what runs is reported."""
+"""The node agent: runs the pods bound to its node and reports their status."""

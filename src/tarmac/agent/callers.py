@@ -1,6 +1,6 @@
-"""Who is at the other end of a socket in a network's router namespace: told by the link a packet came in on.
+"""Identifies the client of a socket in a network's router namespace by the link its packets came in on.
 
-A source address says little, since several networks may have the same; the link is one pod's and no other's.
+Source addresses are ambiguous, since several networks may use the same; a link belongs to exactly one pod.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Message = tuple[int, int, bytes]
 
 
 def tell_links(made: socket.socket) -> None:
-    """Have the kernel say which link packets come in on."""
+    """Make the kernel report the link of incoming packets."""
     if made.family == socket.AF_INET6:
         made.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
     else:
@@ -32,7 +32,7 @@ def tell_links(made: socket.socket) -> None:
 
 
 def link_of_message(messages: Iterable[Message]) -> int:
-    """The index of the link that a datagram came in on, from what came with it; 0 when it does not say."""
+    """Return the index of the link that a datagram came in on, from its control messages; 0 if unknown."""
     for level, kind, data in messages:
         if (level, kind) == (socket.IPPROTO_IP, _IP_PKTINFO) and len(data) >= _V4.size:
             return _V4.unpack_from(data)[0]
@@ -42,18 +42,18 @@ def link_of_message(messages: Iterable[Message]) -> int:
 
 
 def link_of_connection(accepted: socket.socket) -> int:
-    """The index of the link that an accepted connection came in on; 0 when it does not say."""
+    """Return the index of the link that an accepted connection came in on; 0 if unknown."""
     ipv6 = accepted.family == socket.AF_INET6
     level, option = (socket.IPPROTO_IPV6, _IPV6_2292PKTOPTIONS) if ipv6 else (socket.IPPROTO_IP, _IP_PKTOPTIONS)
     try:
-        tell_links(accepted)  # the kernel has kept it, and says it only to who asks
+        tell_links(accepted)  # the kernel has recorded it, and reports it only with this option set
         return link_of_message(_messages(accepted.getsockopt(level, option, _ROOM)))
     except OSError:
         return 0
 
 
 def _messages(raw: bytes) -> Iterable[Message]:
-    """The control messages in a buffer, each padded to the size of a word."""
+    """Yield the control messages in a buffer, each padded to the size of a word."""
     offset = 0
     while offset + _HEADER.size <= len(raw):
         length, level, kind = _HEADER.unpack_from(raw, offset)

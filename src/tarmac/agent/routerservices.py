@@ -1,4 +1,4 @@
-"""Keeps services open in the router namespace of every network that is on this node, and of no other."""
+"""Runs services in the router namespace of every network on this node."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.datapath.interface import Datapath
 
-AGAIN_SECONDS = 1.0
+RETRY_INTERVAL = 1.0
 
 _log = log("attending")
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A service: where it is found in each network, and what serves there until it is cancelled."""
+    """A service: its address in each network, and the function that serves there until cancelled."""
 
     name: str
     address: str
@@ -29,7 +29,7 @@ class Door:
 
 
 class Attending:
-    """The doors of one agent."""
+    """The router services of one agent."""
 
     def __init__(self, datapath: Datapath, clock: Clock, doors: Sequence[Door]) -> None:
         self._datapath = datapath
@@ -39,12 +39,12 @@ class Attending:
         self._changed = asyncio.Event()
 
     def attend(self, networks: Collection[str]) -> None:
-        """These are the networks from now on, as namespace/name."""
+        """Set the networks to serve, as namespace/name."""
         self._wanted = frozenset(networks)
         self._changed.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         open_: dict[str, list[asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
@@ -57,17 +57,19 @@ class Attending:
                 await self._changed.wait()
 
     async def _keep(self, network: str, door: Door) -> None:
-        """Open the door, and again when it falls shut: the namespace may be on its way."""
+        """Bind and serve; retry after a failure: the namespace may not exist yet."""
         while True:
             try:
                 made = await self._datapath.bind(network, door.address, door.port, door.kind)
             except OSError as error:
-                _log.debug("door not open", network=network, door=door.name, why=str(error))
+                _log.debug(
+                    "service cannot be bound yet, will retry", network=network, service=door.name, why=str(error)
+                )
             else:
                 made.setblocking(False)
                 with made:
                     try:
                         await door.serve(network, made)
                     except OSError as error:
-                        _log.warning("door fell shut", network=network, door=door.name, why=str(error))
-            await self._clock.sleep(AGAIN_SECONDS)
+                        _log.warning("service closed, will retry", network=network, service=door.name, why=str(error))
+            await self._clock.sleep(RETRY_INTERVAL)

@@ -1,1 +1,1 @@
-"""Networks on one node: links, addresses, tunnels, policies and services, from plain descriptions of what should be."""
+"""Networks on one node: links, addresses, tunnels, policies and services, from plain descriptions."""

@@ -1,12 +1,11 @@
-"""External services, as a node should have them: who may dial whom, under which address, and who carries it.
+"""Desired state of external services on a node: permitted connections, their addresses, and the gateways.
 
-A connection of a pod goes out under a SourceIP that some gateway carries. Pods' addresses mean nothing outside their
-Network, so between nodes it travels under a transit address, which stands for one ExternalService, node, Network and
-SourceIP. A pod's node knows pods and transit addresses (`Forwarding`), a gateway transit addresses and the outside
-(`SourceAddress`).
+A connection of a pod leaves with a SourceIP that one gateway owns. Pods' addresses mean nothing outside their Network,
+so between nodes it uses a transit address, which identifies one ExternalService, node, Network and SourceIP. A pod's
+node knows pods and transit addresses (`Forwarding`), a gateway transit addresses and the outside (`SourceAddress`).
 
-What a gateway may send out it may for a while only: whoever holds an address says so again and again (`carry`), and the
-kernel goes silent by itself when nobody does.
+A gateway may send with an address only for a limited time: the owner renews it again and again (`carry`), and the
+kernel stops by itself without renewal.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from typing import Literal, Protocol
 
 Transport = Literal["TCP", "UDP", "SCTP"]
 Means = Literal["kernel", "userspace", "none"]
-"""By what tunnels between cities can be encrypted: the kernel's driver, a program, or nothing."""
+"""Available means of encrypting tunnels between cities: the kernel's driver, a program, or none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Departure:
-    """A pod may dial an address and port, which means a server outside."""
+    """A pod may dial an address and port, which is translated to a server outside."""
 
     network: str  # namespace/name
     pod: str  # its address there
@@ -37,7 +36,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Arrival:
-    """The server outside may connect back to a port, where a pod answers. `affinity`: its port does not count."""
+    """The server outside may connect to a port, served by a pod. `affinity`: the client's port does not count."""
 
     network: str
     target: str
@@ -59,7 +58,7 @@ class Forwarding:
 
     @property
     def ways(self) -> tuple[Departure | Arrival, ...]:
-        """All of it, in both directions."""
+        """All departures and arrivals."""
         return *self.departures, *self.arrivals
 
     @property
@@ -70,19 +69,19 @@ class Forwarding:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Exit:
-    """What comes under a transit address from a node may go to a server outside."""
+    """Packets with a transit address from a node may go to a server outside."""
 
     transit: str
-    node: str  # address where its tunnels end
+    node: str  # the end of its tunnels
     target: str
     protocol: Transport
     port: int
-    service: str = ""  # the ExternalService whose transit address it is, for counting
+    service: str = ""  # the ExternalService of the transit address, for metrics
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entrance:
-    """What comes from a server outside to a port goes to one of the nodes, each as often as its weight."""
+    """Connections from a server outside to a port go to one of the nodes, in proportion to their weights."""
 
     target: str
     protocol: Transport
@@ -96,44 +95,67 @@ class Entrance:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Where an address is at home: an interface of the node, the segment behind it, and the router there, if any."""
+    """Location of an address: an interface of the node, the segment behind it, and the router there, if any."""
 
     interface: str
     segment: str  # CIDR
     gateway: str = ""
     virtual: bool = False
-    """The address has a hardware address of its own, the same wherever it is carried."""
+    """The address has its own hardware address, the same on every owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAddress:
-    """One SourceIP. `outside` is said on nodes that may carry it only, as are exits and entrances."""
+    """One SourceIP. Only nodes that may own it have `outside`, `exits` and `entrances`."""
 
     address: str
     mark: int  # the same on all nodes, 1 to 65535
-    candidates: tuple[str, ...]  # addresses of the nodes that may carry it
+    candidates: tuple[str, ...]  # addresses of the nodes that may own it
     outside: Outside | None = None
     exits: tuple[Exit, ...] = ()
     entrances: tuple[Entrance, ...] = ()
-    connections: int | None = None  # most at a time
+    connections: int | None = None  # maximum at a time
     out_rate: int | None = None  # bits per second
     in_rate: int | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TunnelPeer:
-    """A node in another city, whose packets come and go encrypted. Without its key nothing does."""
+    """A node in another city, reached only encrypted. Without its key no packet passes."""
 
-    address: str  # where its tunnels end
-    public_key: str = ""  # of X25519, in base64
+    address: str  # the end of its tunnels
+    public_key: str = ""  # X25519, in base64
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceTunnels:
+    """Selects the packets of instances that are encrypted between nodes, by the number of their Network.
+
+    All packets of Networks in `always`; of those in `between`, packets to nodes that are not in `plain`. Without a peer
+    of that address, or its key, nothing is sent there.
+    """
+
+    always: frozenset[int] = frozenset()
+    between: frozenset[int] = frozenset()
+    plain: frozenset[str] = frozenset()
+    peers: tuple[TunnelPeer, ...] = ()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Numbers of all Networks that request encryption."""
+        return self.always | self.between
+
+    def encrypts(self, number: int, address: str) -> bool:
+        """Return True if packets of a Network to a node are encrypted."""
+        return number in self.always or (number in self.between and address not in self.plain)
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What has gone by one address for one ExternalService, in connections that the same side began.
+    """Traffic of one address for one ExternalService, in connections that the same side began.
 
-    `live` are those that the kernel remembers of an address that this node carries. Bytes are those of packets, in both
-    directions. Neither `connections` nor `bytes` ever falls, whatever becomes of rules.
+    `live` are those that the kernel tracks for an address that this node owns. Bytes are those of packets, in both
+    directions. Neither `connections` nor `bytes` ever decreases, even if rules are deleted.
     """
 
     service: str  # namespace/name
@@ -146,9 +168,9 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Carriage:
-    """What a gateway has carried; and of each address that it carries now, how far its ports are used up.
+    """Traffic of a gateway; and for each address that it owns now, the used share of its ports.
 
-    An address has so many ports towards each port of a server: the fullest counts, 1 is full.
+    An address has a fixed number of ports towards each port of a server: the fullest counts, 1 is full.
     """
 
     traffic: tuple[Traffic, ...] = ()
@@ -156,14 +178,15 @@ class Carriage:
 
 
 EndPoint = tuple[str, int]
-"""An address and a port, where one side of a connection ends."""
+"""An address and a port at one end of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A connection as a namespace remembers it: who began it and whom they meant, who answers, and as whom they see it.
+    """A connection with translated addresses, as a namespace tracks it.
 
-    Bytes are counted from whoever began it and back; `since` is in Unix seconds, 0 when nobody knows.
+    `source` is the client, `meant` the address it dialled, `answerer` the server, and `seen` the client as the server
+    sees it. Bytes are counted from the client and back; `since` is in Unix seconds, 0 if unknown.
     """
 
     protocol: str
@@ -177,7 +200,7 @@ class Translated:
 
     @property
     def ends(self) -> tuple[EndPoint, EndPoint, EndPoint, EndPoint]:
-        """All four."""
+        """All four end points."""
         return self.source, self.meant, self.answerer, self.seen
 
 
@@ -191,7 +214,7 @@ class Translations:
 
 @dataclass(frozen=True, slots=True)
 class ExternalState:
-    """Everything that a node should have of external services."""
+    """The whole desired state of external services on a node."""
 
     node_address: str
     forwardings: tuple[Forwarding, ...] = ()
@@ -201,107 +224,109 @@ class ExternalState:
 
     @property
     def empty(self) -> bool:
-        """Whether the node has no part in them."""
+        """True if the node has no part in external services."""
         return not self.forwardings and not any(each.outside for each in self.sources)
 
 
 class StateSyncing(Protocol):
-    """Shares a gateway's connections with its partner, so that they survive the loss of one. All works without."""
+    """Shares a gateway's connections with its partner, so that they survive the loss of one. Optional."""
 
     partner: str
-    """Address of the node that connections are shared with at this moment; empty when with nobody."""
+    """Address of the node that connections are shared with at this moment; empty if none."""
     problem: str
-    """Why they are not, though they should; empty when nothing is wrong."""
+    """Reason why wanted sharing does not work; empty if it works or is not wanted."""
 
     async def possible(self) -> bool:
-        """Whether this node could, as tried."""
+        """Return True if this node is able to share, as tested."""
         ...
 
     async def backlog(self) -> int | None:
-        """How many changes the partner has not confirmed yet; None when nothing is shared."""
+        """Return the number of changes that the partner has not confirmed yet; None if nothing is shared."""
         ...
 
 
 class ExternalDatapath(Protocol):
-    """Makes external services real on one node. What is not awaited may block for a moment, and is called from the one
-    thread that looks after leases."""
+    """Implements external services on one node.
+
+    Methods that are not coroutines may block for a moment, and are called from the lease thread only.
+    """
 
     @property
     def state_sync(self) -> StateSyncing:
-        """What shares connections with another gateway."""
+        """Connection sharing with another gateway."""
         ...
 
     def identify(self, private_key: bytes) -> None:
-        """The node's own key, by which it encrypts; said before anything is applied."""
+        """Set the node's private key for encryption. Must precede the first `apply`."""
         ...
 
     async def means(self) -> Means:
-        """By what the tunnel to other cities can be encrypted, as tried."""
+        """Return the available means of encrypting the tunnel to other cities, as tested."""
         ...
 
     async def transferred(self) -> Mapping[str, int]:
-        """Bytes exchanged with nodes of other cities, by address, since their tunnels are there."""
+        """Return the bytes exchanged with nodes of other cities, by address, since their tunnels were created."""
         ...
 
     async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
-        """Make the node so, and end the connections that are no longer allowed; failures by ExternalService or address.
+        """Make the node match the state, and end connections that are no longer allowed.
 
-        What fails is left out, the others work. An OSError means that the node could not, and may later. At no moment,
-        also when it fails, does anything of the tunnel go to peers or come from them unencrypted.
+        Returns failures by ExternalService or address. A failed part is left out, all remaining ones work. An OSError
+        means that the node could not, and may later. At no moment, also when it fails, does a tunnel packet pass to or
+        from peers unencrypted.
         """
         ...
 
     async def mend(self) -> Sequence[str]:
-        """Put back what somebody else changed since the last time; what it was. Cheap when nothing was."""
+        """Repair changes by other programs since the last call; return the repaired parts. Cheap if there are none."""
         ...
 
     async def carriage(self) -> Carriage:
-        """What has gone through this node as a gateway. It takes as long as there are connections and rules."""
+        """Return the traffic through this node as a gateway. Takes time in proportion to connections and rules."""
         ...
 
     async def tracked(self) -> tuple[int, int] | None:
-        """How many connections this node remembers as a gateway, and how many it could; None when it is none."""
+        """Return the number of tracked connections on this gateway, and the maximum; None if it is none."""
         ...
 
     async def connections(self, transits: Collection[str], most: int) -> Translations:
-        """Live connections under some transit addresses, at most so many of each side."""
+        """Return live connections under some transit addresses, at most `most` of each side."""
         ...
 
     def follow(self, owners: Mapping[str, str]) -> None:
-        """Send what goes out under addresses to the nodes that carry them now; empty when nobody does."""
+        """Route packets of addresses to the nodes that own them now; empty if there is no owner."""
         ...
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        """Carry addresses for so long, from now on or on; nothing of them leaves this node later than that."""
+        """Serve addresses for so many seconds from now; no packet with them leaves this node later than that."""
         ...
 
     def drop(self, addresses: Sequence[str]) -> None:
-        """Stop carrying addresses. Nothing of them leaves this node when this has returned."""
+        """Stop serving addresses. No packet with them leaves this node after this has returned."""
         ...
 
     def announce(self, addresses: Sequence[str]) -> None:
-        """Tell the segments where addresses are, if this node carries them at this moment."""
+        """Announce addresses on their segments if this node serves them at this moment."""
         ...
 
     def carried(self) -> Mapping[str, float]:
-        """The addresses that this node carries, and for how many seconds still, whoever said so."""
+        """Return the live addresses of this node with their remaining seconds, also from an earlier process."""
         ...
 
     def probe(self, address: str) -> str:
-        """The hardware address of a stranger who has an address that this node may carry; empty when nobody answers.
+        """Return the hardware address of a foreign host that uses an address; empty if none answers.
 
-        It takes a third of a second, so it is called from a thread of its own. Nothing that is sent teaches anybody
-        where the address is.
+        Takes a third of a second, so it needs a thread of its own. The probe changes no neighbour cache on the segment.
         """
         ...
 
     async def interfaces(self, *, connected: bool = False) -> Mapping[str, Sequence[str]]:
-        """The node's own interfaces and their addresses with prefix lengths; none that the datapath itself has made.
+        """Return the node's own interfaces and their addresses with prefix lengths; none created by the datapath.
 
         With `connected` only those that can send at this moment.
         """
         ...
 
     async def remove(self) -> None:
-        """Leave nothing of it behind."""
+        """Remove everything."""
         ...

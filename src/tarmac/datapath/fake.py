@@ -1,8 +1,8 @@
-"""A datapath without a kernel: it remembers what it was told, and can say whom a packet would reach.
+"""A datapath without a kernel: it stores the wanted state, and can compute the destination of a packet.
 
-Nodes of one `FakeUnderlay` know each other by address, as nodes on a wire do. `reaches` follows a packet the way the
-real thing would: out of the pod by its routes, through services and policies, over the tunnel, to whoever has the
-address.
+Nodes of one `FakeUnderlay` know each other by address, as nodes on a wire do. `reaches` follows a packet as the real
+datapath would: out of the pod by its routes, through services and policies, over the tunnel, to the sandbox that has
+the address.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec.structs import replace as replace_fields
 
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.datapath.external import Means
 from tarmac.datapath.fakeexternal import FakeExternal
 from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.decide.reach.allowances import Rules
@@ -33,10 +34,26 @@ class FakeUnderlay:
     nodes: dict[str, FakeDatapath] = field(default_factory=dict[str, "FakeDatapath"])
 
 
-class FakeDatapath:
-    """One node. `doors` leads `connect` from an address and port of a network to a server that is really there.
+class FakeEncryption:
+    """Encrypts nothing, and reports the values set by a test."""
 
-    `taps` has the router's end of each tap that was opened, by sandbox and position: frames are what a test sends.
+    def __init__(self, external: FakeExternal) -> None:
+        self.failed = ""
+        self._external = external
+
+    async def means(self) -> Means:
+        """Return the means of external services."""
+        return await self._external.means()
+
+    async def mend(self) -> bool:
+        """Never needs a repair."""
+        return False
+
+
+class FakeDatapath:
+    """One node. `doors` maps an address and port of a network to a real server for `connect`.
+
+    `taps` has the router's end of each open tap, by sandbox and position: a test sends frames through it.
     """
 
     def __init__(self, underlay: FakeUnderlay | None = None) -> None:
@@ -47,9 +64,10 @@ class FakeDatapath:
         self._underlay = underlay or FakeUnderlay()
         self._indexes: dict[tuple[str, int], str] = {}
         self.external = FakeExternal(self)
+        self.tunnels = FakeEncryption(self.external)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Remember the pod's interfaces."""
+        """Store the pod's interfaces."""
         if sandbox_id not in self.attached:
             for interface in interfaces:
                 self._indexes[interface.network, len(self._indexes) + 2] = sandbox_id
@@ -57,7 +75,7 @@ class FakeDatapath:
         return Attached(tuple(interfaces))
 
     async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Remember the machine's interfaces."""
+        """Store the machine's interfaces."""
         made = [
             replace_fields(each, mac=each.mac or f"02:00:00:00:00:{position:02x}", mtu=each.mtu or 1500)
             for position, each in enumerate(interfaces)
@@ -67,7 +85,7 @@ class FakeDatapath:
         return await self.attach(sandbox_id, "", made)
 
     async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
-        """One end of a pair, whose other end is in `taps`."""
+        """Return one end of a socket pair; the other end is in `taps`."""
         if (sandbox_id, position) not in self.taps:
             raise OSError(errno.ENODEV, f"sandbox {sandbox_id} has no tap {position}")
         other = self.taps[sandbox_id, position]
@@ -81,11 +99,11 @@ class FakeDatapath:
         return io.FileIO(guest.detach(), "r+")
 
     async def traffic(self) -> Mapping[str, Traffic]:
-        """Nothing goes through them."""
+        """Return zero traffic for each machine."""
         return {sandbox_id: Traffic() for sandbox_id, _ in self.taps}
 
     async def detach(self, sandbox_id: str) -> None:
-        """Forget them."""
+        """Remove the interfaces of a sandbox."""
         self.attached.pop(sandbox_id, None)
         for key in [key for key in self.taps if key[0] == sandbox_id]:
             if (router := self.taps.pop(key)) is not None:
@@ -95,7 +113,7 @@ class FakeDatapath:
     async def apply(
         self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
     ) -> Mapping[str, Exception]:
-        """Remember the networks, and those that pods still use."""
+        """Store the networks, and keep those that pods still use."""
         used = {interface.network for interfaces in self.attached.values() for interface in interfaces}
         named = {network.name for network in state.networks}
         kept = tuple(each for each in self.state.networks if each.name in used - named)
@@ -107,14 +125,14 @@ class FakeDatapath:
         return {}
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """Forget sandboxes that are not alive."""
+        """Remove sandboxes that are not alive."""
         dead = sorted(self.attached.keys() - live)
         for sandbox_id in dead:
             await self.detach(sandbox_id)
         return dead
 
     async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
-        """Whether the networks name the pod at all its addresses."""
+        """Return True if the networks name the pod at all its addresses."""
         networks = {network.name: network.pods for network in self.state.networks}
         return all(
             networks.get(interface.network, {}).get(address) == pod
@@ -123,7 +141,7 @@ class FakeDatapath:
         )
 
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
-        """A socket connected through a door, if there is one."""
+        """Return a socket connected through a door, if there is one."""
         self._require(network)
         door = self.doors.get((network, address, port))
         if door is None:
@@ -139,7 +157,7 @@ class FakeDatapath:
         return made
 
     async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
-        """A listening socket on the loopback, with a door that leads to it."""
+        """Return a listening socket on the loopback, with a door that leads to it."""
         self._require(network)
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
         made.setblocking(False)
@@ -150,32 +168,33 @@ class FakeDatapath:
         return made
 
     def sandboxes(self) -> Set[str]:
-        """The sandboxes that have links."""
+        """Return the sandboxes that have links."""
         return set(self.attached)
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
-        """The sandbox behind a link."""
+        """Return the sandbox behind a link."""
         return self._indexes.get((network, interface_index))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
     async def remove_all(self) -> None:
-        """Forget everything."""
+        """Reset everything."""
         await self.sweep(set())
         self.doors.clear()
         self.external = FakeExternal(self)
+        self.tunnels = FakeEncryption(self.external)
         self.state = NodeNetworks(())
         self._underlay.nodes = {address: node for address, node in self._underlay.nodes.items() if node is not self}
 
     def reaches(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
-        """The sandbox that a connection from this one would come to, if any."""
+        """Return the sandbox that a connection from this one would reach, if any."""
         interfaces = self.attached.get(sandbox_id, ())
         best = way_out(interfaces, address)
         return None if best is None else self._from(sandbox_id, best, address, port, protocol)
 
     def enters(self, address: str, port: int, protocol: str = "TCP", source: str = "") -> str | None:
-        """The sandbox that a connection of the node itself would come to; with a source, one from outside of it."""
+        """Return the sandbox that a connection of the node would reach; with a source, one from outside the node."""
         for network in self.state.networks:
             target = _published(network, address, port, protocol)
             if target is None and not source and address in network.from_node:
@@ -186,7 +205,7 @@ class FakeDatapath:
         return None
 
     def neighbour(self, node_address: str) -> FakeDatapath | None:
-        """The node on the same wire whose tunnels end there; itself, too."""
+        """Return the node on the same wire with this tunnel address, possibly itself."""
         return self._underlay.nodes.get(node_address)
 
     def _from(
@@ -241,7 +260,7 @@ class FakeDatapath:
 
 
 def _has_a_user(router: socket.socket) -> bool:
-    """Whether the other end of a pair is open."""
+    """Return True if the other end of a pair is open."""
     try:
         return bool(router.recv(1, socket.MSG_PEEK))
     except BlockingIOError:
@@ -249,7 +268,7 @@ def _has_a_user(router: socket.socket) -> bool:
 
 
 def _published(network: NetworkState, address: str, port: int, protocol: str) -> tuple[str, int] | None:
-    """Where a port of the node leads. Only the node's addresses are ever asked about."""
+    """Return the target of a port of the node. Only called with the node's addresses."""
     for each in network.host_ports:
         like = (":" in each.backend[0]) == (":" in address)
         if (each.protocol, each.port) == (protocol, port) and like and each.address in ("", address):
@@ -258,7 +277,7 @@ def _published(network: NetworkState, address: str, port: int, protocol: str) ->
 
 
 def _translated(network: NetworkState | None, address: str, port: int, protocol: str) -> tuple[str, int] | None:
-    """Where a packet goes after services; None when it is refused."""
+    """Return the destination of a packet after services; None if it is rejected."""
     for service in network.services if network else ():
         if (service.address, service.port, service.protocol) == (address, port, protocol):
             return service.backends[0] if service.backends else None

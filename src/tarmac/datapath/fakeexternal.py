@@ -1,6 +1,6 @@
-"""External services without a kernel: it remembers what it was told, and can say which source the outside would see.
+"""External services without a kernel: stores the wanted state, and can compute the source that the outside would see.
 
-Addresses that it carries live until they are dropped: nothing times out.
+Served addresses stay live until they are dropped: nothing times out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 BYTES, PORTS = 100, 64_512
-"""What each connection is said to have carried, and how many an address can have to one port of a server."""
+"""Bytes reported for each connection, and connections of an address to one port of a server."""
 
 
 class Label(NamedTuple):
-    """Whose connections are counted as one."""
+    """Connections that are counted together."""
 
     service: str
     source: str
@@ -42,23 +42,23 @@ class Label(NamedTuple):
 
 
 class FakeStateSync:
-    """Shares connections with whoever it was told, or says why not."""
+    """Shares connections with the configured partner, or reports a problem."""
 
     def __init__(self) -> None:
         self.partner = self.problem = ""
         self.works = True
 
     async def possible(self) -> bool:
-        """As a test wants it."""
+        """Return the value set by a test."""
         return self.works
 
     async def backlog(self) -> int | None:
-        """Nothing ever waits."""
+        """Return an empty backlog."""
         return 0 if self.partner else None
 
 
 class FakeExternal:
-    """The part of one node. `announced` are the addresses that segments were told about, in order."""
+    """External services of one node. `announced` are the addresses that were announced on segments, in order."""
 
     def __init__(self, node: FakeDatapath) -> None:
         self._node = node
@@ -71,25 +71,25 @@ class FakeExternal:
         self.links: dict[str, Sequence[str]] = {}
         self.encryption: Means = "userspace"
         self.private_key = b""
-        self.cut: set[str] = set()  # links that are there and not connected
+        self.cut: set[str] = set()  # links that exist and are not connected
         self._carried: dict[str, float] = {}
         self._began: Counter[Label] = Counter()
         self._live: Counter[tuple[Label, Exit | Entrance]] = Counter()
 
     def identify(self, private_key: bytes) -> None:
-        """Remember it."""
+        """Store the key."""
         self.private_key = private_key
 
     async def means(self) -> Means:
-        """Whatever a test has said."""
+        """Return the value set by a test."""
         return self.encryption
 
     async def transferred(self) -> Mapping[str, int]:
-        """It counts nothing."""
+        """Return zero for each peer."""
         return {each.address: 0 for each in self.state.peers}
 
     async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
-        """Remember it; an ExternalService whose Network is not here fails."""
+        """Store the state; an ExternalService with a missing Network fails."""
         here = {network.name for network in self._node.state.networks}
         absent = {each.name for each in state.forwardings if any(way.network not in here for way in each.ways)}
         sound = tuple(each for each in state.forwardings if each.name not in absent)
@@ -101,11 +101,11 @@ class FakeExternal:
         return {name: OSError(f"a network of {name} is not on this node") for name in absent}
 
     async def mend(self) -> Sequence[str]:
-        """Nobody meddles with it."""
+        """Never needs a repair."""
         return ()
 
     async def carriage(self) -> Carriage:
-        """What has been seen and answered through this node. A connection lasts while there is a way for it."""
+        """Return the connections seen and answered through this node. A connection lasts while its rule exists."""
         use, live = dict.fromkeys(self._carried, 0.0), Counter[Label]()
         for (label, _), number in self._live.items():
             if label.source in use:
@@ -117,52 +117,52 @@ class FakeExternal:
         return Carriage(tuple(Traffic(*each, live[each], number, number * BYTES) for each, number in counts), use)
 
     async def tracked(self) -> tuple[int, int] | None:
-        """It remembers none."""
+        """Return zero tracked connections."""
         return None if self.state.empty else (0, 1)
 
     async def connections(self, transits: Collection[str], most: int) -> Translations:
-        """Those that a test has put there, whatever is asked about."""
+        """Return the connections set by a test, for any transit addresses."""
         return self.translations
 
     def follow(self, owners: Mapping[str, str]) -> None:
-        """Remember who carries addresses."""
+        """Store the owners of addresses."""
         self.owners |= owners
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        """Carry addresses."""
+        """Serve addresses."""
         own = {each: left for each, left in seconds.items() if self._source(each) is not None}
         self._carried |= own
         self.owners |= dict.fromkeys(own, self.state.node_address)
 
     def drop(self, addresses: Sequence[str]) -> None:
-        """Carry them no more."""
+        """Stop serving addresses."""
         for each in addresses:
             if self._carried.pop(each, None) is not None and self.owners.get(each) == self.state.node_address:
                 self.owners[each] = ""
 
     def announce(self, addresses: Sequence[str]) -> None:
-        """Remember that segments were told."""
+        """Record announcements."""
         self.announced += [each for each in addresses if each in self._carried]
 
     def carried(self) -> Mapping[str, float]:
-        """The addresses that it carries."""
+        """Return the addresses that it serves."""
         return dict(self._carried)
 
     def probe(self, address: str) -> str:
-        """Whoever a test has put there."""
+        """Return the foreign host set by a test."""
         return self.strangers.get(address, "")
 
     async def interfaces(self, *, connected: bool = False) -> Mapping[str, Sequence[str]]:
-        """Those that a test has given it, and has not cut."""
+        """Return the links set by a test, without those in `cut` if `connected`."""
         return {name: own for name, own in self.links.items() if not connected or name not in self.cut}
 
     async def remove(self) -> None:
-        """Forget everything."""
+        """Reset everything."""
         self.state, self._carried = ExternalState(""), {}
         self.owners.clear()
 
     def seen(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
-        """The source that the server outside sees of a connection, if it comes to be."""
+        """Return the source that the server outside sees of a connection; None if it is not possible."""
         for way in (way for each in self.state.forwardings for way in each.departures):
             if (way.dialled, way.port, way.protocol) == (address, port, protocol) and self._has(sandbox_id, way):
                 owner = self._node.neighbour(self.owners.get(way.source, ""))
@@ -171,7 +171,7 @@ class FakeExternal:
         return None
 
     def lets_out(self, way: Departure, of: ExternalState) -> bool:
-        """Whether a gateway sends on what comes from another node. What it does is counted."""
+        """Return True if a gateway forwards a connection of another node, which is then counted."""
         source = self._source(way.source)
         if source is None or not self._hears(of) or way.source not in self._carried:
             return False
@@ -188,7 +188,7 @@ class FakeExternal:
         return False
 
     def answers(self, target: str, address: str, port: int, protocol: str = "TCP") -> str | None:
-        """The sandbox that a server outside comes to at an address that this node carries."""
+        """Return the sandbox that a server outside reaches at an address that this node serves."""
         source = self._source(address)
         if source is None or address not in self._carried:
             return None
@@ -203,7 +203,7 @@ class FakeExternal:
         return None
 
     def arrives(self, target: str, transit: str, port: int, protocol: str) -> str | None:
-        """The sandbox on this node that answers a server outside, by a transit address."""
+        """Return the sandbox on this node that answers a server outside, by a transit address."""
         for way in (way for each in self.state.forwardings for way in each.arrivals):
             if (way.target, way.transit, way.port, way.protocol) == (target, transit, port, protocol):
                 rules = self._rules(way.network, way.endpoint[0])
@@ -212,7 +212,7 @@ class FakeExternal:
         return None
 
     def _hears(self, other: ExternalState) -> bool:
-        """Whether packets pass between two nodes: both encrypt, with a key of the other's, or neither does."""
+        """Return True if packets pass between two nodes: both encrypt, with each other's key, or neither does."""
         mine = {each.address: each.public_key for each in self.state.peers}.get(other.node_address)
         theirs = {each.address: each.public_key for each in other.peers}.get(self.state.node_address)
         return mine is theirs is None or bool(mine and theirs)

@@ -1,15 +1,15 @@
-"""The datapath's contract: what a node's networks should be, and the calls that make them so.
+"""The datapath's contract: the desired state of a node's networks, and the calls that realize it.
 
-`NodeNetworks` is the whole desired state of a node but for the pods' own ends, and `apply` makes it true by replacing
-what differs; it is idempotent and safe after kill -9 at any point. A pod's ends come and go with its sandbox: `attach`
-from the CNI call, `detach` by sandbox id. `sweep` removes what belongs to no sandbox that lives. A virtual machine has
-taps where a pod has links into its namespace (`attach_taps`, `open_tap`); everything else is the same for both.
+`NodeNetworks` is the whole desired state of a node except for the pods' own ends, and `apply` realizes it by replacing
+the differences; it is idempotent and safe after kill -9 at any point. A pod's ends come and go with its sandbox:
+`attach` from the CNI call, `detach` by sandbox id. `sweep` removes links without a live sandbox. A virtual machine has
+taps instead of links into a namespace (`attach_taps`, `open_tap`); everything else is the same for both.
 
 Each Network has a router namespace of its own on each node, so that overlapping ranges never meet: it holds the host
-ends of the pods' links, the tunnel, policy and service rules, and is where probes and port-forwards dial from.
+ends of the pods' links, the tunnel, policy and service rules, and is the origin of probes and port-forwards.
 
-The node is outside of them all. What it sends into a network, for itself or from one of its ports, comes there from an
-address that stands for the node in every network, and rules are asked about that as about any other.
+The node is outside of them all. Packets that it sends into a network, for itself or from one of its ports, have an
+address that represents the node in every network, and rules apply to it as to any other.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.external import ExternalDatapath
+from tarmac.datapath.external import ExternalDatapath, InstanceTunnels, Means
 from tarmac.decide.reach.allowances import Rules, ServicePort
 
 HOST: Final = ""
-"""Where `apply` reports failures of the node's own part, which belong to no network."""
+"""Key in `apply`'s failures for the node's own part, which belongs to no network."""
 
 ROUTER: Final = "fe80::74:61ff:fe72:6d63"
-"""The router's link-local address on every link of a machine: the way to everywhere, by IPv6."""
+"""The router's link-local address on every link of a machine: its IPv6 default gateway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Addresses (networks in CIDR notation) that live behind another node's tunnel end."""
+    """Addresses (networks in CIDR notation) behind another node's tunnel end."""
 
     node_address: str
     prefixes: tuple[str, ...]
@@ -51,25 +51,23 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class NetworkState:
-    """One Network as this node should have it. `rules` by local address."""
+    """Desired state of one Network on this node. `rules` by local address."""
 
     name: str  # namespace/name
     vni: int
     mtu: int
-    ranges: tuple[
-        str, ...
-    ] = ()  # what is the network's own: an address of these that nobody has is not looked for elsewhere
+    ranges: tuple[str, ...] = ()  # the network's own: an unused address in these ranges is not searched elsewhere
     remotes: tuple[Remote, ...] = ()
     rules: Mapping[str, Rules] = field(default_factory=dict[str, Rules])
     services: tuple[ServicePort, ...] = ()
-    internet: bool = True  # what leaves the network is masqueraded behind the node
-    pods: Mapping[str, str] = field(default_factory=dict[str, str])  # whom `rules` are about: uid by local address
+    internet: bool = True  # packets that leave the network are masqueraded behind the node
+    pods: Mapping[str, str] = field(default_factory=dict[str, str])  # uid by local address, for `rules`
     host_ports: tuple[HostPort, ...] = ()
-    from_node: tuple[str, ...] = ()  # addresses of services that the node itself looks for in this network
+    from_node: tuple[str, ...] = ()  # addresses of services that the node itself uses in this network
 
     @property
     def weight(self) -> int:
-        """How much it is for a kernel to take: ranges, backends, addresses. Rules that many have count once."""
+        """Cost for the kernel: ranges, backends, addresses. Rules that several addresses share count once."""
         rules = {id(each): each for each in self.rules.values()}.values()
         allowances = [each for rule in rules for each in (*(rule.ingress or ()), *(rule.egress or ()))]
         ranges = sum(1 + len(each.peers or ()) + len(each.excluded) for each in allowances)
@@ -79,16 +77,17 @@ class NetworkState:
 
 @dataclass(frozen=True, slots=True)
 class NodeNetworks:
-    """Every Network that is on this node, and the services outside all of them, which the node reaches by itself."""
+    """Every Network on this node, and the services outside all of them, which the node uses itself."""
 
     node_addresses: tuple[str, ...]
     networks: tuple[NetworkState, ...] = ()
     services: tuple[ServicePort, ...] = ()
+    tunnels: InstanceTunnels = field(default_factory=InstanceTunnels)
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What was made, in order; of machines with the hardware address and packet size that their guests must use."""
+    """The created interfaces in order; for machines with the hardware address and MTU that their guests must use."""
 
     interfaces: tuple[AttachedInterface, ...]
 
@@ -105,78 +104,100 @@ class Traffic:
 
 
 def ignore(_: NetworkState) -> None:
-    """For those who only want the end."""
+    """Does nothing: for callers that only need the result."""
+
+
+class TunnelEncryption(Protocol):
+    """Encrypts the tunnels of a node, those of networks and that of external services."""
+
+    @property
+    def failed(self) -> str:
+        """Reason why wanted encryption fails; empty if it works or is not wanted."""
+        ...
+
+    async def means(self) -> Means:
+        """Return the available means of encrypting tunnels, as tested."""
+        ...
+
+    async def mend(self) -> bool:
+        """Recreate the link if it is lost. Return True if it was. Cheap otherwise."""
+        ...
 
 
 class Datapath(Protocol):
-    """Makes networks real on one node."""
+    """Implements networks on one node."""
+
+    @property
+    def tunnels(self) -> TunnelEncryption:
+        """Encryption of its tunnels."""
+        ...
 
     @property
     def external(self) -> ExternalDatapath:
-        """The ways of its pods to servers outside the platform, and back."""
+        """Routes of its pods to servers outside the platform, and back."""
         ...
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
+        """Create the pod's links in the network namespace at the path `namespace`. Idempotent."""
         ...
 
     async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Make a machine's links, each a tap that stays until `detach`. Doing it again disturbs nobody who uses one."""
+        """Create a machine's links, each a tap that stays until `detach`. Idempotent, also for taps in use."""
         ...
 
     async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
-        """The tap of an interface of a machine, counted from 0: frames, each behind a header of virtio (10 bytes).
+        """Open the tap of a machine's interface, counted from 0: frames, each behind a virtio header (10 bytes).
 
-        One process at a time has it; the file closes itself when nobody has a hold of it. Raises OSError: ENODEV where
-        there is none, EBUSY while somebody has it open.
+        One process at a time can use it; the file is closed with its last reference. Raises OSError: ENODEV if there is
+        no tap, EBUSY while another process has it open.
         """
         ...
 
     async def traffic(self) -> Mapping[str, Traffic]:
-        """What went through the taps of each machine since they were made, by sandbox, as its guest counts it."""
+        """Return the bytes of each machine since its taps were created, by sandbox, from the guest's point of view."""
         ...
 
     async def detach(self, sandbox_id: str) -> None: ...
     async def apply(
         self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
     ) -> Mapping[str, Exception]:
-        """Make the node's networks so, each whatever becomes of the others; the failures by network.
+        """Make the node's networks match the state, each independently; return the failures by network.
 
-        `made` is told of each as soon as it is so. An OSError means that the node could not, and may later; anything
-        else, that what was asked for cannot be: what the network was before is in force then. Without `verify`, what
-        did not change since it was made is taken to be there. Raises when networks could not be kept apart on the node:
-        then none is made.
+        `made` is called with each network as soon as it is in force. An OSError means that the node could not, and may
+        later; any other exception, that the wanted state is impossible: the previous state is in force then. Without
+        `verify`, unchanged parts are assumed to be in place. An exception means that networks could not be
+        isolated on the node: then none is applied.
         """
         ...
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
+        """Remove links that belong to none of the sandboxes in `live`; return the ids of the removed sandboxes."""
         ...
 
     async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
-        """Whether rules are in force about this very pod (its uid) at all its addresses, whoever put them there."""
+        """Return True if rules for this pod (its uid) are in force at all its addresses, also from an earlier agent."""
         ...
 
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
-        """A connected, non-blocking TCP socket made inside the network's router namespace."""
+        """Return a connected, non-blocking TCP socket inside the network's router namespace."""
         ...
 
     async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
-        """A listening socket inside the network's router namespace (DNS, metadata)."""
+        """Return a listening socket inside the network's router namespace (DNS, metadata)."""
         ...
 
     def sandboxes(self) -> Set[str]:
-        """The sandboxes that have links, as far as is known."""
+        """Return the known sandboxes that have links."""
         ...
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
-        """The sandbox behind a link of a router namespace: how platform services know their callers.
+        """Return the sandbox behind a link of a router namespace: identifies clients of platform services.
 
-        Empty when the node itself is behind it, None when nobody is known to be.
+        Empty if it is the node itself, None if unknown.
         """
         ...
 
     async def close(self) -> None: ...
     async def remove_all(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything."""
         ...

@@ -1,10 +1,10 @@
-"""What each pod of this node, and each of its containers, is given: one answer, asked once and used by everybody.
+"""Allocation of resources to pods and containers: computed in one place, used by every part of the agent.
 
-    promises   which requests and limits a pod has been promised: what it asks for, once that fits; kept across restarts
-    pods       what follows for the pod as a whole: shares, quota, memory and processes of its cgroup
-    containers what follows for each container, as the runtime is told
-    allocator  puts the two together, and asks every `NodeResource` (processors, classes) and every `AskedResource`
-               (devices) for its part
+    promises   allocated requests and limits of a pod: those of its spec, once they fit; kept across restarts
+    pods       shares, quota, memory and process limits of the pod's cgroup
+    containers resources of each container, for the runtime
+    allocator  combines the two, and adds the part of every `NodeResource` (CPUs, classes) and every `AskedResource`
+               (devices)
 
-The runtime and the cgroups are told what the allocator says; status shows it and eviction judges by it.
+Runtime and cgroups apply the allocator's result, status shows it, and eviction compares usage with it.
 """

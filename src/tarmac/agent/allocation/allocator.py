@@ -1,11 +1,11 @@
-"""The one allocator of a node.
+"""The allocator of a node.
 
-It is asked when a pod is admitted, when its cgroup and containers are made, when they are changed, and told when a pod
-has ended. The answer for one version of a pod is worked out once: runtime and cgroups cannot be told different things.
+It is called when a pod is admitted, when its cgroup and containers are created or changed, and when it has ended. The
+result for one version of a pod is computed once, so runtime and cgroups always get the same values.
 
-Shares, quota and memory follow from what the pod was promised and need no memory of their own. What has to be chosen
-among scarce things is a `NodeResource`: it keeps across restarts what it has given, and adds it to the allotment. What
-somebody else has to be asked for is an `AskedResource`: the pod's own worker waits for it, and nobody else does.
+Shares, quota and memory follow from the pod's allocated resources and need no state. A scarce resource that must be
+chosen is a `NodeResource`: it persists its assignments across restarts and adds them to the allotment. A resource
+provided by an external process is an `AskedResource`: only the pod's own worker waits for it.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from tarmac.api.schema import JsonObject
 
 
 class NodeResource(Protocol):
-    """Something that there is only so much of on this node: processors to oneself, places in a class."""
+    """A limited resource of this node: exclusive CPUs, capacity of a class."""
 
     def admit(self, pod: Pod) -> Refusal | None:
-        """Choose what a new pod gets and keep that, or say why it gets nothing. Asked again, the answer is the same."""
+        """Assign and persist the resource for a new pod, or return the reason to reject it. Idempotent."""
         ...
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
-        """The allotment with what this pod was given."""
+        """Return the allotment extended by the pod's assignment."""
         ...
 
     def release(self, uid: str) -> None:
-        """The pod has ended: what it had is free. Done again, nothing changes."""
+        """Free the assignment of an ended pod. Idempotent."""
         ...
 
 
 class AskedResource(Protocol):
-    """Something that others on this machine give, who have to be asked: devices. Asking takes time."""
+    """A resource that external processes provide: devices. Calls may take time."""
 
     async def prepare(self, pod: Pod) -> Refusal | None:
-        """Have a new pod given all it asks for, before anything of it is made; or nothing, and say why."""
+        """Obtain all that a new pod requests, before any part of it is created; or nothing, and return the reason."""
         ...
 
     async def before_start(self, pod: Pod, container: str) -> bool:
-        """A container is about to be made, for the first time or again; whether it has got more. Raises NotGiven."""
+        """Prepare the start of a container; return True if its allotment grew. Raises NotGiven."""
         ...
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
-        """The allotment with what this pod was given."""
+        """Return the allotment extended by the pod's assignment."""
         ...
 
     def release(self, uid: str) -> None:
-        """The pod has ended: what it had is free. Done again, nothing changes."""
+        """Free the assignment of an ended pod. Idempotent."""
         ...
 
     def awaited(self) -> Set[str]:
-        """Resources that the node has, and of which nobody can say just now how many can be had."""
+        """Return resources of the node whose amount is not known at present."""
         ...
 
     def holders(self) -> Set[str]:
-        """Uids of the pods that have something, those of an agent before this one included."""
+        """Return the uids of pods with assignments, including those of an earlier agent."""
         ...
 
     def shown(self, uid: str) -> Mapping[str, JsonObject]:
-        """Fields for the statuses of a pod's containers, by their names."""
+        """Return additional fields of container statuses, by container name."""
         ...
 
 
 class Allocator:
-    """Says what pods are given."""
+    """Computes the allotments of pods."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Allocator:
         self._settings = settings
         self._resources = resources
         self._asked = asked
-        self._known: dict[str, tuple[Pod, PodAllotment]] = {}  # by uid, for the version of the pod it was made for
+        self._cache: dict[str, tuple[Pod, PodAllotment]] = {}  # by uid, with the pod version it was computed for
 
     def admit(self, pod: Pod) -> Refusal | None:
-        """Take a new pod in, or say why not; then it has nothing."""
+        """Assign resources to a new pod, or return the reason to reject it; then it holds nothing."""
         for resource in self._resources:
             if (why := resource.admit(pod)) is not None:
                 self.release(pod.uid)
@@ -93,8 +93,8 @@ class Allocator:
         return None
 
     async def prepare(self, pod: Pod) -> Refusal | None:
-        """The part of taking a new pod in that may take time. A refused one has nothing."""
-        self._known.pop(pod.uid, None)
+        """Assign resources of external processes, which may take time. A rejected pod holds nothing."""
+        self._cache.pop(pod.uid, None)
         for resource in self._asked:
             if (why := await resource.prepare(pod)) is not None:
                 self.release(pod.uid)
@@ -102,49 +102,49 @@ class Allocator:
         return None
 
     async def before_start(self, pod: Pod, container: str) -> None:
-        """A container is about to be made. Raises NotGiven."""
+        """Prepare the start of a container. Raises NotGiven."""
         for resource in self._asked:
             if await resource.before_start(pod, container):
-                self._known.pop(pod.uid, None)
+                self._cache.pop(pod.uid, None)
 
     def allot(self, pod: Pod) -> PodAllotment:
-        """What this pod, with the resources it was promised, and each of its containers is given."""
-        known = self._known.get(pod.uid)
+        """Return the allotment of the pod with its allocated resources, and of each of its containers."""
+        known = self._cache.get(pod.uid)
         if known is not None and known[0] is pod:
             return known[1]
-        allotment = self._worked_out(pod)
+        allotment = self._compute(pod)
         for resource in (*self._resources, *self._asked):
             allotment = resource.extend(pod, allotment)
-        self._known[pod.uid] = pod, allotment
+        self._cache[pod.uid] = pod, allotment
         return allotment
 
     def reconsider(self) -> None:
-        """What was worked out may be another answer now: it is worked out anew when it is asked for."""
-        self._known.clear()
+        """Drop cached allotments: resources have changed and the next call must recompute them."""
+        self._cache.clear()
 
     def release(self, uid: str) -> None:
-        """The pod has ended, or does not begin."""
-        self._known.pop(uid, None)
+        """Free all resources of a pod that has ended or was rejected."""
+        self._cache.pop(uid, None)
         for resource in (*self._resources, *self._asked):
             resource.release(uid)
 
     def awaited(self) -> set[str]:
-        """Resources of which nobody can say just now how many can be had: `prepare` waits for that."""
+        """Return resources whose amount is not known at present; `prepare` waits for it."""
         return {name for resource in self._asked for name in resource.awaited()}
 
     def holders(self) -> set[str]:
-        """Uids of pods for which somebody else was asked, and holds something back."""
+        """Return the uids of pods with assignments of external processes."""
         return {uid for resource in self._asked for uid in resource.holders()}
 
     def shown(self, uid: str) -> dict[str, JsonObject]:
-        """What the statuses of a pod's containers say of what they were given, by their names."""
+        """Return additional fields of a pod's container statuses, by container name."""
         found: dict[str, JsonObject] = {}
         for resource in self._asked:
             for container, fields in resource.shown(uid).items():
                 found[container] = {**found.get(container, {}), **fields}
         return found
 
-    def _worked_out(self, pod: Pod) -> PodAllotment:
+    def _compute(self, pod: Pod) -> PodAllotment:
         capacity = self._settings.memory_capacity
         return PodAllotment(
             uid=pod.uid,

@@ -1,9 +1,9 @@
-"""The allotment of one container: shares, quota, bytes, and who goes first when memory runs out. Pure."""
+"""The allotment of one container: shares, quota, memory, and OOM score. Pure."""
 
 from __future__ import annotations
 
 from tarmac.agent.model.allotment import ContainerAllotment
-from tarmac.agent.model.limits import MOST_MEMORY, PERIOD, quota
+from tarmac.agent.model.limits import MAX_MEMORY, PERIOD, quota
 from tarmac.agent.model.pod import Pod, is_sidecar
 from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
@@ -16,7 +16,7 @@ _NODE_CRITICAL = 2_000_001_000
 
 
 def container_allotment(pod: Pod, container: JsonObject, memory_capacity: int) -> ContainerAllotment:
-    """What a container is given; limits of the pod as a whole hold for those without their own."""
+    """Return the allotment of a container; pod-level limits apply to containers without their own."""
     cpu_limit = _amount(container, "limits", "cpu") or _amount(pod.spec, "limits", "cpu")
     memory_limit = _amount(container, "limits", "memory") or _amount(pod.spec, "limits", "memory")
     stated = ((container.get("resources") or {}).get("requests") or {}).get("cpu")
@@ -25,13 +25,13 @@ def container_allotment(pod: Pod, container: JsonObject, memory_capacity: int) -
     return ContainerAllotment(
         shares=shares(request.milli()),
         quota=quota(limit, PERIOD) if limit else 0,
-        memory=min(memory_limit.value(), MOST_MEMORY),
+        memory=min(memory_limit.value(), MAX_MEMORY),
         oom_score=oom_score(pod, container, memory_capacity),
     )
 
 
 def oom_score(pod: Pod, container: JsonObject, memory_capacity: int) -> int:
-    """The more of its request a container may still use, the later it is killed."""
+    """Return the OOM score adjustment: the larger the memory request, the later the container is killed."""
     quality = qos_class(pod.spec)
     if quality == "Guaranteed" or (pod.spec.get("priority") or 0) >= _NODE_CRITICAL:
         return GUARANTEED_SCORE
@@ -46,7 +46,7 @@ def oom_score(pod: Pod, container: JsonObject, memory_capacity: int) -> int:
 
 
 def _spare_per_container(pod: Pod) -> int:
-    """A request of the pod as a whole, beyond those of its containers, is shared among them."""
+    """Return each container's share of a pod-level request beyond the sum of the containers' requests."""
     whole = _memory(pod.spec)
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
     if not whole or not lasting:

@@ -1,9 +1,9 @@
-"""The resources a pod has been promised, and changing them while it runs.
+"""The allocated resources of a pod, and in-place resizes.
 
-What a pod's spec asks for is not yet what it has: the node first promises it (*allocated*), if it fits beside the
-others, and then gives it to the containers (*applied*). Until then the pod says so in a condition. Decisions about the
-pod are made on the promised resources, never on the asked ones. Promises are kept on disk with the pod's definition
-(`tarmac.agent.pods.checkpoints`): the next agent keeps them.
+A changed spec takes effect in two steps: the node allocates the resources if they fit (*allocated*), and then applies
+them to the containers (*applied*). Until then a condition reports the resize. Decisions about the pod use the allocated
+resources, never the requested ones. Allocations are stored in the pod's checkpoint (`tarmac.agent.pods.checkpoints`),
+so the next agent keeps them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Resizes = Mapping[str, JsonObject]
 
 
 Fits = Callable[[Pod, Pod], Postponed | None]
-"""Why a pod, as it was promised, cannot become as it asks."""
+"""Returns the reason why a pod, as allocated, cannot be resized to its spec."""
 
 WHOLE_POD: Final = ""
-"""The name under which the resources of the pod as a whole are kept."""
+"""The key of pod-level resources."""
 
 
 class PodPromises:
-    """The resources one pod has been promised."""
+    """The allocated resources of one pod."""
 
     def __init__(self, pod: Pod, promised: Resizes | None = None) -> None:
         self.promised: dict[str, JsonObject] = {**resources_of(pod), **(promised or {})}
         self.postponed: Postponed | None = None
 
     def consider(self, pod: Pod, fits: Fits) -> bool:
-        """Promise what a new version of the pod asks for, if that can be; whether something new was promised."""
+        """Allocate the resources of a new version of the pod if they fit; return True if they changed."""
         asked = resources_of(pod)
         new = {name: each for name, each in asked.items() if self.promised.get(name) != each}
         self.postponed = fits(self.effective(pod), pod) if new else None
@@ -43,7 +43,7 @@ class PodPromises:
         return True
 
     def effective(self, pod: Pod) -> Pod:
-        """The pod with the resources it has been promised."""
+        """Return the pod with its allocated resources."""
         if all(self.promised.get(name, each) == each for name, each in resources_of(pod).items()):
             return pod
         spec = {**pod.spec}
@@ -57,7 +57,7 @@ class PodPromises:
         return Pod({**pod.raw, "spec": spec})
 
     def conditions(self, pod: Pod, applied: Resizes) -> list[JsonObject]:
-        """What the pod's status says of a resize."""
+        """Return the pod conditions of a resize."""
         generation = {"observedGeneration": pod.generation} if pod.generation else {}
         found: list[JsonObject] = []
         if self.postponed is not None:
@@ -72,7 +72,7 @@ class PodPromises:
 
 
 def resources_of(pod: Pod) -> dict[str, JsonObject]:
-    """The resources of the pod as a whole and of the containers that last, by name."""
+    """Return the resources of the pod, of its containers and of its sidecars, by name."""
     lasting = [*pod.containers, *(each for each in pod.init_containers if is_sidecar(each))]
     named = {each["name"]: each.get("resources") or {} for each in lasting}
     return {WHOLE_POD: pod.spec.get("resources") or {}, **named}

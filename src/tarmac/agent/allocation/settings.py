@@ -1,4 +1,4 @@
-"""What allotments depend on beside the pod."""
+"""Inputs of allotments besides the pod."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tarmac.agent.model.limits import NONE, PERIOD
 
 @dataclass(frozen=True, slots=True)
 class AllocationSettings:
-    """Of the machine and of the agent's configuration."""
+    """Settings from the host and the agent's configuration."""
 
     memory_capacity: int = 0
-    """Bytes of memory that the node has; 0: nobody knows."""
+    """Bytes of memory of the node; 0 if unknown."""
     pids: int = NONE
-    """The most processes of a pod."""
+    """Maximum number of processes of a pod."""
     enforce_cpu: bool = True
-    """Whether the CPU limits of pods are quotas of their cgroups."""
+    """True if CPU limits of pods are enforced as cgroup quotas."""
     period: int = PERIOD
-    """Of these quotas, in microseconds."""
+    """The period of these quotas, in microseconds."""

@@ -1,1 +1,1 @@
-"""Control groups: kubelets' layout (`kubepods/<qos>/pod<uid>`) below a root of choice, on v1 and v2 hierarchies."""
+"""Control groups: kubelet's layout (`kubepods/<qos>/pod<uid>`) below a configurable root, on v1 and v2 hierarchies."""

@@ -1,8 +1,8 @@
-"""What groups are allowed of the disks, in the files of either version of control groups.
+"""Block I/O limits of cgroups, in the files of v1 and v2.
 
-Only what differs is written, a disk at a time: the kernel takes one line per write. A file is read before it is
-written, so putting right what is right costs reads alone. Weights hold only where the scheduler of the disk is bfq, or
-on version 2 where the kernel has `io.weight`; where there is no file for a weight, it cannot be put and is not so.
+Only differences are written, one disk per write: the kernel accepts one line per write. A file is read before it is
+written, so verifying correct limits costs only reads. Weights need the disk scheduler bfq, or on v2 a kernel with
+`io.weight`; without a file for weights they cannot be set and are reported as not in effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RATE_FILES: Final = dict(
 
 
 class BlkioV1:
-    """The tree of the controller blkio."""
+    """Block I/O limits on the v1 controller blkio."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
@@ -57,7 +57,7 @@ class BlkioV1:
 
 
 class IoV2:
-    """The one tree."""
+    """Block I/O limits on the v2 hierarchy."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
@@ -121,7 +121,7 @@ class _Weights:
 
 
 def _text(file: Path) -> str:
-    """What a file of a group says. Raises CgroupError."""
+    """Read a file of a group. Raises CgroupError."""
     try:
         return file.read_text()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What the rest of the agent may ask of control groups, whichever version the kernel offers, and finding out which.
+"""The interface to control groups, independent of their version, and the detection of the version.
 
-Paths are as runtimes take them: absolute, below the hierarchy's top. Every call may be repeated. A machine with both
-versions (a hybrid) has its controllers on v1; then v1 is what counts.
+Paths are in the runtime's form: absolute, below the top of the hierarchy. All calls are idempotent. A host with both
+versions (hybrid) has its controllers on v1; then v1 is used.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tarmac.decide.classes.blockio import BlockioParameters
 
 
 class CgroupError(Exception):
-    """The kernel refuses. The message says what it was asked."""
+    """The kernel refused an operation. The message names it."""
 
 
 class BlockIo(Protocol):
-    """What groups are allowed of the disks. On version 1 it holds for the processes of a group, not for those below."""
+    """Block I/O limits of groups. On v1 they apply to processes of the group itself, not to those of child groups."""
 
     def has(self, path: str, parameters: BlockioParameters) -> bool:
-        """Whether the kernel has this, and no other throttle, for a group."""
+        """Return True if the group has exactly these limits."""
         ...
 
     def put(self, path: str, parameters: BlockioParameters) -> None:
-        """Make it so; what is so already is not written. Raises CgroupError."""
+        """Set these limits; write only differences. Raises CgroupError."""
         ...
 
 
 class Hierarchy(Protocol):
-    """Control groups of one machine."""
+    """The control groups of one host."""
 
     def make(self, path: str) -> bool:
-        """Make the group and those above it, ready to hold processes; whether it is new. Raises CgroupError."""
+        """Create the group and its parents, ready for processes; return True if it is new. Raises CgroupError."""
         ...
 
     def limit(self, path: str, limits: Limits) -> None:
@@ -44,73 +44,74 @@ class Hierarchy(Protocol):
         ...
 
     def entrances(self, path: str) -> Sequence[Path]:
-        """The files of a group that move a process into it, with all its threads, when its id is written to them."""
+        """Return the group's files that move a process with all its threads into it when its pid is written to them."""
         ...
 
     def widen(self, path: str) -> None:
-        """Let a group run wherever the one above it does. Raises CgroupError."""
+        """Give a group all CPUs of its parent. Raises CgroupError."""
         ...
 
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
-        """Let a group run on these processors, and groups right below it on others of them. Raises CgroupError.
+        """Restrict a group to these CPUs, and named child groups to a part of them. Raises CgroupError.
 
-        What is below and not named runs on all of them. At no time does a process run where it neither ran nor may.
+        Child groups that are not named get all of them. At no time may a process run on a CPU that is neither in its
+        old nor in its new set.
         """
         ...
 
     def allowed(self, path: str) -> CPUSet:
-        """The processors that processes of this group and of those below may run on, as the kernel tells it of each."""
+        """Return the CPUs that processes of this group and its child groups may run on, read from each process."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def children(self, path: str) -> Sequence[str]:
-        """Names of the groups right below."""
+        """Return the names of direct child groups."""
         ...
 
     def kill(self, path: str) -> int:
-        """Kill every process in the group and below; how many there were."""
+        """Kill all processes in the group and its child groups; return their number."""
         ...
 
     def remove(self, path: str) -> bool:
-        """Remove the group and those below; False while processes are still leaving it."""
+        """Remove the group and its child groups; False while processes are still exiting."""
         ...
 
     def shares(self, path: str) -> int:
-        """The weight of a group, as `Limits` has it; 0 when there is no such group."""
+        """Return the weight of a group, on the scale of `Limits`; 0 without such a group."""
         ...
 
     def inhabitants(self, path: str) -> set[int]:
-        """Processes in the group and below."""
+        """Return the processes in the group and its child groups."""
         ...
 
     def occupied(self, path: str) -> bool:
-        """Whether there are processes in the group itself, not only below."""
+        """Return True if the group itself has processes."""
         ...
 
     def block_io(self) -> BlockIo | None:
-        """What groups are allowed of the disks; None where the kernel does not have that controller here."""
+        """Return the block I/O controller; None if the kernel does not have it here."""
         ...
 
     def memory_used(self, path: str) -> int:
-        """Bytes that could not be reclaimed at once (the working set); 0 when there is no such group."""
+        """Return the working set in bytes; 0 without such a group."""
         ...
 
     def memory_resident(self, path: str) -> int:
-        """Bytes that belong to no file; 0 when there is no such group."""
+        """Return the anonymous memory in bytes; 0 without such a group."""
         ...
 
     def cpu_used(self, path: str) -> float:
-        """Core-seconds of the group and those below since it was made; 0 when there is no such group."""
+        """Return the core-seconds of the group and its child groups since its creation; 0 without such a group."""
         ...
 
     def oom_kills(self, path: str) -> int:
-        """How many processes of the group the kernel has killed for want of memory."""
+        """Return the number of processes of the group killed by the OOM killer."""
         ...
 
 
 def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
-    """The hierarchy of this machine. Raises CgroupError when none can hold limits."""
+    """Return the hierarchy of this host. Raises CgroupError if none can hold limits."""
     from tarmac.agent.cgroups.v1 import V1
     from tarmac.agent.cgroups.v2 import V2
 
@@ -126,7 +127,7 @@ def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
             for option in options.split(","):
                 by_controller.setdefault(option, point)
     if "memory" in by_controller and "cpu" in by_controller:
-        return V1({**by_controller, **{str(point): point for point in unified}})  # runtimes make groups in both
+        return V1({**by_controller, **{str(point): point for point in unified}})  # runtimes create groups in both
     for point in unified:
         if {"cpu", "memory"} <= set((point / "cgroup.controllers").read_text().split()):
             return V2(point)
@@ -134,7 +135,7 @@ def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
 
 
 def make_folder(folder: Path) -> bool:
-    """Make a group and those above it; whether it is new. Raises CgroupError."""
+    """Create a group and its parents; return True if it is new. Raises CgroupError."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -153,7 +154,7 @@ def attempt(file: Path, text: str) -> None:
 
 
 def number(file: Path) -> int:
-    """A number kept in a file; 0 when there is none."""
+    """Return a number from a file; 0 without one."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -161,7 +162,7 @@ def number(file: Path) -> int:
 
 
 def field(file: Path, name: str) -> int:
-    """A number in a file of names and values; 0 when there is none."""
+    """Return a number from a file of names and values; 0 without one."""
     try:
         text = file.read_text()
     except OSError:
@@ -174,32 +175,32 @@ def field(file: Path, name: str) -> int:
 
 
 def processes(folders: Sequence[Path]) -> set[int]:
-    """Processes in these folders and below."""
+    """Return the processes in these directories and below."""
     found: set[int] = set()
     for top in folders:
         for folder in (top, *below(top)):
             try:
                 found.update(map(int, (folder / "cgroup.procs").read_text().split()))
             except OSError:
-                continue  # gone meanwhile
+                continue  # removed in the meantime
     return found
 
 
 def allowed_cpus(found: Iterable[int]) -> CPUSet:
-    """The processors that any of these processes may run on."""
+    """Return the CPUs that any of these processes may run on."""
     lists: set[bytes] = set()
     for process in found:
         try:
             with open(f"/proc/{process}/status", "rb", buffering=0) as status:
                 _, _, rest = status.read().partition(b"\nCpus_allowed_list:\t")
         except OSError:
-            continue  # ended meanwhile
+            continue  # exited in the meantime
         lists.add(rest.partition(b"\n")[0])
     return CPUSet(cpu for text in lists for cpu in CPUSet.parse(text.decode()))
 
 
 def cpus_of(group: Path) -> CPUSet:
-    """The processors that a group is given; none when there is no such group."""
+    """Return the CPUs of a group; empty without such a group."""
     try:
         with open(f"{group}/cpuset.cpus") as file:
             return CPUSet.parse(file.read().strip())
@@ -208,7 +209,7 @@ def cpus_of(group: Path) -> CPUSet:
 
 
 def give_cpus(group: Path, cpus: CPUSet) -> None:
-    """Give a group these processors. One that is gone needs none. Raises CgroupError."""
+    """Set the CPUs of a group, unless it has been removed. Raises CgroupError."""
     try:
         attempt(group / "cpuset.cpus", str(cpus))
     except CgroupError:
@@ -217,12 +218,12 @@ def give_cpus(group: Path, cpus: CPUSet) -> None:
 
 
 def page_size(name: str) -> str:
-    """A size of huge pages as the kernel names files by it: 2MB of 2Mi."""
+    """Return the kernel's name of a huge page size: 2MB for 2Mi."""
     return name.removesuffix("i") + "B"
 
 
 def inhabited(folder: Path) -> bool:
-    """Whether there is a process in this very group."""
+    """Return True if this group itself has a process."""
     try:
         return bool((folder / "cgroup.procs").read_text().strip())
     except OSError:
@@ -230,7 +231,7 @@ def inhabited(folder: Path) -> bool:
 
 
 def below(folder: Path) -> list[Path]:
-    """Groups below this one, outermost first. Of the dozens of files in a group none is looked at."""
+    """Return all groups below this one, parents first. Opens none of the dozens of files in a group."""
     try:
         with os.scandir(folder) as entries:
             inner = [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -240,7 +241,7 @@ def below(folder: Path) -> list[Path]:
 
 
 def rmdir_tree(folder: Path) -> bool:
-    """Remove a group and those below; False when one is still in use."""
+    """Remove a group and its child groups; False if one is still in use."""
     try:
         for group in (*reversed(below(folder)), folder):
             group.rmdir()

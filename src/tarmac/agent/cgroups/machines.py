@@ -1,4 +1,4 @@
-"""The cgroups of pods, as the driver of virtual machines needs them: to put a process into, and to read."""
+"""Access to pod cgroups for the virtual machine driver: to move a process into one, and to read usage."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The cgroups of a node's pods: one above all, one per quality of service, one per pod.
+"""The cgroups of a node's pods: one for all pods, one per QoS class, one per pod.
 
     <root>/kubepods                        everything allocatable
     <root>/kubepods/pod<uid>               a guaranteed pod
-    <root>/kubepods/burstable/pod<uid>     weighs what all burstable pods ask for
-    <root>/kubepods/besteffort/pod<uid>    weighs nothing
+    <root>/kubepods/burstable/pod<uid>     weight: the sum of all burstable requests
+    <root>/kubepods/besteffort/pod<uid>    minimum weight
 
-A pod's group is made before its sandbox and outlives it; whatever process is left in it then is killed. Groups of pods
-that nobody knows are swept.
+A pod's group is created before its sandbox and removed after it; remaining processes are killed. Groups of unknown pods
+are swept.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 _LEVELS: Final = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}
 _PREFIX: Final = "pod"
-_PAUSES: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # killed processes take a moment to leave
+_RETRY_DELAYS: Final = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # killed processes take a moment to exit
 _log = log("cgroups")
 
 
 class KubePods:
-    """The pods' cgroups of one node."""
+    """The pod cgroups of one node."""
 
     def __init__(self, hierarchy: Hierarchy, root: str, clock: Clock) -> None:
         self.top = f"{root.rstrip('/')}/kubepods"
         self._hierarchy = hierarchy
         self._clock = clock
         self._burstable: dict[str, int] = {}
-        self._known: dict[str, Limits] = {}  # by path: what the group of a pod is known to have
+        self._known: dict[str, Limits] = {}  # limits known to be set, by path
 
     def prepare(self) -> None:
-        """Make the upper levels. Raises CgroupError."""
+        """Create the upper levels. Raises CgroupError."""
         self._hierarchy.make(self.top)
         self._hierarchy.widen(self.top)
         for level in ("/burstable", "/besteffort"):
@@ -56,7 +56,7 @@ class KubePods:
         self._weigh_burstable()
 
     def enforce(self, all_pods: Mapping[str, int], pids: int = NONE) -> None:
-        """Put the limits of all pods together on the group above them. Raises CgroupError."""
+        """Set the limits for the sum of all pods. Raises CgroupError."""
         huge = {
             name.removeprefix(HUGE_PAGES): amount for name, amount in all_pods.items() if name.startswith(HUGE_PAGES)
         }
@@ -64,7 +64,7 @@ class KubePods:
         self._hierarchy.limit(self.top, limits)
 
     async def create(self, allotment: PodAllotment) -> str:
-        """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it."""
+        """Create the pod's cgroup with all limits except the CPU quota; return its path in the runtime's form."""
         path = self.path(allotment)
         wanted = allotment.limits
         if self._hierarchy.make(path):
@@ -75,12 +75,12 @@ class KubePods:
         return path
 
     async def update(self, allotment: PodAllotment) -> None:
-        """Put every limit of the pod on its cgroup, which there is, the CPU quota included. Raises CgroupError."""
+        """Set all limits of the pod's existing cgroup, including the CPU quota. Raises CgroupError."""
         self._limit(self.path(allotment), allotment.limits)
         self._count(allotment)
 
     async def remove(self, uid: str) -> None:
-        """Take the pod's cgroup away, with every process still in it. Raises CgroupError when the kernel keeps it."""
+        """Remove the pod's cgroup, killing processes still in it. Raises CgroupError if it stays in use."""
         if self._burstable.pop(uid, 0):
             self._weigh_burstable()
         for level in _LEVELS.values():
@@ -90,22 +90,22 @@ class KubePods:
                 await self._remove(path)
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """Remove the cgroups of pods that are not in `live`; their uids."""
+        """Remove the cgroups of pods not in `live`; return their uids."""
         orphans = sorted(self.uids() - live)
         for uid in orphans:
-            _log.info("a cgroup of no known pod is removed", pod=uid)
+            _log.info("cgroup of an unknown pod removed", pod=uid)
             try:
                 await self.remove(uid)
             except CgroupError as error:
-                _log.warning("a cgroup cannot be removed", pod=uid, why=str(error))
+                _log.warning("cgroup cannot be removed", pod=uid, why=str(error))
         return orphans
 
     def uids(self) -> set[str]:
-        """Pods that have a cgroup."""
+        """Return the uids of pods with a cgroup."""
         return set(self.paths())
 
     def paths(self) -> dict[str, str]:
-        """The cgroups of pods, by uid."""
+        """Return the cgroups of pods by uid."""
         return {
             name.removeprefix(_PREFIX): f"{self.top}{level}/{name}"
             for level in _LEVELS.values()
@@ -114,24 +114,24 @@ class KubePods:
         }
 
     def find(self, uid: str) -> str:
-        """The cgroup of a pod; empty when it has none."""
+        """Return the cgroup of a pod; empty without one."""
         found = (f"{self.top}{level}/{_PREFIX}{uid}" for level in _LEVELS.values())
         return next((path for path in found if self._hierarchy.exists(path)), "")
 
     def memory_used(self) -> int:
-        """The working set of all pods together."""
+        """Return the working set of all pods."""
         return self._hierarchy.memory_used(self.top)
 
     async def remove_all(self) -> None:
-        """Leave no cgroup behind, nor a process in one."""
+        """Remove all pod cgroups and the processes in them."""
         await self._remove(self.top)
 
     def path(self, allotment: PodAllotment) -> str:
-        """The pod's cgroup, as runtimes take it."""
+        """Return the path of the pod's cgroup in the runtime's form."""
         return f"{self.top}{_LEVELS[allotment.quality]}/{_PREFIX}{allotment.uid}"
 
     def _limit(self, path: str, wanted: Limits) -> None:
-        """Write only what is not there yet: each limit is a file."""
+        """Write only limits that differ: each is a file."""
         known = self._known.pop(path, Limits())
         self._hierarchy.limit(path, unlike(wanted, known))
         self._known[path] = wanted
@@ -145,11 +145,11 @@ class KubePods:
         self._hierarchy.limit(self.top + "/burstable", Limits(shares=shares(sum(self._burstable.values()))))
 
     async def _remove(self, path: str) -> None:
-        for pause in _PAUSES:
-            if pause:
-                await self._clock.sleep(pause)
+        for delay in _RETRY_DELAYS:
+            if delay:
+                await self._clock.sleep(delay)
             if self._hierarchy.remove(path):
                 return
             if killed := self._hierarchy.kill(path):
-                _log.info("processes left behind in a cgroup are killed", path=path, count=killed)
-        raise CgroupError(f"{path}: still in use after {sum(_PAUSES)} s")
+                _log.info("processes left in a cgroup killed", path=path, count=killed)
+        raise CgroupError(f"{path}: still in use after {sum(_RETRY_DELAYS)} s")

@@ -1,9 +1,8 @@
-"""Control groups of version 1: each controller has a tree of its own, and a group is a folder in each of them.
+"""Control groups v1: each controller has its own tree, and a group is a directory in each of them.
 
-Four traps: controllers may or may not share a mount (here cpu and cpuacct do not); a new cpuset is empty and takes no
-process until processors and memory nodes are copied from its parent; a quota below that of a group further down is
-refused; and a group has to be removed from every tree, also from those (devices, freezer, systemd's) that only the
-runtime writes to.
+Four traps: controllers may or may not share a mount (here cpu and cpuacct do not); a new cpuset is empty and accepts no
+process until CPUs and memory nodes are copied from its parent; a quota below that of a child group is refused; and a
+group has to be removed from every tree, also from those (devices, freezer, systemd's) that only the runtime writes to.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class V1:
         self._all = tuple(dict.fromkeys(mounts.values()))
 
     def make(self, path: str) -> bool:
-        """Make the group in every tree that limits or measures; whether it is new in all of them."""
+        """Create the group in every tree that limits or measures; return True if it is new in all of them."""
         new = [make_folder(mount / path.lstrip("/")) for mount in self._made_in]
         if "cpuset" in self._mounts:
             for file in _CPUSET_FILES:
@@ -72,17 +71,17 @@ class V1:
                 attempt(self._file("hugetlb", path, f"hugetlb.{page_size(size)}.limit_in_bytes"), str(most))
 
     def widen(self, path: str) -> None:
-        """Let a group run wherever the one above it does: processors that came later are not in it by themselves."""
+        """Give a group all CPUs of its parent: CPUs that came online later are not added automatically."""
         if "cpuset" in self._mounts:
             group = self._mounts["cpuset"] / path.lstrip("/")
             if (cpus := cpus_of(group.parent)) != cpus_of(group):
                 give_cpus(group, cpus)
 
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
-        """Put a group and those below on these processors. Raises CgroupError.
+        """Restrict a group and its child groups to these CPUs. Raises CgroupError.
 
-        No group may have a processor that the one above it lacks, at any time. So first, outermost first, each keeps
-        what it has and gets what it will have; then, innermost first, each loses what it will not have.
+        A group must never have a CPU that its parent lacks. So in a first pass, parents first, each group gets the
+        union of its old and new CPUs; in a second, children first, each loses the CPUs it will not have.
         """
         if "cpuset" not in self._mounts:
             raise CgroupError(f"{path}: no control groups with the controller cpuset are mounted")
@@ -99,19 +98,19 @@ class V1:
                 give_cpus(group, will)
 
     def allowed(self, path: str) -> CPUSet:
-        """As each process says."""
+        """Return the union of all processes' allowed CPUs."""
         return allowed_cpus(processes([self._mounts["cpuset"] / path.lstrip("/")]))
 
     def entrances(self, path: str) -> Sequence[Path]:
-        """One in every tree that limits or measures."""
+        """Return one file in every tree that limits or measures."""
         return [mount / path.lstrip("/") / "cgroup.procs" for mount in self._made_in]
 
     def exists(self, path: str) -> bool:
-        """Whether any tree has it."""
+        """Return True if any tree has the group."""
         return any(os.path.isdir(f"{mount}/{path.lstrip('/')}") for mount in self._all)
 
     def children(self, path: str) -> Sequence[str]:
-        """Names of the groups right below, in any tree."""
+        """Return the names of direct child groups in any tree."""
         found: set[str] = set()
         for folder in self._folders(path):
             with suppress(OSError):
@@ -119,7 +118,7 @@ class V1:
         return sorted(found)
 
     def kill(self, path: str) -> int:
-        """Kill every process in the group and below."""
+        """Kill all processes in the group and its child groups."""
         found = processes(self._folders(path))
         for process in found:
             with suppress(ProcessLookupError):
@@ -127,46 +126,46 @@ class V1:
         return len(found)
 
     def remove(self, path: str) -> bool:
-        """Remove the group and those below from every tree."""
+        """Remove the group and its child groups from every tree."""
         left = [folder for folder in self._folders(path) if not rmdir_tree(folder)]
         return not left
 
     def inhabitants(self, path: str) -> set[int]:
-        """A group is in every tree, and has the same processes in each."""
+        """Return the processes of the first tree: every tree has the same."""
         return processes([self._made_in[0] / path.lstrip("/")])
 
     def occupied(self, path: str) -> bool:
-        """In the tree of blkio, where that is the question: a sandbox need not be in the same group in every tree."""
+        """Look in the tree of blkio, the one that matters: a sandbox may be in different groups in different trees."""
         return inhabited(self._mounts.get("blkio", self._made_in[0]) / path.lstrip("/"))
 
     def block_io(self) -> BlockIo | None:
-        """The tree of the controller blkio."""
+        """Return the limits of the controller blkio."""
         return BlkioV1(self._mounts["blkio"]) if "blkio" in self._mounts else None
 
     def memory_used(self, path: str) -> int:
-        """Usage less what has not been touched for a while."""
+        """Return the usage without inactive file pages."""
         usage = number(self._file("memory", path, "memory.usage_in_bytes"))
         return max(0, usage - field(self._file("memory", path, "memory.stat"), "total_inactive_file"))
 
     def memory_resident(self, path: str) -> int:
-        """Anonymous memory, of the groups below too."""
+        """Return the anonymous memory, including child groups."""
         return field(self._file("memory", path, "memory.stat"), "total_rss")
 
     def cpu_used(self, path: str) -> float:
-        """The kernel counts nanoseconds."""
+        """Convert the kernel's nanoseconds."""
         controller = "cpuacct" if "cpuacct" in self._mounts else "cpu"
         return number(self._file(controller, path, "cpuacct.usage")) / 1e9
 
     def oom_kills(self, path: str) -> int:
-        """Of the group itself."""
+        """Return the kills of the group itself."""
         return field(self._file("memory", path, "memory.oom_control"), "oom_kill")
 
     def shares(self, path: str) -> int:
-        """The weight of a group; 0 when there is none."""
+        """Return the weight of a group; 0 without one."""
         return number(self._file("cpu", path, "cpu.shares"))
 
     def _bring_down(self, path: str, quota: int, period: int) -> None:
-        """No group may have more than the one above it: those below come down first, innermost first."""
+        """Lower the quotas of child groups first, innermost first: none may exceed its parent's."""
         if quota == NONE:
             return
         for group in reversed(below(self._mounts["cpu"] / path.lstrip("/"))):
@@ -181,7 +180,7 @@ class V1:
         return [mount / path.lstrip("/") for mount in self._all]
 
     def _inherit(self, group: Path, file: str) -> str:
-        """What a cpuset has; if that is nothing, it is given what the one above it has."""
+        """Return the content of a cpuset file; copy it from the parent if it is empty."""
         has = (group / file).read_text().strip()
         if not has and group != self._mounts["cpuset"]:
             has = self._inherit(group.parent, file)

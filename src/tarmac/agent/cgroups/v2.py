@@ -1,4 +1,4 @@
-"""Control groups of version 2: one tree, where a group's controllers are switched on in the group above it."""
+"""Control groups v2: one tree; a group's controllers are enabled in its parent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class V2:
         self._top = top
 
     def make(self, path: str) -> bool:
-        """Make the group, with every controller there is on the way down; whether it is new."""
+        """Create the group, enabling all available controllers on the path; return True if it is new."""
         above, new = self._top, False
         for name in path.strip("/").split("/"):
             self._switch_on(above)
@@ -57,16 +57,16 @@ class V2:
             attempt(folder / "pids.max", _or_max(limits.pids))
         for size, most in (limits.huge_pages or {}).items():
             file = folder / f"hugetlb.{page_size(size)}.max"
-            if file.exists():  # where the controller is
+            if file.exists():  # only with the controller
                 attempt(file, str(most))
 
     def widen(self, path: str) -> None:
-        """A group that was told nothing does, and nobody tells the upper ones."""
+        """Do nothing: a v2 group without a cpuset of its own has its parent's, and the upper groups have none."""
 
     def pin(self, path: str, cpus: CPUSet, inner: Mapping[str, CPUSet]) -> None:
-        """Put a group and those below on these processors. Raises CgroupError.
+        """Restrict a group and its child groups to these CPUs. Raises CgroupError.
 
-        A group never runs on what the one above it lacks, whatever it is given itself: so narrowing begins here.
+        A group never runs on a CPU that its parent lacks, whatever its own set is, so the parent is restricted first.
         """
         folder = self._folder(path)
         for group, will in {folder: cpus, **{folder / name: each for name, each in inner.items()}}.items():
@@ -74,66 +74,66 @@ class V2:
                 give_cpus(group, will)
 
     def allowed(self, path: str) -> CPUSet:
-        """As each process says."""
+        """Return the union of all processes' allowed CPUs."""
         return allowed_cpus(processes([self._folder(path)]))
 
     def entrances(self, path: str) -> Sequence[Path]:
-        """The one of a group that has none below it."""
+        """Return the group's only entry file; the group must have no child groups."""
         return [self._folder(path) / "cgroup.procs"]
 
     def exists(self, path: str) -> bool:
-        """Whether it is there."""
+        """Return True if the group exists."""
         return self._folder(path).is_dir()
 
     def children(self, path: str) -> Sequence[str]:
-        """Names of the groups right below."""
+        """Return the names of direct child groups."""
         try:
             return sorted(entry.name for entry in os.scandir(self._folder(path)) if entry.is_dir())
         except OSError:
             return []
 
     def kill(self, path: str) -> int:
-        """Kill every process in the group and below, in one step."""
+        """Kill all processes in the group and its child groups atomically."""
         found = len(processes([self._folder(path)]))
         if found:
             attempt(self._folder(path) / "cgroup.kill", "1")
         return found
 
     def remove(self, path: str) -> bool:
-        """Remove the group and those below."""
+        """Remove the group and its child groups."""
         return rmdir_tree(self._folder(path))
 
     def inhabitants(self, path: str) -> set[int]:
-        """In the group and below."""
+        """Return the processes in the group and its child groups."""
         return processes([self._folder(path)])
 
     def occupied(self, path: str) -> bool:
-        """Not only below."""
+        """Return True if the group itself has processes."""
         return inhabited(self._folder(path))
 
     def block_io(self) -> BlockIo | None:
-        """The controller io."""
+        """Return the limits of the controller io."""
         return IoV2(self._top) if "io" in (self._top / "cgroup.controllers").read_text().split() else None
 
     def memory_used(self, path: str) -> int:
-        """Usage less what has not been touched for a while."""
+        """Return the usage without inactive file pages."""
         folder = self._folder(path)
         return max(0, number(folder / "memory.current") - field(folder / "memory.stat", "inactive_file"))
 
     def memory_resident(self, path: str) -> int:
-        """Anonymous memory."""
+        """Return the anonymous memory."""
         return field(self._folder(path) / "memory.stat", "anon")
 
     def cpu_used(self, path: str) -> float:
-        """The kernel counts microseconds."""
+        """Convert the kernel's microseconds."""
         return field(self._folder(path) / "cpu.stat", "usage_usec") / 1e6
 
     def oom_kills(self, path: str) -> int:
-        """Of the group and those below."""
+        """Return the kills in the group and its child groups."""
         return field(self._folder(path) / "memory.events", "oom_kill")
 
     def shares(self, path: str) -> int:
-        """The weight of a group, on version 1's scale; 0 when there is none."""
+        """Return the weight of a group, on the scale of v1; 0 without one."""
         found = number(self._folder(path) / "cpu.weight")
         return 2 + (found - 1) * 262142 // 9999 if found else 0
 
@@ -149,7 +149,7 @@ class V2:
 
 
 def weight(shares: int) -> int:
-    """Version 1's shares (2 to 262144) on version 2's scale (1 to 10000)."""
+    """Convert v1 shares (2 to 262144) to the scale of v2 (1 to 10000)."""
     return 10000 if shares >= MOST_SHARES else 1 + (shares - 2) * 9999 // 262142
 
 

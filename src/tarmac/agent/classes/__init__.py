@@ -1,9 +1,9 @@
-"""Classes of QoS-class resources on this node: `blockio`, `rdt`, and what a runtime announces.
+"""Classes of QoS-class resources on this node: `blockio`, `rdt`, and types that a runtime announces.
 
-    discovery    who owns each type and which classes there are: from the runtime, its files, our file, the kernel
-    resource     whether a new pod, or a changed one, can have its classes, and which ones it is given
-    kernel       puts the processes of a cgroup into a class, and says which one they are in; knows no containers
-    keeper       does so for pods: before a container starts, when it changes, and whenever somebody else changed it
+    discovery    the owner of each type and its classes: from the runtime, its files, our file, the kernel
+    resource     admission of new and changed pods, and the classes that they get
+    kernel       puts the processes of a cgroup into a class, and reports their class; independent of containers
+    keeper       does so for pods: before a container starts, on changes, and after changes by other programs
 
-`blockiofile`, `runtimefiles`, `resctrl` and `disks` read what the others need to know.
+`blockiofile`, `runtimefiles`, `resctrl` and `disks` read the inputs of these modules.
 """

@@ -1,7 +1,7 @@
-"""Annotations about classes that runtimes read: the one that the agent sends, and those that no pod may send past it.
+"""Annotations about classes that runtimes read: the one that the agent sends, and those that pods may not send.
 
-A runtime with a class file believes any pod that carries one of its keys. With the feature on, classes are had by
-asking this node for them, where quotas and capacities count; a key that asks the runtime itself is not handed on.
+A runtime with a class file accepts its keys from any pod. With the feature on, classes are requested from this node,
+where quotas and capacities count; a key for the runtime itself is not forwarded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _OF_CONTAINER: Final = "container."
 
 
 def to_runtime(classes: Mapping[str, str]) -> dict[str, str]:
-    """The annotations of a container that put it into classes which the runtime owns."""
+    """Return the annotations that put a container into classes owned by the runtime."""
     return {_TO_RUNTIME[kind]: name for kind, name in classes.items() if kind in _TO_RUNTIME}
 
 
 def withheld(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Keys that are not handed on, each with the one to use instead."""
+    """Return the keys that are not forwarded, each with the one to use instead."""
     return {key: use for key in annotations if (use := _instead(key))}
 
 

@@ -1,8 +1,8 @@
-"""A file with classes of block I/O, read again only when it changed.
+"""A file with classes of block I/O, read again only after a change.
 
-Ours is all or nothing: one mistake, and the last good content holds. Of a file that belongs to the runtime, which takes
-what it can, classes that make no sense are left out. The disks that patterns mean are looked for each time, because
-disks come and go without the file being touched.
+The agent's own file is all or nothing: after an error the last good content stays in force. In a file of the runtime,
+which accepts every valid class, invalid classes are left out. Disk patterns are evaluated each time, because disks come
+and go without a change of the file.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _log = log("classes")
 
 
 class BadClassFile(Exception):
-    """A file that cannot be read or makes no sense. The message names it, and the field if there is one."""
+    """An unreadable or invalid file. The message names it, and the field if there is one."""
 
 
 class BlockioFile:
-    """One file; `lenient`: what makes no sense in it is left out."""
+    """One file; `lenient`: invalid classes are left out."""
 
     def __init__(self, path: Path, *, lenient: bool = False, disks: Callable[[str], Sequence[Disk]] = disks) -> None:
         self.path = path
@@ -37,7 +37,10 @@ class BlockioFile:
         self._empty: set[str] = set()
 
     def refresh(self) -> None:
-        """Read it if it changed. Raises BadClassFile, also while it stays as bad as it was; then the last one holds."""
+        """Read it if it changed.
+
+        Raises BadClassFile, also while it stays invalid; the last valid content stays in force then.
+        """
         try:
             status = os.stat(self.path)
             seen = (status.st_ino, status.st_size, status.st_mtime_ns)
@@ -54,14 +57,14 @@ class BlockioFile:
         if findings and not self._lenient:
             raise BadClassFile(f"{self.path}: {'; '.join(findings)}")
         for finding in findings:
-            _log.warning("a class of the runtime's file is not offered", file=str(self.path), why=finding)
+            _log.warning("class of the runtime's file is invalid and not offered", file=str(self.path), why=finding)
         self._seen, self._entries = seen, entries
 
     def classes(self) -> dict[str, BlockioParameters]:
-        """What each class comes to now; those that come to nothing are left out, and said."""
+        """Return the current parameters of each class; classes without any are left out and logged."""
         found = {name: parameters(entries, self._disks) for name, entries in self._entries.items()}
         empty = {name for name, each in found.items() if not each}
         for name in sorted(empty - self._empty):
-            _log.warning("a class is not offered: it limits nothing here, since no disk is as it says", name=name)
+            _log.warning("class limits nothing and is not offered: no disk matches its patterns", name=name)
         self._empty = empty
         return {name: each for name, each in found.items() if each}

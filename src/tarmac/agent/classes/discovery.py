@@ -1,9 +1,9 @@
-"""Finding out which classes this node offers, and who puts containers into them.
+"""Discovers the classes that this node offers, and the owner that puts containers into them.
 
-First hit, for each type: a runtime that announces it; for `blockio`, the agent's own file, where containerd or version
-2 of control groups lets a limit be there before the first process; the runtime's own file; for `rdt`, the groups that
-the kernel has. It is found out again with every look at the runtime. Until the runtime has answered once nothing is
-known, which is not the same as nothing being offered: nobody is refused for it.
+First hit, for each type: a runtime that announces it; for `blockio`, the agent's own file, if containerd or cgroup v2
+can set a limit before the first process; the runtime's own file; for `rdt`, the kernel's groups. Discovery runs with
+every check of the runtime. Until the runtime has answered once the offer is unknown, which differs from an empty offer:
+no pod is rejected for it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = log("classes")
 
 
 class ClassDiscovery:
-    """What the node offers now. `files` finds the class files of the runtime that answers."""
+    """The node's current offer. `files` finds the class files of the runtime that answers."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class ClassDiscovery:
         resctrl: Callable[[], Resctrl | None] = mounted_resctrl,
         tell: TellNode = lambda _reason, _message: None,
     ) -> None:
-        """Raises BadClassFile when the agent's own file cannot be used."""
+        """Raises BadClassFile if the agent's own file cannot be used."""
         self.catalogue: Catalogue | None = None
         self.definitions: Mapping[str, BlockioParameters] = {}
-        """Classes of block I/O, whoever owns them."""
+        """Classes of block I/O, of any owner."""
         self.once_offered: set[tuple[str, str]] = set()
-        """Types and classes that were offered at some time: one that is not any more has vanished."""
+        """Types and classes that were offered at some time: one that is missing now has vanished."""
         self.tell = tell
         self.changed: Callable[[], None] = lambda: None
-        """Called when other types than before are offered for whole pods: what pods ask for means something else."""
+        """Called when the types offered for whole pods change: then requests of pods have a different meaning."""
         self.containerd = False
         self.native = False
-        """Whether the runtime speaks of classes."""
+        """True if the runtime supports classes in CRI."""
         self.resctrl = resctrl
         self._settings = settings
         self._block_io = block_io
@@ -73,11 +73,11 @@ class ClassDiscovery:
 
     @property
     def lenient(self) -> bool:
-        """Whether pods may come without what is not offered."""
+        """True if pods may start without unavailable classes."""
         return self._settings.unavailable == "ignore"
 
     def refresh(self, status: RuntimeStatus | None) -> None:
-        """Find out again; what the runtime said last counts while it does not answer."""
+        """Discover again. While the runtime does not answer, its last status counts."""
         if status is None:
             return
         self.containerd = status.name == CONTAINERD
@@ -99,7 +99,7 @@ class ClassDiscovery:
             self._tell_once(kind, "ClassConflict", f"{what}, so it is offered for neither")
         self._told = {kind: what for kind, what in self._told.items() if kind in conflicts or kind == BLOCKIO}
 
-    # --- who has what -----------------------------------------------------------------------------------------------
+    # --- owners of types --------------------------------------------------------------------------------------------
 
     def _announced(self, status: RuntimeStatus) -> Iterator[FoundType]:
         if status.classes is not None:
@@ -129,7 +129,10 @@ class ClassDiscovery:
         yield FoundType(BLOCKIO, "agent", dict.fromkeys(self.definitions))
 
     def _expressible(self, classes: dict[str, BlockioParameters]) -> dict[str, BlockioParameters]:
-        """Other runtimes than containerd are told of a limit through CRI, which has room for the rates of one disk."""
+        """Return the classes that the runtime can express.
+
+        Runtimes other than containerd get a limit through CRI, which has room for the rates of one disk.
+        """
         if self.containerd:
             return classes
         return {name: each for name, each in classes.items() if not each.weights and len(_limited(each)) <= 1}
@@ -160,10 +163,10 @@ class ClassDiscovery:
             return
         yield FoundType(RDT, "runtime", dict.fromkeys(each for each in stated if each in groups), immutable=True)
 
-    # --- telling ----------------------------------------------------------------------------------------------------
+    # --- reporting --------------------------------------------------------------------------------------------------
 
     def _say_why(self, found: Catalogue, reasons: Mapping[str, str]) -> None:
-        """One line for a type that is well known, or to be offered, and is not; again when the cause changes."""
+        """Log each well-known or configured type that is not offered; again when the cause changes."""
         missing = {*ANNOTATED_TYPES, *self._settings.types} - found.types.keys() - found.conflicts
         why = {kind: reasons.get(kind, "nobody here has a class of this type that may be offered") for kind in missing}
         for kind in sorted(kind for kind in why if self._why.get(kind) != why[kind]):
@@ -172,13 +175,13 @@ class ClassDiscovery:
 
     def _tell_once(self, kind: str, reason: str, message: str) -> None:
         if self._told.get(kind) != message:
-            _log.warning("classes cannot be offered as they are", type=kind, why=message)
+            _log.warning("class configuration is invalid", type=kind, why=message)
             self.tell(reason, message)
         self._told[kind] = message
 
 
 def files_behind(path: str) -> Callable[[RuntimeStatus], RuntimeFiles]:
-    """Looks for the class files of the runtime that listens on a socket."""
+    """Return the function that finds the class files of the runtime that listens on a socket."""
     return lambda status: runtime_files(status.name, status.version, path)
 
 

@@ -1,4 +1,4 @@
-"""Which disks a pattern of paths means on this machine."""
+"""Resolves a pattern of paths to disks of this machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tarmac.decide.classes.blockio import Disk
 
 
 def disks(pattern: str) -> Sequence[Disk]:
-    """The block devices that the paths lead to, symbolic links followed; each once."""
+    """Return the block devices that the paths lead to, symbolic links followed; each once."""
     found: dict[Disk, None] = {}
     for path in sorted(glob.glob(pattern)):
         try:
             status = os.stat(path)
         except OSError:
-            continue  # a link that leads nowhere
+            continue  # a dangling link
         if stat.S_ISBLK(status.st_mode):
             found[os.major(status.st_rdev), os.minor(status.st_rdev)] = None
     return list(found)

@@ -1,12 +1,12 @@
 """Keeps pods in their classes.
 
-A container is put into its classes before its first process runs: those of the agent's by changing the specification
-that the runtime makes the process from, right before every start, also of a container that an earlier agent made and
-did not start; those of the runtime's by an annotation that only the agent sends. Where a sandbox has its own kernel all
-processes of it are in one cgroup, and that is put into the class before the first container starts.
+A container is put into its classes before its first process runs: classes of the agent by changing the runtime's OCI
+specification right before every start, also for a container that an earlier agent created and did not start; classes of
+the runtime by an annotation that only the agent sends. A sandbox with its own kernel has all processes in one cgroup,
+which is put into the class before the first container starts.
 
-Whenever a pod is looked at, the kernel (or a runtime that speaks of classes) is asked which classes are in effect, and
-that is what the pod's status shows. What is the agent's to put right is put right.
+Whenever a pod is inspected, the kernel (or a runtime with support for classes) is asked for the classes in effect,
+which the pod's status shows. Deviations in the agent's own types are corrected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tarmac.runtimes.interface import Container, Resources, Runtime, RuntimeFaul
 
 
 class ClassKeeper:
-    """Implements `PodClasses`. `group` is a pod's cgroup; `own_kernel` tells by the name of a handler."""
+    """Implements `PodClasses`. `group` returns a pod's cgroup; `own_kernel` takes the name of a handler."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ClassKeeper:
         self._group = group
         self._own_kernel = own_kernel
         self._placements = Placements(discovery, kernel)
-        self._known: dict[str, set[str]] = {}  # by pod: ids of containers that were looked at
+        self._known: dict[str, set[str]] = {}  # pod -> ids of containers that were inspected
         self.rewrite = self._placements.rewrite
 
     # --- before a container starts ----------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class ClassKeeper:
         return {key: value for key, value in pod.annotations.items() if key not in stripped}
 
     def of_sandbox(self, allotment: PodAllotment) -> Classes:
-        """Nothing goes to a runtime that does not speak of classes."""
+        """Return the classes of a sandbox; none for a runtime without support for classes."""
         if not self._discovery.native:
             return {}
         return {**self._owned(allotment.classes, "native"), POD_QOS: allotment.quality}
@@ -78,7 +78,7 @@ class ClassKeeper:
         return ClassRequest(to_runtime(self._owned(asked, "runtime")), self._owned(asked, "native"), described)
 
     async def prepare(self, allotment: PodAllotment, container: RunningContainer, *, fresh: bool) -> None:
-        """Safe against a crash at any point: it is done again before the container starts, whoever made it."""
+        """Safe against a crash at any point: it is repeated before the container starts, also by a later agent."""
         asked = self._owned(self._available(allotment.containers[container.name].classes), "agent")
         place = self._place(allotment, container.id, container.sandbox)
         if place.id == container.sandbox.id:
@@ -92,7 +92,10 @@ class ClassKeeper:
             self._placements.remember(place, asked)
 
     def _specification(self, asked: Classes) -> JsonObject:
-        """What to change in it. What is not asked for is taken out: who made the container may have put it in."""
+        """Return the changes of the OCI specification.
+
+        Classes without a request are removed: an earlier agent may have set them.
+        """
         linux: JsonObject = {}
         if self._found.owner(BLOCKIO) == "agent":
             name = asked.get(BLOCKIO)
@@ -104,7 +107,10 @@ class ClassKeeper:
     # --- while it runs ----------------------------------------------------------------------------------------------
 
     async def change(self, allotment: PodAllotment, container: RunningContainer, limits: Resources | None) -> None:
-        """The runtime comes first: it does all that is asked of it or nothing, and then nothing is half done."""
+        """Change limits and classes.
+
+        The runtime comes first: its update is atomic, so a failure leaves no partial change.
+        """
         asked = allotment.containers[container.name].classes
         native = await self._native_changes(container.id, asked) if self._discovery.native else {}
         if limits is not None or native:
@@ -135,7 +141,7 @@ class ClassKeeper:
         self._events.forget(uid)
 
     def _take_out(self, allotment: PodAllotment, sandbox: Sandbox, running: list[Container]) -> None:
-        """Containers that do not ask for a class any more leave it, also one that only an earlier agent knew of."""
+        """Remove containers from classes that they do not request any more, also from those set by an earlier agent."""
         known = self._known.get(allotment.uid, set())
         for each in running:
             place = self._place(allotment, each.id, sandbox)
@@ -148,7 +154,7 @@ class ClassKeeper:
         self._known[allotment.uid] = {each.id for each in running}
 
     async def _of_pod(self, pod: Pod, allotment: PodAllotment, sandbox: Sandbox) -> Classes:
-        """Classes of whole pods exist only where the runtime speaks of them."""
+        """Return the pod's classes in effect. Classes of whole pods exist only in runtimes with support for them."""
         asked = allotment.classes
         if not asked:
             return {}
@@ -164,16 +170,18 @@ class ClassKeeper:
         place = self._place(allotment, container.id, sandbox)
         asked = self._asked(allotment, container, place)
         native = self._owned(asked, "native")
-        has = (await self._runtime.container(container.id)).classes if native else {}
+        # The runtime may have withdrawn a whole type, and still has containers that were started in its classes.
+        ownerless = self._discovery.native and any(self._found.owner(kind) is None for kind in asked)
+        has = (await self._runtime.container(container.id)).classes if native or ownerless else {}
         return {
             kind: self._told(pod, container.name, kind, name, has)
-            if kind in native
+            if kind in native or (kind in has and self._found.owner(kind) is None)
             else self._in_kernel(pod, container.name, place, kind, name)
             for kind, name in asked.items()
         }
 
     def _in_kernel(self, pod: Pod, container: str, place: Place, kind: str, name: str) -> str:
-        """The class that the kernel has for a cgroup, after putting right what is ours: the name or nothing."""
+        """Return the class in the kernel for a cgroup, after correcting the agent's own types: its name, or empty."""
         if not self._found.offers(kind, name):
             if (kind, name) in self._discovery.once_offered:
                 self._events.vanished(pod, container, kind, name)
@@ -194,17 +202,21 @@ class ClassKeeper:
         return name if self._kernel.has(place.group, kind, name) else ""
 
     def _told(self, pod: Pod, container: str, kind: str, name: str, has: Classes) -> str:
-        """The class that the runtime says is in effect, if it is the one that was asked for."""
-        if has.get(kind) == name:
+        """Return the requested class if the runtime reports it in effect; else empty."""
+        in_effect = has.get(kind) == name
+        # A restarted agent has never seen the class offered, but the runtime accepted it when it was.
+        if not self._found.offers(kind, name) and (in_effect or (kind, name) in self._discovery.once_offered):
+            self._events.vanished(pod, container, kind, name)
+        if in_effect:
             self._events.effective(pod, container, kind)
             return name
         self._events.not_effective(pod, container, kind, name)
         return ""
 
-    # --- who, where and what ----------------------------------------------------------------------------------------
+    # --- owners, places and requests --------------------------------------------------------------------------------
 
     async def _native_changes(self, id: str, asked: Classes) -> dict[str, str]:
-        """What an update has to name; the empty class is the runtime's own default."""
+        """Return the classes that an update must name; the empty class is the runtime's default."""
         has = (await self._runtime.container(id)).classes
         wanted = self._owned(asked, "native")
         changed = {kind: name for kind, name in wanted.items() if has.get(kind) != name}
@@ -215,7 +227,7 @@ class ClassKeeper:
         return found is not None and not found.immutable
 
     def _place(self, allotment: PodAllotment, id: str, sandbox: Sandbox) -> Place:
-        """The cgroup that holds a container's processes: with a kernel of its own, the sandbox's holds all."""
+        """Return the cgroup of a container's processes: with its own kernel, the sandbox's cgroup holds all."""
         group = self._group(allotment)
         if self._own_kernel(sandbox.handler):
             return Place(allotment.uid, sandbox.id, self._kernel.holder(group, f"{group}/{sandbox.id}"))
@@ -227,12 +239,12 @@ class ClassKeeper:
         return own if place.id == container.id else {**own, **self._of_all(allotment)}
 
     def _of_all(self, allotment: PodAllotment) -> Classes:
-        """The agent's classes of all containers together: of each type there is one at most, or the pod is refused."""
+        """Return the agent's classes of all containers together: one per type at most, or the pod is rejected."""
         together = {kind: name for each in allotment.containers.values() for kind, name in each.classes.items()}
         return self._offered(self._owned(together, "agent"))
 
     def _available(self, asked: Classes) -> Classes:
-        """Those that are offered. Raises RuntimeFault when others were asked for and are not to be done without."""
+        """Return the offered classes. Raises RuntimeFault if a requested one is not offered and required."""
         if asked and self._discovery.catalogue is None:
             raise Unreachable("which classes there are is not known until the runtime has answered")
         if not self._discovery.lenient:

@@ -1,7 +1,7 @@
-"""Putting the processes of a cgroup into a class, and finding out whether they are in it.
+"""Puts the processes of a cgroup into a class, and checks if they are in it.
 
-It takes a cgroup, whoever made it: a container's, a sandbox's, or that of a virtual machine. Two types are known to the
-kernel: `blockio` is what the group's files allow of the disks, `rdt` is the resctrl group that its processes are in.
+It accepts any cgroup: a container's, a sandbox's, or that of a virtual machine. The kernel has two types: `blockio` is
+the disk limits in the group's files, `rdt` is the resctrl group of its processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Definitions = Mapping[str, BlockioParameters]
 
 
 class KernelClasses:
-    """Of one machine. `definitions` are the classes of block I/O as of now."""
+    """The kernel's classes of one machine. `definitions` are the current classes of block I/O."""
 
     def __init__(
         self, hierarchy: Hierarchy, resctrl: Callable[[], Resctrl | None], definitions: Callable[[], Definitions]
@@ -28,19 +28,19 @@ class KernelClasses:
         self._definitions = definitions
 
     def definition(self, kind: str, name: str) -> BlockioParameters | None:
-        """What a class of block I/O comes to."""
+        """Return the parameters of a class of block I/O."""
         return self._definitions().get(name) if kind == BLOCKIO else None
 
     def holder(self, group: str, inner: str) -> str:
-        """Which of two cgroups, one in the other, the processes of a sandbox are in; the inner one if it is empty too.
+        """Return the one of two nested cgroups that holds a sandbox's processes; the inner one if both are empty.
 
-        gVisor stays in the pod's own where that can hold processes, which is so on version 1.
+        gVisor stays in the pod's own cgroup where that can hold processes, which is the case with cgroup v1.
         """
         outside = not self._hierarchy.occupied(inner) and self._hierarchy.occupied(group)
         return group if outside else inner
 
     def has(self, group: str, kind: str, name: str) -> bool:
-        """Whether a cgroup, with every process in it, is in a class."""
+        """Return True if a cgroup, with every process in it, is in a class."""
         if kind == BLOCKIO:
             wanted = self._definitions().get(name)
             return wanted is not None and self.allows(group, wanted)
@@ -48,11 +48,11 @@ class KernelClasses:
         return resctrl is not None and resctrl.holds(name, self._hierarchy.inhabitants(group))
 
     def allows(self, group: str, parameters: BlockioParameters) -> bool:
-        """Whether a cgroup is allowed just this of the disks."""
+        """Return True if a cgroup has exactly these disk limits."""
         return self._block_io is not None and self._block_io.has(group, parameters)
 
     def put(self, group: str, kind: str, name: str) -> None:
-        """Put a cgroup into a class; the empty name takes it out of all of them. Raises CgroupError."""
+        """Put a cgroup into a class; the empty name removes it from all of them. Raises CgroupError."""
         if kind == BLOCKIO:
             wanted = self._definitions().get(name) if name else NO_CLASS
             if wanted is None:
@@ -64,7 +64,7 @@ class KernelClasses:
             raise CgroupError(f"the kernel knows no classes of type {kind}")
 
     def allow(self, group: str, parameters: BlockioParameters) -> None:
-        """Let a cgroup have just this of the disks. Raises CgroupError."""
+        """Set exactly these disk limits on a cgroup. Raises CgroupError."""
         if self._block_io is None:
             raise CgroupError("the kernel has no controller of block I/O here")
         self._block_io.put(group, parameters)

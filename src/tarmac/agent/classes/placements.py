@@ -1,7 +1,7 @@
-"""Which cgroups the agent has put into which classes, and doing so.
+"""Puts cgroups into classes, and records the result.
 
-What was put is remembered by the id of the container, or of the sandbox where that has a kernel of its own, so that a
-change of ours is told from one that somebody else made. After a restart of the agent it is learnt again from looking.
+Placements are recorded by the id of the container, or of a sandbox with its own kernel, to distinguish the agent's own
+changes from those of other programs. After a restart of the agent they are learned again by inspection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = log("classes")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A cgroup of a pod, by the id of what is in it."""
+    """A cgroup of a pod, by the id of the container or sandbox in it."""
 
     pod: str
     id: str
@@ -44,7 +44,7 @@ class Placements:
         self._placed: dict[str, _Placed] = {}
 
     def put(self, place: Place, asked: Mapping[str, str]) -> None:
-        """Into these classes, and out of those it was in before. Raises CgroupError."""
+        """Put a cgroup into these classes, and remove it from its previous ones. Raises CgroupError."""
         before = self._placed.get(place.id)
         gone = {kind: "" for kind in (before.classes if before else {}) if kind not in asked}
         for kind, name in {**gone, **asked}.items():
@@ -53,7 +53,7 @@ class Placements:
         self.remember(place, asked)
 
     def remember(self, place: Place, asked: Mapping[str, str]) -> None:
-        """It is in these classes."""
+        """Record that a cgroup is in these classes."""
         if asked:
             blockio = self._discovery.definitions.get(asked.get(BLOCKIO, ""))
             self._placed[place.id] = _Placed(place, dict(asked), blockio)
@@ -61,17 +61,17 @@ class Placements:
             self._placed.pop(place.id, None)
 
     def rewrite(self, id: str) -> None:
-        """The runtime changed limits of a container, and may have put back the throttles that it was made with."""
+        """Restore disk limits after the runtime changed a container: it may have reset them to the original ones."""
         placed = self._placed.get(id)
         if placed is None or placed.blockio is None:
             return
         try:
             self._kernel.allow(placed.place.group, placed.blockio)
-        except CgroupError as error:  # the next look puts it right, or says so
-            _log.debug("limits of block I/O are not written again", container=id, why=str(error))
+        except CgroupError as error:  # the next inspection corrects or reports it
+            _log.debug("block I/O limits cannot be restored", container=id, why=str(error))
 
     def wanted_otherwise(self, place: Place, kind: str, name: str) -> bool:
-        """Whether the kernel has what was last put there, and it is we who want something else now."""
+        """Return True if the kernel still has the last placement, so that the difference is the agent's own change."""
         placed = self._placed.get(place.id)
         if placed is None or kind not in placed.classes:
             return True
@@ -80,7 +80,7 @@ class Placements:
         return placed.classes[kind] != name and self._kernel.has(place.group, kind, placed.classes[kind])
 
     def holds(self, place: Place, kind: str, name: str) -> bool:
-        """Whether it was put into a class, and the kernel still has it there. The class need not exist any more."""
+        """Return True if the kernel still has the recorded class, which need not be offered any more."""
         placed = self._placed.get(place.id)
         if placed is None or placed.classes.get(kind) != name:
             return False
@@ -89,22 +89,22 @@ class Placements:
         return self._kernel.has(place.group, kind, name)
 
     def classes(self, place: Place) -> Mapping[str, str]:
-        """What it was last put into."""
+        """Return the classes of the last placement."""
         placed = self._placed.get(place.id)
         return placed.classes if placed else {}
 
     def clear_leftover(self, place: Place) -> None:
-        """Take limits away that an agent before us left when it was killed: they are just those of one class."""
+        """Remove limits that an earlier, killed agent left: they are exactly those of one class."""
         if self._kernel.allows(place.group, NO_CLASS):
             return
         if any(self._kernel.allows(place.group, each) for each in self._discovery.definitions.values()):
             try:
                 self._kernel.allow(place.group, NO_CLASS)
             except CgroupError as error:
-                _log.info("limits of a class that is not asked for stay", container=place.id, why=str(error))
+                _log.info("limits of a class without a request cannot be removed", container=place.id, why=str(error))
 
     def keep_only(self, pod: str, ids: Set[str]) -> None:
-        """The others of this pod are gone."""
+        """Drop the records of this pod's removed containers."""
         for gone in [each.place.id for each in self._placed.values() if each.place.pod == pod]:
             if gone not in ids:
                 del self._placed[gone]

@@ -1,8 +1,8 @@
 """The kernel's groups of cache and memory bandwidth, at the mount point of resctrl.
 
-A group is a folder with a file `tasks`, which lists threads and moves the one whose number is written to it. Threads
-that start later are in the group of the thread that started them. Groups are never made, changed or removed here: a
-runtime with a file of its own deletes every group that is not in it, and would be fought over.
+A group is a directory with a file `tasks`, which lists threads; writing a thread's id moves it. A new thread is in the
+group of its parent. Groups are never created, changed or removed here: a runtime with a file of its own deletes every
+group that is not in it, and both would undo each other's changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.decide.classes.resctrl import is_group, mount_point
 
-_ROUNDS: Final = 20  # of looking for threads that were started while others were moved
+_ROUNDS: Final = 20  # searches for threads that were started while other threads were moved
 _NOT_RUNNING: Final = (ProcessLookupError, FileNotFoundError)
 
 
@@ -28,7 +28,7 @@ class Resctrl:
         self._proc = proc
 
     def groups(self) -> list[str]:
-        """Those that exist, without the one that everybody is in by default."""
+        """Return the existing groups, without the default group."""
         try:
             with os.scandir(self._top) as entries:
                 folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -37,14 +37,14 @@ class Resctrl:
         return sorted(name for name in folders if is_group(name, (self._top / name / "tasks").exists()))
 
     def holds(self, name: str, processes: Collection[int]) -> bool:
-        """Whether every thread of these processes is in a group. There is at least one."""
+        """Return True if every thread of these processes is in a group, and there is at least one."""
         threads = self._threads(processes)
         return bool(threads) and threads <= self._tasks(name)
 
     def move(self, name: str, processes: Callable[[], Collection[int]]) -> None:
-        """Put processes into a group; the empty name is where everybody is by default. Raises CgroupError.
+        """Put processes into a group; the empty name is the default group. Raises CgroupError.
 
-        `processes` is asked again until no thread is found outside: those that are moved may be starting others.
+        `processes` is called again until no thread is found outside: moved threads may start new ones meanwhile.
         """
         for _ in range(_ROUNDS):
             outside = self._threads(processes()) - self._tasks(name)
@@ -82,7 +82,7 @@ class Resctrl:
 
 
 def mounted_resctrl(mounts: Path = Path("/proc/mounts")) -> Resctrl | None:
-    """Where the kernel shows its groups; None where it has none."""
+    """Return resctrl at its mount point; None if it is not mounted."""
     try:
         point = mount_point(mounts.read_text())
     except OSError:

@@ -1,7 +1,7 @@
-"""Classes as one of the things that pods are given on this node: see `agent.allocation`.
+"""Classes as a resource of this node: see `agent.allocation`.
 
-Nothing is kept: how many places are taken is counted from the pods that are here, so an agent that was killed and one
-that never was agree. While the runtime has not answered, nobody knows what is offered, and nobody is refused for it.
+It has no state: places in use are counted from the pods that are here, so the result is the same after a restart. While
+the runtime has not answered, the offer is unknown, and no pod is rejected for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from tarmac.decide.classes.offers import NOTHING_FOUND, Catalogue
 
 
 class ClassResource:
-    """Implements `NodeResource`. `others(uid)` are the pods here but for that one; it is set before any pod comes."""
+    """Implements `NodeResource`.
+
+    `others(uid)` are the pods here except for that one; it is set before the first pod.
+    """
 
     def __init__(self, discovery: ClassDiscovery, node: str) -> None:
         self.others: Callable[[str], Sequence[Pod]] = lambda _uid: ()
@@ -32,14 +35,14 @@ class ClassResource:
         self._node = node
 
     def admit(self, pod: Pod) -> Refusal | None:
-        """Whether it can be in the classes that it asks for."""
+        """Reject a pod that cannot get its classes; None if it can."""
         found = self._discovery.catalogue
         if found is None or not asks_for_classes(pod.raw):
             return None
         return refusal(pod.raw, self._here(pod, found))
 
     def postponed(self, has: Pod, asks: Pod) -> Postponed | None:
-        """Why a pod that runs cannot have other classes, all of them judged before any is touched."""
+        """Return the reason why a running pod cannot change its classes. All are judged before any is changed."""
         found = self._discovery.catalogue
         if found is None or not (asks_for_classes(asks.raw) or asks_for_classes(has.raw)):
             return None
@@ -47,7 +50,7 @@ class ClassResource:
         return Postponed(*why) if why else None
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
-        """With the classes that it asks for; which of them can be had is looked at when they are needed."""
+        """Add the requested classes; their availability is checked when they are used."""
         if not asks_for_classes(pod.raw):
             return allotment
         pod_types = (self._discovery.catalogue or NOTHING_FOUND).pod_types
@@ -64,7 +67,7 @@ class ClassResource:
         return replace(allotment, containers=containers, classes=pod_classes(pod.raw, pod_types))
 
     def release(self, uid: str) -> None:
-        """A pod that is over is not counted any more."""
+        """Does nothing: an ended pod is not counted any more."""
 
     def _here(self, pod: Pod, found: Catalogue) -> ClassesOfNode:
         return ClassesOfNode(

@@ -1,7 +1,7 @@
-"""Which class files a stock runtime has, found out from the runtime itself: CRI does not tell.
+"""Finds the class files of a stock runtime by its process: CRI does not report them.
 
-The process behind the CRI socket is known to the kernel (SO_PEERCRED). Its command line names its configuration, and
-that names the class files. What cannot be read is as if it were not there: such a type is not offered.
+The kernel knows the process behind the CRI socket (SO_PEERCRED). Its command line names its configuration, which names
+the class files. Unreadable files are treated as missing: such a type is not offered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONTAINERD: Final = "/etc/containerd/config.toml"
 _TASKS: Final = "io.containerd.service.v1.tasks-service"
 _CRIO: Final = "/etc/crio/crio.conf"
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
-_MOST_FILES: Final = 64  # of imports that import each other
+_MOST_FILES: Final = 64  # limit for imports that import each other
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 
 
@@ -33,7 +33,7 @@ class RuntimeFiles:
 
 
 def runtime_files(name: str, version: str, path: str, proc: Path = Path("/proc")) -> RuntimeFiles:
-    """The class files of the runtime behind a socket; `name` and `version` are as it says."""
+    """Return the class files of the runtime behind a socket; `name` and `version` are those it reports."""
     process = peer(path)
     if not process:
         return RuntimeFiles()
@@ -48,9 +48,9 @@ def runtime_files(name: str, version: str, path: str, proc: Path = Path("/proc")
 
 
 def peer(path: str) -> int:
-    """The process that listens on a socket; 0 when nobody does."""
+    """Return the process that listens on a socket; 0 if there is none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.setblocking(False)  # a runtime that takes no connections must not hold the agent up
+        connection.setblocking(False)  # a runtime that accepts no connections must not block the agent
         try:
             connection.connect(path)
         except OSError:
@@ -60,7 +60,7 @@ def peer(path: str) -> int:
 
 
 def _of_containerd(words: Sequence[str], folder: str, *, blockio: bool) -> RuntimeFiles:
-    """Later files win over earlier ones, and those imported over the one that imports them."""
+    """Read containerd's configuration. Later files override earlier ones, and imported files the importing one."""
     found: dict[str, str] = {}
     for document in _imports(os.path.join(folder, _option(words, "--config", "-c") or _CONTAINERD)):
         tasks = _table(_table(document, "plugins"), _TASKS)
@@ -96,7 +96,7 @@ def _of_crio(words: Sequence[str], folder: str) -> RuntimeFiles:
 
 
 def _option(words: Sequence[str], *names: str) -> str:
-    """The value of the last of these options on a command line: `--config F`, `--config=F`, `-c F`."""
+    """Return the value of the last of these options on a command line: `--config F`, `--config=F`, `-c F`."""
     found = ""
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")

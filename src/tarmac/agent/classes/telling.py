@@ -1,4 +1,4 @@
-"""What pods are told about their classes: each thing once, for as long as it lasts."""
+"""Events of pods about their classes: each condition once, for as long as it lasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.client.events import Recorder
 
 
 class ClassEvents:
-    """Events of pods, and how often a class was found not to be in effect."""
+    """Emits events of pods, and counts classes that were not in effect."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -18,36 +18,37 @@ class ClassEvents:
         self._ineffective: dict[tuple[str, str], int] = {}  # by type and class
 
     def ignored(self, pod: Pod, key: str, use: str) -> None:
-        """An annotation is not handed on to the runtime."""
+        """Report an annotation that is not forwarded to the runtime."""
         message = f"The annotation {key} is not handed on to the runtime; ask by {use}, or by resources.classes"
         self._say(pod, "ClassAnnotationIgnored", message, key)
 
     def vanished(self, pod: Pod, container: str, kind: str, name: str) -> None:
-        """A class is not offered any more."""
-        message = f"Class {kind}/{name} of container {container} is not offered any more; what runs stays as it is"
+        """Report a class that is not offered any more."""
+        holder = f"container {container}" if container else "the pod"
+        message = f"Class {kind}/{name} of {holder} is not offered any more; what runs stays as it is"
         self._say(pod, "ClassVanished", message, container, kind, name)
 
     def not_effective(self, pod: Pod, container: str, kind: str, name: str) -> None:
-        """A class was asked for, and the kernel or the runtime says otherwise."""
+        """Report a requested class that is not in effect in the kernel or the runtime."""
         whose = f"Container {container}" if container else "The pod"
         if self._say(pod, "ClassNotEffective", f"{whose} is not in class {kind}/{name}", container, kind):
             self._ineffective[kind, name] = self._ineffective.get((kind, name), 0) + 1
 
     def effective(self, pod: Pod, container: str, kind: str) -> None:
-        """It is in effect: if it ceases to be, that is news."""
+        """Record that a class is in effect, so that its next failure is reported."""
         self._said.get(pod.uid, set()).discard(("ClassNotEffective", container, kind))
 
     def forget(self, uid: str) -> None:
-        """The pod is over."""
+        """Drop the state of an ended pod."""
         self._said.pop(uid, None)
 
     def metrics(self) -> Iterator[Sample]:
-        """How often classes were found not to be in effect."""
+        """Yield how often classes were not in effect."""
         for (kind, name), count in sorted(self._ineffective.items()):
             yield "tarmac_node_class_ineffective_total", "counter", {"type": kind, "class": name}, count
 
     def _say(self, pod: Pod, reason: str, message: str, *what: str) -> bool:
-        """Whether it is news."""
+        """Emit an event. Return False if it was emitted before."""
         said = self._said.setdefault(pod.uid, set())
         if (reason, *what) in said:
             return False

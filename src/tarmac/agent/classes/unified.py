@@ -1,4 +1,4 @@
-"""A class of block I/O in the words of version 2 of control groups, for runtimes that take nothing else. Pure."""
+"""A class of block I/O as cgroup v2 files, for runtimes that accept nothing else. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.decide.classes.iofiles import io_max_line, unified_weight
 
 
 def unified(parameters: BlockioParameters) -> dict[str, str]:
-    """Files and what is written to them. There is room for one disk: `discovery` offers no class that has more."""
+    """Return files and their content. There is room for one disk: `discovery` offers no class that has more."""
     found: dict[str, str] = {}
     for disk in {disk: None for rates in parameters.throttles.values() for disk in rates}:
         found["io.max"] = io_max_line(disk, parameters.throttles)

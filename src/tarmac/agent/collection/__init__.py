@@ -1,1 +1,1 @@
-"""Taking away what nobody needs any more: images, dead containers, old logs, folders of pods that are gone."""
+"""Garbage collection: unused images, dead containers, old logs, and remains of removed pods."""

@@ -1,7 +1,7 @@
-"""Dead containers and sandboxes: one former container per name is kept for its log and exit code, the rest goes.
+"""Collects dead containers and sandboxes: one former container per name is kept for its log and exit code.
 
-The newest sandbox of a pod is the pod loop's business, and so is everything of a pod that has just one container per
-name; here only surplus is removed. A removed container's log goes with it.
+The newest sandbox of a pod, and pods with one container per name, belong to the pod loop; only surplus is removed here.
+A removed container's log goes with it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tarmac.base.log import log
 from tarmac.runtimes.interface import Container, Runtime, RuntimeFault, Sandbox
 from tarmac.runtimes.labels import POD_NAME, POD_NAMESPACE, POD_UID
 
-EVERY: Final = 60.0
+INTERVAL: Final = 60.0
 KEPT: Final = 1
 _log = log("collection")
 
 
 class DeadContainers:
-    """Removes surplus. `logs` is the folder of all pods' logs."""
+    """Removes surplus containers. `logs` is the directory of all pods' logs."""
 
     def __init__(self, runtime: Runtime, logs: Path, clock: Clock) -> None:
         self._runtime = runtime
@@ -31,14 +31,14 @@ class DeadContainers:
     async def run(self) -> None:
         """Collect every minute until cancelled."""
         while True:
-            await self._clock.sleep(EVERY)
+            await self._clock.sleep(INTERVAL)
             try:
                 await self.collect()
             except RuntimeFault as error:
-                _log.warning("dead containers are not collected", why=str(error))
+                _log.warning("container collection failed, will retry", why=str(error))
 
     async def collect(self) -> int:
-        """Remove what is surplus; how many containers that was. Raises RuntimeFault."""
+        """Remove surplus; return the number of removed containers. Raises RuntimeFault."""
         containers, sandboxes = await self._runtime.containers(), await self._runtime.sandboxes()
         gone = surplus(containers)
         for container in gone:
@@ -58,7 +58,7 @@ class DeadContainers:
 
 
 def surplus(containers: Sequence[Container]) -> list[Container]:
-    """Dead containers beyond the newest of their pod and name, and the one before it."""
+    """Return dead containers beyond the newest of their pod and name, and its predecessor."""
     by_name: dict[tuple[str, str], list[Container]] = {}
     for container in containers:
         by_name.setdefault((container.labels.get(POD_UID, ""), container.name), []).append(container)
@@ -70,7 +70,7 @@ def surplus(containers: Sequence[Container]) -> list[Container]:
 
 
 def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sandbox]:
-    """Dead sandboxes without containers that are not the newest of their pod."""
+    """Return dead sandboxes without containers that are not the newest of their pod."""
     newest: dict[str, Sandbox] = {}
     for sandbox in sandboxes:
         known = newest.get(sandbox.pod.uid)
@@ -80,5 +80,5 @@ def surplus_sandboxes(sandboxes: Sequence[Sandbox], used: set[str]) -> list[Sand
 
 
 def _order(sandbox: Sandbox) -> tuple[int, float]:
-    """By attempt first: the clock may have been set back between two of them."""
+    """Order by attempt first: the clock may have been set back between two of them."""
     return sandbox.pod.attempt, sandbox.created_at

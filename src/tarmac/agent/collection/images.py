@@ -1,8 +1,8 @@
-"""Which images are here, when each was last in use, and which to remove when their disk fills up.
+"""Tracks images and their last use, and removes unused ones when their disk fills up.
 
-An image is in use while a container refers to it, running or not, and so is what sandboxes are made from. Past the high
-mark, images go in the order in which they were last used until the low mark is reached; never those in use, pinned, or
-so new that a pod is likely to be on its way. With a maximum age, what nobody has used for that long goes too.
+An image is in use while any container, running or not, refers to it; the sandbox image always is. Above the high
+threshold, images are removed in order of last use until the low threshold is reached; never those in use, pinned, or so
+new that a pod may be about to start. With a maximum age, images unused for that long are removed too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tarmac.base.log import log
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeFault
 
-EVERY: Final = 300.0
-_LIST_EVERY: Final = 30.0
+INTERVAL: Final = 300.0
+_LIST_INTERVAL: Final = 30.0
 _log = log("collection")
 
 
 @dataclass(slots=True)
 class _Known:
-    """An image as it was seen: when first, and when last in use (0: never since the agent runs)."""
+    """First seen, and last in use (0: not since the agent started)."""
 
     first: float
     used: float = 0.0
@@ -55,24 +55,24 @@ class Images:
         self._known: dict[str, _Known] = {}
 
     def present(self) -> Sequence[Image]:
-        """As of the last look."""
+        """Return the images as last listed."""
         return self._present
 
     async def run(self) -> None:
-        """Look twice a minute, collect every five, until cancelled."""
+        """List every 30 seconds and collect every five minutes, until cancelled."""
         collected = self._clock.monotonic()
         while True:
             try:
                 await self.look()
-                if self._clock.monotonic() - collected >= EVERY:
+                if self._clock.monotonic() - collected >= INTERVAL:
                     collected = self._clock.monotonic()
                     await self.collect()
             except (RuntimeFault, OSError) as error:
-                _log.warning("images are not collected", why=str(error))
-            await self._clock.sleep(_LIST_EVERY)
+                _log.warning("image collection failed, will retry", why=str(error))
+            await self._clock.sleep(_LIST_INTERVAL)
 
     async def look(self) -> set[str]:
-        """List images and mark those in use; their ids. Raises RuntimeFault."""
+        """List images and mark those in use; return their ids. Raises RuntimeFault."""
         self._present = await self._runtime.images()
         self.mount_point = (await self._runtime.image_space())[0]
         now = self._clock.now()
@@ -90,14 +90,14 @@ class Images:
         return used
 
     async def collect(self) -> None:
-        """Make room when the disk of images is past the high mark. Raises RuntimeFault, OSError."""
+        """Free space if the images' disk is above the high threshold. Raises RuntimeFault, OSError."""
         await self._collect_old()
         space = file_system(self.mount_point)
         percent = 100 - space.available * 100 // space.capacity if space.capacity else 0
         if percent < self._kubelet.image_gc_high_threshold_percent:
             return
         missing = missing_bytes(space, self._kubelet.image_gc_low_threshold_percent)
-        _log.info("images take too much of their disk", percent=percent, missing=missing)
+        _log.info("image disk usage above the high threshold", percent=percent, missing=missing)
         freed = await self.free(missing)
         if freed < missing:
             self._recorder.event(
@@ -109,7 +109,7 @@ class Images:
             )
 
     async def free(self, missing: int, least_age: float | None = None) -> int:
-        """Remove unused images until `missing` bytes are free; how many became so. Raises RuntimeFault."""
+        """Remove unused images until `missing` bytes are freed; return the freed bytes. Raises RuntimeFault."""
         age = self._kubelet.image_minimum_gc_age if least_age is None else least_age
         freed = 0
         for image in await self._unused(age):
@@ -127,7 +127,7 @@ class Images:
                     await self._remove(image)
 
     async def _unused(self, least_age: float) -> list[Image]:
-        """Those that may go, the longest unused first."""
+        """Return removable images, the least recently used first."""
         used, now = await self.look(), self._clock.now()
         free = [
             image
@@ -140,13 +140,13 @@ class Images:
         try:
             await self._runtime.remove_image(image.id, image.handler)
         except RuntimeFault as error:
-            _log.warning("an image cannot be removed", image=image.id, why=str(error))
+            _log.warning("image cannot be removed", image=image.id, why=str(error))
             return 0
-        _log.info("an image is removed", image=image.id, tags=list(image.tags), bytes=image.size)
+        _log.info("image removed", image=image.id, tags=list(image.tags), bytes=image.size)
         self.removed += 1
         return image.size
 
 
 def missing_bytes(space: FileSystem, low: int) -> int:
-    """What has to become free so that no more than `low` percent are used."""
+    """Return the bytes to free so that at most `low` percent are used."""
     return space.capacity * (100 - low) // 100 - space.available

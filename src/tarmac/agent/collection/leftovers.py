@@ -1,4 +1,4 @@
-"""Logs and cgroups of pods that are gone. Their volumes and their own folders are the pod loop's business."""
+"""Removes logs and cgroups of removed pods. Their volumes and directories belong to the pod loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 
-EVERY: Final = 60.0
+INTERVAL: Final = 60.0
 _log = log("collection")
 
 
 class Leftovers:
-    """Sweeps what belongs to no pod that is bound here or that the runtime still knows.
+    """Sweeps logs and cgroups of pods that are neither bound here nor known to the runtime.
 
-    `pods` must only be asked once all pods are known: `run` starts after that.
+    `pods` must only be called once all pods are known: `run` starts after that.
     """
 
     def __init__(
@@ -43,24 +43,24 @@ class Leftovers:
     async def run(self) -> None:
         """Sweep every minute until cancelled."""
         while True:
-            await self._clock.sleep(EVERY)
+            await self._clock.sleep(INTERVAL)
             try:
                 await self.sweep()
             except RuntimeFault as error:
-                _log.warning("leftovers are not swept", why=str(error))
+                _log.warning("orphan sweep failed, will retry", why=str(error))
 
     async def sweep(self) -> None:
-        """Remove what was ownerless at the last sweep and still is: a pod may be just coming. Raises RuntimeFault."""
+        """Remove orphans seen in two consecutive sweeps: a pod may be about to start. Raises RuntimeFault."""
         live = {pod["metadata"]["uid"] for pod in self._pods()}
         live |= {sandbox.pod.uid for sandbox in await self._runtime.sandboxes()}
         folders = {name.rpartition("_")[2]: name for name in _names(self._logs) if name.count("_") == 2}
         ownerless = (self._cgroups.uids() | folders.keys()) - live
-        doomed, self._suspects = ownerless & self._suspects, ownerless
-        if not doomed:
+        orphans, self._suspects = ownerless & self._suspects, ownerless
+        if not orphans:
             return
-        await self._cgroups.sweep(self._cgroups.uids() - doomed)
-        for uid in sorted(doomed & folders.keys()):
-            _log.info("logs of a pod that is gone are removed", pod=uid)
+        await self._cgroups.sweep(self._cgroups.uids() - orphans)
+        for uid in sorted(orphans & folders.keys()):
+            _log.info("logs of a removed pod deleted", pod=uid)
             await asyncio.to_thread(shutil.rmtree, self._logs / folders[uid], ignore_errors=True)
 
 

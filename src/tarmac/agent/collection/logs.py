@@ -1,12 +1,12 @@
-"""Log rotation: a log that has grown too large is set aside, compressed when the next one is, and in the end removed.
+"""Log rotation: an oversized log is renamed, compressed at the next rotation, and finally removed.
 
-    0.log                        what the runtime writes to
-    0.log.20261115-120000        set aside last; readers that follow it find their end
+    0.log                        the log the runtime writes to
+    0.log.20261115-120000        rotated last; readers that follow it reach its end
     0.log.20261115-110000.gz     older ones
 
-A log is renamed and the runtime asked to open a new one; if it does not, the name is given back, so that no line goes
-missing. Only files of containers that run are rotated, found by looking at sizes alone: the runtime is asked about a
-container only once its log is too large.
+A log is renamed and the runtime asked to reopen it; if that fails, the rename is undone, so that no line is lost. Only
+logs of running containers are rotated. Sizes are checked first: the runtime is asked about a container only when its
+log is too large.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ _log = log("collection")
 
 
 class LogRotation:
-    """Keeps the logs below `folder` within their bounds."""
+    """Limits the logs below `folder`."""
 
     def __init__(self, runtime: Runtime, folder: Path, kubelet: KubeletConfiguration, clock: Clock) -> None:
         self._runtime = runtime
         self._folder = folder
-        self._most = kubelet.container_log_max_size
+        self._max_size = kubelet.container_log_max_size
         self._files = kubelet.container_log_max_files
         self._interval = kubelet.container_log_monitor_interval
         self._clock = clock
 
     async def run(self) -> None:
-        """Look at sizes regularly until cancelled."""
+        """Check sizes periodically until cancelled."""
         while True:
             await self._clock.sleep(self._interval)
             await self.rotate()
 
     async def rotate(self) -> None:
-        """Rotate every log that is too large."""
-        for file in list(oversized(self._folder, self._most)):
+        """Rotate all oversized logs."""
+        for file in list(oversized(self._folder, self._max_size)):
             try:
                 await self._rotate(file)
             except (OSError, RuntimeFault) as error:
-                _log.warning("a log is not rotated", file=str(file), why=str(error))
+                _log.warning("log cannot be rotated, will retry", file=str(file), why=str(error))
 
     async def _rotate(self, file: Path) -> None:
         pod, container = file.parent.parent.name, file.parent.name
@@ -75,7 +75,7 @@ class LogRotation:
             raise
 
     async def _tidy(self, file: Path) -> None:
-        """Compress what was set aside before, and keep two fewer than there may be: the current and the next one."""
+        """Compress rotated logs and remove old ones, leaving room for the current and the next one."""
         aside = sorted(each for each in file.parent.glob(f"{file.name}.*") if not each.name.endswith(".tmp"))
         for old in aside[: max(0, len(aside) - (self._files - 2))]:
             old.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class LogRotation:
 
 
 def oversized(folder: Path, most: int) -> Iterator[Path]:
-    """Current logs larger than `most` bytes, two folders below."""
+    """Yield current logs larger than `most` bytes, two directories below."""
     for pod in _folders(folder):
         for container in _folders(pod):
             with suppress(OSError), os.scandir(container) as entries:
@@ -95,7 +95,7 @@ def oversized(folder: Path, most: int) -> Iterator[Path]:
 
 
 def compress(file: Path) -> None:
-    """Replace a file by its compressed self, in one step."""
+    """Replace a file atomically by its compressed form."""
     import gzip
 
     partial = file.with_name(f"{file.name}.tmp")

@@ -1,1 +1,1 @@
-"""What the agent is told: flags, and a KubeletConfiguration file that is read strictly."""
+"""The agent's configuration: flags, and a strictly parsed KubeletConfiguration file."""

@@ -1,4 +1,4 @@
-"""What `classResources` says, checked by itself."""
+"""Validation of `classResources`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.base import names
 
 
 def class_findings(stated: ClassResources) -> Iterator[str]:
-    """What is wrong with it."""
+    """Yield the errors."""
     for name, each in stated.types.items():
         path = f"classResources.types.{name}"
         if problems := names.label_key(name):

@@ -1,4 +1,4 @@
-"""The configuration in effect, as `/configz` shows it: the file that would say the same without any flag."""
+"""The effective configuration of `/configz`: a file with the same effect without any flags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tarmac.decide.scheduling.amounts import shown
 
 
 def in_effect(config: AgentConfig) -> JsonObject:
-    """Every field that has an effect, with what flags and defaults made of it."""
+    """Return all supported fields with flags and defaults applied."""
     flags, kubelet = config.flags, config.kubelet
     effective = msgspec.structs.replace(
         kubelet,
@@ -44,7 +44,7 @@ def _amounts(reserved: Mapping[str, Reserved]) -> dict[str, str]:
 
 
 def _written(value: Any) -> str:
-    """Durations and amounts as the file writes them."""
+    """Format durations and amounts as in the file."""
     if isinstance(value, Seconds):
         return format_duration(value)
     if isinstance(value, Bytes):

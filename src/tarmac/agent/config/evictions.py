@@ -1,4 +1,4 @@
-"""Thresholds of eviction as the configuration states them, with kubelet's defaults."""
+"""Eviction thresholds of the configuration, with kubelet's defaults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.decide.allocatable.thresholds import DEFAULT_HARD
 
 
 def hard_evictions(kubelet: KubeletConfiguration) -> dict[str, str]:
-    """Below which amounts pods are ended at once."""
+    """Return the thresholds below which pods are evicted at once."""
     stated = kubelet.eviction_hard
     if stated is None or kubelet.merge_default_eviction_settings:
         return {**DEFAULT_HARD, **(stated or {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,8 @@ class Flags:
     cni_conf_dir: Path = Path("/etc/cni/net.d")
     device_plugin_dir: Path = Path("/var/lib/kubelet/device-plugins")
     machine_image_dir: Path | None = None
+    tenant_image_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    tenant_image_denied_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     recording_days: int = 30
     recording_bytes: int = 256 * 1024 * 1024
     node_labels: Mapping[str, str]
@@ -43,4 +46,4 @@ class Flags:
     sizing_provider_bin_dir: Path | None = None
     feature_gates: Mapping[str, bool]
     unknown: tuple[str, ...] = ()
-    """What was given and is none of these, as it was written."""
+    """Unrecognised arguments, as written."""

@@ -1,10 +1,10 @@
-"""The part of `kubelet.config.k8s.io/v1beta1` KubeletConfiguration that has an effect here, with Kubernetes' defaults.
+"""The supported part of the `kubelet.config.k8s.io/v1beta1` KubeletConfiguration, with Kubernetes' defaults.
 
 Names, units and meanings are Kubernetes'. Three fields are Tarmac's own: `cpuOverSubscriptionCapacity`,
-`sizingProviderPeriod` and `classResources`. Five defaults differ on purpose: serving certificates are asked for
-(`serverTLSBootstrap`), client certificates are renewed (`rotateCertificates`), images are pulled side by side
-(`serializeImagePulls` is false), a pod has at most 4,096 processes (`podPidsLimit`), and on a node that connects its
-pods itself system calls are filtered (`seccompDefault`).
+`sizingProviderPeriod` and `classResources`. Five defaults differ on purpose: serving certificates are requested
+(`serverTLSBootstrap`), client certificates are renewed (`rotateCertificates`), images are pulled in parallel
+(`serializeImagePulls` is false), a pod has at most 4,096 processes (`podPidsLimit`), and on a node with Tarmac's own
+pod network system calls are filtered (`seccompDefault`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tarmac.base.quantity import Quantity
 Enforcement = Literal[
     "pods", "none", "system-reserved", "kube-reserved", "system-reserved-compressible", "kube-reserved-compressible"
 ]
-"""What `enforceNodeAllocatable` may list."""
+"""Values of `enforceNodeAllocatable`."""
 
 
 class Seconds(float):
-    """A length of time, written `10s` or `5m0s`."""
+    """A duration, written `10s` or `5m0s`."""
 
 
 class Bytes(int):
@@ -31,7 +31,7 @@ class Bytes(int):
 
 
 class _Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A part of the file: every field that is there must be known."""
+    """A section of the file. Unknown fields are rejected."""
 
 
 class Anonymous(_Section, frozen=True):
@@ -41,20 +41,20 @@ class Anonymous(_Section, frozen=True):
 
 
 class WebhookAuthentication(_Section, frozen=True):
-    """Bearer tokens, asked of the API server by TokenReview."""
+    """Bearer tokens, verified by the API server (TokenReview)."""
 
     enabled: bool = True
     cache_ttl: Seconds = msgspec.field(name="cacheTTL", default=Seconds(120))
 
 
 class X509(_Section, frozen=True):
-    """Client certificates signed by an authority in this file."""
+    """Client certificates signed by a CA in this file."""
 
     client_ca_file: str = msgspec.field(name="clientCAFile", default="")
 
 
 class Authentication(_Section, frozen=True):
-    """Who may be who at the node's own HTTP API."""
+    """Authentication at the node's HTTP API."""
 
     anonymous: Anonymous = Anonymous()
     webhook: WebhookAuthentication = WebhookAuthentication()
@@ -62,21 +62,21 @@ class Authentication(_Section, frozen=True):
 
 
 class WebhookAuthorization(_Section, frozen=True):
-    """How long the API server's answers about rights are believed."""
+    """Cache durations of the API server's access reviews."""
 
     cache_authorized_ttl: Seconds = msgspec.field(name="cacheAuthorizedTTL", default=Seconds(300))
     cache_unauthorized_ttl: Seconds = msgspec.field(name="cacheUnauthorizedTTL", default=Seconds(30))
 
 
 class Authorization(_Section, frozen=True):
-    """Who may do what at the node's own HTTP API."""
+    """Authorization at the node's HTTP API."""
 
     mode: Literal["Webhook"] = "Webhook"
     webhook: WebhookAuthorization = WebhookAuthorization()
 
 
 class CrashLoopBackOff(_Section, frozen=True):
-    """How long a container that keeps failing is waited for at most."""
+    """The maximum back-off of a crashing container."""
 
     max_container_restart_period: Seconds = Seconds(300)
 
@@ -90,29 +90,29 @@ class Taint(_Section, frozen=True, kw_only=True):
 
 
 class OfferedClass(_Section, frozen=True):
-    """A class to offer; without `capacity` to as many as ask for it."""
+    """A class to offer; without `capacity` to any number of pods."""
 
     capacity: int | None = None
 
 
 class OfferedClassType(_Section, frozen=True):
-    """A type of classes: only `classes`, or all that are found; of `blockio`, those in a file of the agent's own."""
+    """A type of classes: only `classes`, or all that are found; for `blockio`, those in a file of the agent."""
 
     config_file: str = ""
     classes: dict[str, OfferedClass] | None = None
 
 
 class ClassResources(_Section, frozen=True):
-    """QoS-class resources, and what becomes of a pod that asks for what is not offered."""
+    """QoS-class resources, and the handling of pods that request classes not offered."""
 
     unavailable: Literal["reject", "ignore"] = "reject"
     types: dict[str, OfferedClassType] = msgspec.field(default_factory=dict[str, OfferedClassType])
 
 
 class KubeletConfiguration(_Section, frozen=True):
-    """The file. What the node's parts are told comes from here."""
+    """The file: the source of all settings of the node's parts."""
 
-    # its HTTP API
+    # HTTP API
     address: str = "0.0.0.0"
     port: int = 10250
     tls_cert_file: str = ""
@@ -123,7 +123,7 @@ class KubeletConfiguration(_Section, frozen=True):
     authorization: Authorization = Authorization()
     enable_debugging_handlers: bool = True
     streaming_connection_idle_timeout: Seconds = Seconds(4 * 3600)
-    # what the cluster is told
+    # registration and status
     register_node: bool = True
     register_with_taints: tuple[Taint, ...] = ()
     provider_id: str = msgspec.field(name="providerID", default="")
@@ -131,7 +131,7 @@ class KubeletConfiguration(_Section, frozen=True):
     node_status_report_frequency: Seconds | None = None
     node_lease_duration_seconds: int = 40
     node_status_max_images: int = 50
-    # what pods are given
+    # pods
     static_pod_path: str = ""
     file_check_frequency: Seconds = Seconds(20)
     crash_loop_back_off: CrashLoopBackOff = CrashLoopBackOff()
@@ -143,11 +143,11 @@ class KubeletConfiguration(_Section, frozen=True):
     cluster_domain: str = "cluster.local"
     cluster_dns: tuple[str, ...] = msgspec.field(name="clusterDNS", default=())
     resolv_conf: str = "/etc/resolv.conf"
-    seccomp_default: bool | None = None  # settled when it is known who connects pods
+    seccomp_default: bool | None = None  # resolved once the pod network is known
     serialize_image_pulls: bool = False
     max_parallel_image_pulls: int | None = None
     container_runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
-    # cgroups and what is held back
+    # cgroups and reservations
     cgroup_root: str = ""
     cgroup_driver: str = "cgroupfs"
     cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota", default=True)
@@ -166,7 +166,7 @@ class KubeletConfiguration(_Section, frozen=True):
     cpu_manager_reconcile_period: Seconds = Seconds(10)
     cpu_over_subscription_capacity: str | float = msgspec.field(name="cpuOverSubscriptionCapacity", default=0)
     sizing_provider_period: Seconds = Seconds(0)
-    # when room runs out
+    # eviction and garbage collection
     eviction_hard: dict[str, str] | None = None
     eviction_soft: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     eviction_soft_grace_period: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -181,7 +181,7 @@ class KubeletConfiguration(_Section, frozen=True):
     container_log_max_size: Bytes = Bytes(10 << 20)
     container_log_max_files: int = 5
     container_log_monitor_interval: Seconds = Seconds(10)
-    # when the machine goes down
+    # shutdown
     shutdown_grace_period: Seconds = Seconds(0)
     shutdown_grace_period_critical_pods: Seconds = Seconds(0)
     class_resources: ClassResources = ClassResources()
@@ -189,16 +189,16 @@ class KubeletConfiguration(_Section, frozen=True):
 
     @property
     def report_frequency(self) -> float:
-        """How often status is sent though nothing changed: the update frequency if only that is set, as kubelets do."""
+        """Interval of unchanged status reports: the update frequency if only that is set, as in kubelets."""
         if self.node_status_report_frequency is not None:
             return self.node_status_report_frequency
         return 300.0 if self.node_status_update_frequency == 10 else self.node_status_update_frequency
 
 
 def special(type: type, value: Any) -> Any:
-    """Durations and amounts from their text."""
+    """Parse durations and amounts."""
     if not isinstance(value, str | int):
-        raise ValueError(f"{value!r} is not text")  # noqa: TRY004 - a finding about the file, not about the program
+        raise ValueError(f"{value!r} is not text")  # noqa: TRY004 - an error in the file, not in the program
     if type is Seconds:
         return Seconds(parse_duration(str(value)))
     if type is Bytes:

@@ -1,4 +1,4 @@
-"""What the settings of processors say together: the policy, its options, and what is reserved."""
+"""Validates the CPU settings against each other: the policy, its options, and the reservation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.decide.processors.pools import reserved_count
 
 STRICT: Final = "strict-cpu-reservation"
-"""An option of the static policy: what all share does not include the reserved processors."""
+"""An option of the static policy: the shared pool excludes the reserved CPUs."""
 
 
 def is_strict(options: dict[str, str]) -> bool:
-    """Whether that option is on."""
+    """Return True if that option is on."""
     return options.get(STRICT, "false").lower() == "true"
 
 
 def check_processors(stated: Stated, reservations: Reservations) -> None:
-    """Raises BadConfig."""
+    """Validate the settings. Raises BadConfig."""
     if findings := list(_findings(stated, reservations)):
         raise BadConfig("; ".join(findings))
 

@@ -1,8 +1,8 @@
-"""Reading what the agent is told: flags, and the configuration file, strictly and saying what would be accepted.
+"""Reads flags and the configuration file, strictly; errors name accepted values.
 
-The first of the three steps between the command line and a node: nothing is looked at but what was written down.
-An unknown field refuses the start, since a typo in a reservation must not become a node without one. A field that
-kubelets know and that has no effect here is a warning that names it. What fields say together is checked here too.
+The first of three steps from the command line to a node: it reads only flags and file, not the host. An unknown field
+prevents the start, since a typo in a reservation must not result in a node without one. A kubelet field without effect
+here is a warning that names it. Contradictions between fields are detected here too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _log = log("agent")
 
 
 class BadConfig(Exception):
-    """What the agent was told makes no sense. The message names the field and what would be accepted."""
+    """The configuration is invalid. The message names the field and accepted values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What flags and file say, each for itself."""
+    """The settings of flags and file, unmerged."""
 
     flags: Flags
     kubelet: KubeletConfiguration
@@ -43,11 +43,11 @@ class Stated:
 
 
 def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
-    """Flags and file; of gates, the flag wins over the file, gate by gate. Raises BadConfig."""
+    """Combine flags and file; a feature gate of the flag overrides the file's. Raises BadConfig."""
     if unsupported := list(_unsupported(kubelet)):
         if not flags.ignore_unsupported_policies:
             raise BadConfig("; ".join(unsupported) + "; or start with --ignore-unsupported-policies")
-        _log.warning("policies of the configuration are not carried out", fields=unsupported)
+        _log.warning("policies of the configuration are not implemented", fields=unsupported)
     try:
         return Stated(flags, kubelet, FeatureGates("agent", layered(kubelet.feature_gates, flags.feature_gates)))
     except BadGate as error:
@@ -55,7 +55,7 @@ def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
 
 
 def _unsupported(config: KubeletConfiguration) -> Iterator[str]:
-    """Policies that pods rely on and this agent does not implement."""
+    """Yield policies that pods rely on and this agent does not implement."""
     if config.topology_manager_policy not in ("", "none"):
         yield f"topologyManagerPolicy: {config.topology_manager_policy!r} is not carried out here; write none"
     if config.memory_manager_policy not in ("", "None"):
@@ -65,7 +65,7 @@ def _unsupported(config: KubeletConfiguration) -> Iterator[str]:
 
 
 def read(path: Path) -> KubeletConfiguration:
-    """The file's content. Raises BadConfig."""
+    """Read the file. Raises BadConfig."""
     import yaml
 
     try:
@@ -79,14 +79,14 @@ def read(path: Path) -> KubeletConfiguration:
 
 
 def decode(document: Any) -> KubeletConfiguration:
-    """A parsed document. Raises BadConfig."""
+    """Convert a parsed document. Raises BadConfig."""
     if not isinstance(document, dict):
         raise BadConfig("not a mapping of fields")
     found = (document.get("apiVersion"), document.get("kind"))
     if found != (API_VERSION, KIND):
         raise BadConfig(f"apiVersion and kind are {found[0]!r} and {found[1]!r}; write {API_VERSION} and {KIND}")
     for name in sorted(IGNORED & document.keys()):
-        _log.warning("a field of the configuration has no effect here", field=name)
+        _log.warning("configuration field has no effect", field=name)
     used = {name: value for name, value in document.items() if name not in IGNORED | {"apiVersion", "kind"}}
     try:
         config = msgspec.convert(used, KubeletConfiguration, dec_hook=special)
@@ -112,7 +112,7 @@ def _worded(message: str) -> str:
 
 
 def _offered(config: KubeletConfiguration) -> Iterator[str]:
-    """What would make the node's API less safe than it says, or safer than it is."""
+    """Yield settings that would make the node's API less safe, or only seem to make it safer."""
     if config.authentication.anonymous.enabled:
         yield "authentication.anonymous.enabled: nobody is answered unknown; write false"
     if not config.authentication.webhook.enabled:
@@ -122,7 +122,7 @@ def _offered(config: KubeletConfiguration) -> Iterator[str]:
 
 
 def _enforced(config: KubeletConfiguration) -> Iterator[str]:
-    """What is to hold for all pods together, and for what is reserved: kubelets' checks."""
+    """Yield errors of node allocatable enforcement: kubelet's checks."""
     listed = config.enforce_node_allocatable
     for pool, group in (("system", config.system_reserved_cgroup), ("kube", config.kube_reserved_cgroup)):
         whole, shares = f"{pool}-reserved", f"{pool}-reserved-compressible"

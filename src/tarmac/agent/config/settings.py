@@ -1,8 +1,8 @@
-"""The configuration that the agent's parts are made from, settled once flags, file and sizes are known.
+"""The merged configuration of the agent's parts, built from flags, file and reservations.
 
-read     flags and the file: what was stated (`reading`)
-size     what is held back for the machine, and who said so; may take time and run programs (`sizing`)
-settle   both together, checked and in one place (here): flags over the file over defaults
+read     flags and the file (`reading`)
+size     reservations and their sources; may take time and run programs (`sizing`)
+settle   merges and validates both (here): flags over the file over defaults
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tarmac.decide.allocatable.thresholds import Threshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What the agent's parts are made from."""
+    """The merged configuration."""
 
     flags: Flags
     kubelet: KubeletConfiguration
@@ -43,27 +43,27 @@ class AgentConfig:
 
     @property
     def root_dir(self) -> Path:
-        """Where everything the agent keeps is."""
+        """The agent's state directory."""
         return self.flags.root_dir
 
     @property
     def cpu_manager_policy(self) -> Literal["none", "static"]:
-        """Whether containers can have processors to themselves."""
+        """`static` if containers can have exclusive CPUs."""
         return self.flags.cpu_manager_policy or self.kubelet.cpu_manager_policy
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
-        """Below which amounts pods are evicted."""
+        """The eviction thresholds."""
         return self.reservations.eviction
 
     @property
     def pod_logs_dir(self) -> Path:
-        """Where the logs of pods are."""
+        """The directory of pod logs."""
         return self.flags.pod_logs_dir or Path(self.kubelet.pod_logs_dir)
 
 
 def settle(stated: Stated, reservations: Reservations) -> AgentConfig:
-    """The last of the three steps: everything together. Raises BadConfig."""
+    """Merge flags, file and reservations: the last of three steps. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
     if problems := names.dns1123_subdomain(flags.node_name):
         raise BadConfig(f"--node-name: {flags.node_name!r}: {problems[0]}")
@@ -79,7 +79,7 @@ def settle(stated: Stated, reservations: Reservations) -> AgentConfig:
 
 
 def of_own_node(config: AgentConfig, own: bool) -> AgentConfig:
-    """The same, with what depends on whether the agent connects pods itself. Elsewhere Kubernetes' defaults hold."""
+    """Set defaults that depend on the pod network: Tarmac's own (`own`), or else Kubernetes' defaults."""
     stated = config.kubelet.seccomp_default
     kubelet = msgspec.structs.replace(config.kubelet, seccomp_default=own if stated is None else stated)
     return replace(config, kubelet=kubelet)

@@ -1,6 +1,6 @@
 """Fields of a real KubeletConfiguration that have no effect here. A file with one gets a warning that names it.
 
-Policies that pods rely on are no such fields: a node that does not carry them out does not start (`reading.stated`).
+Policies that pods rely on are not among them: a node that does not implement them refuses to start (`reading.stated`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From a Pod to what the runtime is asked for: sandboxes, containers, images, hooks, resources and security."""
+"""Translation of Pods into runtime requests: sandboxes, containers, images, hooks, resources and security."""

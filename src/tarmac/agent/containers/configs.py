@@ -1,4 +1,4 @@
-"""From a container's spec to what the runtime is asked for."""
+"""Translates a container's spec into the runtime's container configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tarmac.volumes.interface import MountedVolume, Sources, Volumes
 
 @dataclass(frozen=True, slots=True)
 class ContainerToMake:
-    """A container to be made: whose, which, from what, and where."""
+    """All inputs for the configuration of one container."""
 
     pod: Pod
     container: JsonObject
@@ -33,11 +33,11 @@ class ContainerToMake:
     surroundings: PodEnvironment
     allotment: ContainerAllotment
     recursive_read_only: bool = False
-    target: str = ""  # id of the container whose processes it sees
+    target: str = ""  # id of the container whose process namespace it shares
 
 
 class ContainerConfigs:
-    """Makes configurations, and the files on the node that they mount."""
+    """Builds container configurations, and the files on the node that they mount."""
 
     def __init__(self, settings: PodSettings, paths: PodPaths, volumes: Volumes, sources: Sources) -> None:
         self._settings = settings
@@ -46,7 +46,7 @@ class ContainerConfigs:
         self._sources = sources
 
     async def config(self, wanted: ContainerToMake) -> ContainerConfig:
-        """Raises ConfigMissing, SecurityRefused and OSError."""
+        """Return the runtime configuration. Raises ConfigMissing, SecurityRefused and OSError."""
         pod, container = wanted.pod, wanted.container
         security = container_security(
             pod,
@@ -58,7 +58,7 @@ class ContainerConfigs:
             target=wanted.target,
         )
         given = wanted.allotment.devices
-        # What plugins of devices say comes first, so that what the pod says wins.
+        # Variables of device plugins come first, so that the pod's own override them.
         stated = await environment(pod, container, self._sources, wanted.surroundings)
         known = {**dict(given.envs), **dict(stated)}
         mounts = await self._mounts(wanted, known)
@@ -97,7 +97,7 @@ class ContainerConfigs:
         return [*mounts, *self._own_files(wanted, {each.container_path for each in mounts})]
 
     def _own_files(self, wanted: ContainerToMake, taken: Set[str]) -> list[Mount]:
-        """The log folder, the hosts file and the file for a last message, unless a volume is mounted there."""
+        """Return mounts of the hosts file and the termination message file, unless a volume is mounted there."""
         pod, container = wanted.pod, wanted.container
         name = container["name"]
         mounts: list[Mount] = []
@@ -116,7 +116,7 @@ class ContainerConfigs:
 
 
 def _empty_for_everyone(path: Path) -> None:
-    """The container may run as any user: its file must be writable for all of them, its folder for none."""
+    """Create an empty file writable by every user, since the container may run as any; its directory stays private."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     path.write_bytes(b"")
     path.chmod(0o666)

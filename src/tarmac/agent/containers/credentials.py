@@ -1,6 +1,6 @@
-"""Which of a pod's pull secrets a registry is shown. Secrets are read when needed and kept nowhere.
+"""Selects the pull secrets of a pod that match an image's registry. Secrets are read when needed and never stored.
 
-A Secret is what a tenant wrote: of one, `MOST` servers are looked at, and entries that make no sense are passed over.
+Secrets are written by tenants: at most `MAX_SERVERS` servers of one Secret are read, and malformed entries are skipped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tarmac.runtimes.interface import Credentials
 from tarmac.volumes.interface import Sources
 
 DEFAULT_REGISTRY = "docker.io"
-MOST = 1000  # servers of one Secret
-_LONGEST = 512  # of the name of a server
+MAX_SERVERS = 1000  # per Secret
+_MAX_SERVER_NAME = 512  # characters of a server name
 _ALIASES = ("index.docker.io", "registry-1.docker.io")
 
 
 class _Entry(msgspec.Struct):
-    """What is said about one server."""
+    """Credentials of one server."""
 
     username: str = ""
     password: str = ""
@@ -33,12 +33,12 @@ class _Entry(msgspec.Struct):
 
 
 def with_tag(image: str) -> str:
-    """The name as registries know it: without tag and digest it means `latest`."""
+    """Return the image name with a tag: without tag and digest it means `latest`."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def repository(image: str) -> str:
-    """Registry and path, without tag and digest."""
+    """Return the registry and path, without tag and digest."""
     name = image.partition("@")[0]
     head, slash, tail = name.rpartition("/")
     name = f"{head}{slash}{tail.partition(':')[0]}"
@@ -51,12 +51,12 @@ def repository(image: str) -> str:
 
 
 async def credentials_for(image: str, pod: Pod, sources: Sources) -> list[Credentials]:
-    """Those that fit, the most specific first."""
+    """Return the matching credentials, the most specific first."""
     wanted = repository(image)
     found: list[tuple[int, Credentials]] = []
     for reference in pod.spec.get("imagePullSecrets") or ():
         secret = await sources.secret(pod.namespace, reference["name"])
-        for server, entry in islice(_entries(secret or {}), MOST):
+        for server, entry in islice(_entries(secret or {}), MAX_SERVERS):
             if _fits(server, wanted):
                 found.append((len(server), _credentials(entry)))
     return [each for _, each in sorted(found, key=lambda item: -item[0])]
@@ -65,7 +65,7 @@ async def credentials_for(image: str, pod: Pod, sources: Sources) -> list[Creden
 def _entries(secret: JsonObject) -> Iterator[tuple[str, _Entry]]:
     for server, entry in _servers(secret.get("data") or {}).items():
         try:
-            if len(server) <= _LONGEST:
+            if len(server) <= _MAX_SERVER_NAME:
                 yield server, msgspec.convert(entry, _Entry)
         except msgspec.ValidationError:
             continue
@@ -92,7 +92,7 @@ def _plain(server: str) -> str:
 
 
 def _fits(server: str, wanted: str) -> bool:
-    """Hosts are compared part by part, with `*` within a part; paths by their beginning."""
+    """Compare hosts label by label, with `*` inside a label; compare paths by prefix."""
     host, _, path = _plain(server).partition("/")
     actual, _, rest = wanted.partition("/")
     parts, others = host.split("."), actual.split(".")

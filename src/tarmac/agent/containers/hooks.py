@@ -1,4 +1,4 @@
-"""What containers want done after they have started and before they are stopped."""
+"""Runs the postStart and preStop hooks of containers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 
-LONGEST = 24 * 3600.0
+EXEC_TIMEOUT = 24 * 3600.0
 HTTP_TIMEOUT = 30.0
 
 
 class HookFailed(Exception):
-    """The hook did not do what it should. The message may hold what the container said: it is for no event."""
+    """The hook failed. The message may contain output of the container and must not be put into an event."""
 
 
 class Hooks:
-    """Runs hooks: a command inside, a request, or a pause."""
+    """Runs hooks: a command in the container, an HTTP request, or a sleep."""
 
     def __init__(self, runtime: Runtime, connect: Connector, clock: Clock) -> None:
         self._runtime = runtime
@@ -27,28 +27,28 @@ class Hooks:
         self._clock = clock
 
     async def run(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, address: str) -> None:
-        """Until it is done, however long that takes. Raises HookFailed."""
-        whose = f'for Container "{container["name"]}" in Pod "{pod}" failed - error'
+        """Run the hook to completion, without a timeout of its own. Raises HookFailed."""
+        where = f'for Container "{container["name"]}" in Pod "{pod}" failed - error'
         if "exec" in hook:
             command = hook["exec"].get("command") or []
             try:
-                said = await self._runtime.exec(id, command, LONGEST)
+                said = await self._runtime.exec(id, command, EXEC_TIMEOUT)
             except (RuntimeFault, TimeoutError) as error:
-                raise HookFailed(f"Exec lifecycle hook ({command}) {whose}: {error}") from error
+                raise HookFailed(f"Exec lifecycle hook ({command}) {where}: {error}") from error
             if said.exit_code != 0:
                 output = (said.stdout + said.stderr).decode(errors="replace")
                 code = f"command exited with {said.exit_code}"
-                raise HookFailed(f'Exec lifecycle hook ({command}) {whose}: {code}, message: "{output}"')
+                raise HookFailed(f'Exec lifecycle hook ({command}) {where}: {code}, message: "{output}"')
         elif "httpGet" in hook:
-            await self._http(pod, container, hook["httpGet"], address, whose)
+            await self._http(pod, container, hook["httpGet"], address, where)
         elif "sleep" in hook:
             await self._clock.sleep(hook["sleep"].get("seconds") or 0)
 
-    async def _http(self, pod: Pod, container: JsonObject, action: JsonObject, address: str, whose: str) -> None:
-        """Any answer will do, as kubelets have it."""
+    async def _http(self, pod: Pod, container: JsonObject, action: JsonObject, address: str, where: str) -> None:
+        """Send the request. Any HTTP response counts as success, as with kubelet."""
         try:
             url, headers = request_of(action, container, address, "lifecycle")
             await get(self._connect, pod.raw, url, headers, HTTP_TIMEOUT)
         except (OSError, EOFError, ValueError, ProbeFault) as error:
             path = action.get("path") or "/"
-            raise HookFailed(f"HTTP lifecycle hook ({path}) {whose}: {error}") from error
+            raise HookFailed(f"HTTP lifecycle hook ({path}) {where}: {error}") from error

@@ -1,12 +1,12 @@
-"""Having a container's image: look, pull in the background, and wait longer after each failure.
+"""Provides container images: looks locally, pulls in the background, backs off after failures.
 
-`ensure` never waits for a registry: it says that the image is here, that it is being pulled (the pod is woken when
-that is over), or why it cannot be had and when to ask again. So a slow registry never keeps a pod from being looked
-after. At most so many pulls run at once on the node.
+`ensure` never waits for a registry. It returns the image, or that it is being pulled (the pod is woken afterwards), or
+the reason why it is unavailable with the time of the next attempt. So a slow registry never blocks a pod's worker. The
+number of parallel pulls per node is limited.
 
-That an image of the platform's own registry is here says nothing about this pod: it was pulled for another. A pod that
-may not pull it is not given it, unless a pull secret of its own opens the registry. Images of virtual machines come
-from no registry: what they are stands in the pod, by the platform's hand, and nobody is asked.
+An image of the platform's own registry that is present may have been pulled for a different pod. A pod gets it only if
+its service account may pull it or one of its pull secrets gives access. Images of virtual machines come from no
+registry: the platform itself writes them into the pod, so no access check is made.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tarmac.client.events import Recorder
 from tarmac.runtimes.interface import Image, ImageMismatch, Progress, Runtime, RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
-ERROR_SHOWN = 5.0
-"""How long a failed pull is told as what it is, before it is told as a back-off."""
+BACKOFF_STATUS_DELAY = 5.0
+"""Time in seconds that a failed pull is reported as ErrImagePull before it becomes a back-off."""
 
-PROGRESS_TOLD = 30.0
-"""How often a pull under way is told about."""
+PROGRESS_INTERVAL = 30.0
+"""Interval of progress events of a pull, in seconds."""
 
 
 class Pulling:
-    """Not here yet, but on its way."""
+    """The image is being pulled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Why it cannot be had, and when to ask again (Unix seconds)."""
+    """Reason and message, and the monotonic time of the next attempt."""
 
     reason: str
     message: str
@@ -55,7 +55,7 @@ _PULLING = Pulling()
 
 
 class Images:
-    """The images that this node's pods need."""
+    """The images of this node's pods."""
 
     def __init__(
         self, runtime: Runtime, access: RepositoryAccess, recorder: Recorder, clock: Clock, parallel: int
@@ -68,26 +68,26 @@ class Images:
         self._tasks = Tasks()
         self._pulls: dict[str, asyncio.Task[None]] = {}
         self._results: dict[str, Image | Unavailable] = {}
-        self._errors: dict[str, tuple[float, str]] = {}  # when a pull failed, and why
+        self._errors: dict[str, tuple[float, str]] = {}  # monotonic time and message of the last failed pull
         self._back_offs = BackOffs()
         self._expected: dict[str, asyncio.Future[Image | None]] = {}
-        self._entitled: set[str] = set()  # asked once: a container starts again also while the server is away
+        self._entitled: set[str] = set()  # checked once: containers must restart without the server too
 
     def expect(self, pod: Pod, handler: str) -> None:
-        """Look for the images a pod starts with while its sandbox is being made."""
+        """Look up the images a pod starts with while its sandbox is being created."""
         for container in pod.init_containers[:1] or pod.containers:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
                 name = _reference(container, handler)
-                self._expected[key] = self._tasks.promise(self._glance(name, handler), f"look for {name}")
+                self._expected[key] = self._tasks.promise(self._lookup(name, handler), f"look for {name}")
 
-    async def _glance(self, name: str, handler: str) -> Image | None:
-        with suppress(RuntimeFault):  # whoever needs it asks again
+    async def _lookup(self, name: str, handler: str) -> Image | None:
+        with suppress(RuntimeFault):  # `ensure` looks again
             return await self._runtime.image(name, handler)
         return None
 
     async def ensure(self, pod: Pod, container: JsonObject, handler: str, wake: Callable[[], None]) -> Outcome:
-        """Have the image where its handler needs it, or start to. Raises RuntimeFault if nobody answers there."""
+        """Return the image from the handler's image store, or start a pull. Raises RuntimeFault."""
         name = container["image"]
         key = f"{pod.uid}_{name}"
         if key in self._pulls:
@@ -106,7 +106,7 @@ class Images:
                 except SourceUnavailable as error:
                     return self._waiting(pod, container, key) or self._failed(pod, container, key, str(error))
                 if not refusal:
-                    self._tell_present(pod, container)
+                    self._event_present(pod, container)
                     return image
                 if policy == "Never":
                     present = "is present with pull policy of Never but does not have the proper credentials"
@@ -116,7 +116,7 @@ class Images:
         return self._waiting(pod, container, key) or self._start(pod, container, key, handler, wake)
 
     async def _refusal(self, pod: Pod, name: str, image: Image, key: str, handler: str) -> str:
-        """Why a pod may not have an image that is here; empty when it may."""
+        """Return the reason why a pod may not use an image that is present; empty if it may."""
         if key in self._entitled or handler == MACHINE_CLASS:
             return ""
         refusal = await self._access.refusal(name, image, pod)
@@ -130,7 +130,7 @@ class Images:
         return Unavailable("ErrImageNeverPull", message, self._clock.monotonic() + 10)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone: stop pulling for it."""
+        """Cancel the pulls of a removed pod and drop its state."""
         self._entitled = {each for each in self._entitled if not each.startswith(uid)}
         for tasks in (self._pulls, self._expected):
             for key in [each for each in tasks if each.startswith(uid)]:
@@ -141,23 +141,23 @@ class Images:
                 self._back_offs.forget(key)
 
     async def close(self) -> None:
-        """Stop every pull."""
+        """Cancel all pulls."""
         await self._tasks.close()
 
     def _waiting(self, pod: Pod, container: JsonObject, key: str) -> Unavailable | None:
-        """In back-off, if that is so."""
+        """Return the back-off state, if a pull has failed recently."""
         failed_at, error = self._errors.get(key, (0.0, ""))
         until = failed_at + self._back_offs.delay(key, failed_at)
         if not error or until <= self._clock.monotonic():
             return None
         message = f'Back-off pulling image "{container["image"]}"'
-        self._tell(pod, container, "BackOff", message)
-        # What is not what it should be is told as that, and not as something that may come right by itself.
+        self._event(pod, container, "BackOff", message)
+        # A mismatch keeps its own reason: a retry cannot fix it.
         reason = _MISMATCH if error.startswith(f"{_MISMATCH}: ") else "ImagePullBackOff"
         return Unavailable(reason, f"{message}: {error}", until)
 
     def _start(self, pod: Pod, container: JsonObject, key: str, handler: str, wake: Callable[[], None]) -> Pulling:
-        self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
+        self._event(pod, container, "Pulling", f'Pulling image "{container["image"]}"')
 
         def done(_task: asyncio.Task[None]) -> None:
             if self._pulls.pop(key, None) is not None:
@@ -186,7 +186,7 @@ class Images:
         ended = self._clock.monotonic()
         took, waited = (format_duration(round(ended - since, 3)) for since in (began, asked))
         size = f"Image size: {image.size} bytes."
-        self._tell(
+        self._event(
             pod,
             container,
             "Pulled",
@@ -198,15 +198,15 @@ class Images:
         self._results[key] = image
 
     def _progress(self, pod: Pod, container: JsonObject) -> Progress:
-        """Tells of a pull that takes its time, now and then."""
+        """Return a callback that records an event about a long pull at intervals."""
         told = self._clock.monotonic()
 
         def progress(here: int, needed: int) -> None:
             nonlocal told
-            if self._clock.monotonic() - told >= PROGRESS_TOLD:
+            if self._clock.monotonic() - told >= PROGRESS_INTERVAL:
                 told = self._clock.monotonic()
                 amount = f"{here >> 20} of {needed >> 20} MiB are here"
-                self._tell(pod, container, "Pulling", f'Pulling image "{container["image"]}": {amount}')
+                self._event(pod, container, "Pulling", f'Pulling image "{container["image"]}": {amount}')
 
         return progress
 
@@ -215,13 +215,13 @@ class Images:
         self._warn(pod, container, "Failed", f'Failed to pull image "{name}": {error}')
         self._back_offs.next(key, now, now)
         self._errors[key] = (now, f"{reason}: {error}")
-        return Unavailable(reason, error, now + ERROR_SHOWN)
+        return Unavailable(reason, error, now + BACKOFF_STATUS_DELAY)
 
-    def _tell_present(self, pod: Pod, container: JsonObject) -> None:
+    def _event_present(self, pod: Pod, container: JsonObject) -> None:
         present = "already present on machine and can be accessed by the pod"
-        self._tell(pod, container, "Pulled", f'Container image "{container["image"]}" {present}')
+        self._event(pod, container, "Pulled", f'Container image "{container["image"]}" {present}')
 
-    def _tell(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
+    def _event(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
         self._recorder.event(pod.container_reference(container["name"]), "Normal", reason, message)
 
     def _warn(self, pod: Pod, container: JsonObject, reason: str, message: str) -> None:
@@ -229,5 +229,5 @@ class Images:
 
 
 def _reference(container: JsonObject, handler: str) -> str:
-    """What the runtime is asked for. Images of machines are the catalogue's: no registry has tags of them."""
+    """Return the image name for the runtime. Machine images are named in the catalogue and have no registry tags."""
     return container["image"] if handler == MACHINE_CLASS else with_tag(container["image"])

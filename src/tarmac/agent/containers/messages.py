@@ -1,18 +1,18 @@
-"""The last words of a container: the file it may write, or the end of its log."""
+"""The termination message of a container: the file it may write, or the end of its log."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-MOST_BYTES = 4096
-MOST_LOG_BYTES = 2048
-MOST_LOG_LINES = 80
+MAX_BYTES = 4096
+MAX_LOG_BYTES = 2048
+MAX_LOG_LINES = 80
 
 
 def termination_message(path: Path, log: Path | None, fall_back: bool) -> str:
-    """What it said; from the log only if it may be and the file says nothing."""
+    """Return the message file's content; the end of the log if that is allowed and the file is empty."""
     try:
-        said = _tail(path, MOST_BYTES)
+        said = _tail(path, MAX_BYTES)
     except FileNotFoundError:
         said = b""
     except OSError as error:
@@ -22,22 +22,22 @@ def termination_message(path: Path, log: Path | None, fall_back: bool) -> str:
     return _end_of_log(log)
 
 
-def _tail(path: Path, most: int) -> bytes:
+def _tail(path: Path, limit: int) -> bytes:
     with path.open("rb") as file:
         size = file.seek(0, 2)
-        file.seek(max(0, size - most))
-        return file.read(most)
+        file.seek(max(0, size - limit))
+        return file.read(limit)
 
 
 def _end_of_log(path: Path) -> str:
-    """The last lines of a CRI log, without their stamps."""
+    """Return the last lines of a CRI log, without timestamps."""
     try:
-        lines = _tail(path, 4 * MOST_LOG_BYTES + 64 * MOST_LOG_LINES).split(b"\n")
+        lines = _tail(path, 4 * MAX_LOG_BYTES + 64 * MAX_LOG_LINES).split(b"\n")
     except OSError as error:
         return f"Error on reading termination message from logs: {error}"
     text = b""
-    for line in lines[-MOST_LOG_LINES - 1 :]:
+    for line in lines[-MAX_LOG_LINES - 1 :]:
         parts = line.split(b" ", 3)
         if len(parts) == 4:
             text += parts[3] + (b"\n" if parts[2].startswith(b"F") else b"")
-    return text[-MOST_LOG_BYTES:].decode(errors="replace")
+    return text[-MAX_LOG_BYTES:].decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Volume mounts and devices of a container, and the files the agent itself mounts into it."""
+"""Volume mounts and block devices of a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def volume_mounts(
     *,
     recursive_read_only: bool,
 ) -> list[Mount]:
-    """Where each mount comes from. Raises ConfigMissing."""
+    """Return the mounts with their source paths. Raises ConfigMissing."""
     found: list[Mount] = []
     for index, stated in enumerate(container.get("volumeMounts") or ()):
         volume = mounted.get(stated["name"])
@@ -51,7 +51,7 @@ async def volume_mounts(
 
 
 def is_recursive(stated: JsonObject, supported: bool) -> bool:
-    """Whether mounts below a read-only one are read-only too. Raises ConfigMissing."""
+    """Return True if mounts below a read-only one become read-only too. Raises ConfigMissing."""
     asked = stated.get("recursiveReadOnly") or "Disabled"
     if asked == "Enabled" and not supported:
         raise ConfigMissing(
@@ -62,7 +62,7 @@ def is_recursive(stated: JsonObject, supported: bool) -> bool:
 
 
 def volume_devices(container: JsonObject, mounted: Mapping[str, MountedVolume]) -> list[Device]:
-    """Block volumes. Raises ConfigMissing."""
+    """Return the block volumes as devices. Raises ConfigMissing."""
     found: list[Device] = []
     for stated in container.get("volumeDevices") or ():
         volume = mounted.get(stated["name"])

@@ -1,6 +1,6 @@
-"""What a container's annotations note about it: kubelet's own keys, so that its tools understand our containers.
+"""Annotations on containers, under kubelet's keys, so that tools for kubelet understand them.
 
-Everything needed to end a container of a pod whose definition is lost is here.
+They contain everything needed to terminate a container after its pod's definition was lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a pod's files are on the node: kubelet's layout, which log collectors know."""
+"""Paths of a pod's files on the node: kubelet's layout, which log collectors know."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tarmac.agent.model.pod import Pod
 
 @dataclass(frozen=True, slots=True)
 class PodPaths:
-    """Paths under the agent's root and its log folder."""
+    """Paths under the agent's root and its log directory."""
 
     root: Path
     logs: Path
 
     def home(self, uid: str) -> Path:
-        """Everything the agent keeps about a pod."""
+        """Directory of all files of a pod."""
         return self.root / "pods" / uid
 
     def definition(self, uid: str) -> Path:
-        """The kept definition."""
+        """The checkpoint."""
         return self.home(uid) / "pod.json"
 
     def hosts(self, uid: str) -> Path:
-        """The hosts file all its containers share."""
+        """The hosts file that all its containers share."""
         return self.home(uid) / "etc-hosts"
 
     def termination_message(self, uid: str, container: str, attempt: int) -> Path:
-        """What a container wrote when it ended."""
+        """The file for a container's termination message."""
         return self.home(uid) / "containers" / container / f"{attempt}.message"
 
     def pod_logs(self, pod: Pod) -> Path:
-        """The folder that the sandbox's log paths are relative to."""
+        """The directory that the sandbox's log paths are relative to."""
         return self.logs / f"{pod.namespace}_{pod.name}_{pod.uid}"
 
     def container_logs(self, pod: Pod, container: str) -> Path:

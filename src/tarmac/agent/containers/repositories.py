@@ -1,11 +1,12 @@
-"""Which pods may have which images of the platform's own registry, and what a registry is shown to pull them.
+"""Access of pods to images of the platform's own registry, and the credentials for pulling them.
 
-The node has no right of its own there. It pulls with the pod's pull secrets, or as the pod's service account, with a
-token that is bound to the pod and good for the registry only; whoever takes a node over gets what its pods may get.
+The node has no rights of its own in the registry. It pulls with the pod's pull secrets, or as the pod's service
+account, with a token that is bound to the pod and valid only for the registry. An attacker on a node gets only the
+images that its pods may pull.
 
-An image stays on the node when it was pulled for somebody. Before another pod is given it, the API server is asked
-whether that pod's account may pull it. What counts is the repository that the pod names; one who names an image by its
-digest must be able to pull it from somewhere.
+A pulled image stays on the node. Before a different pod uses it, the API server reviews if that pod's account may pull
+it. The review is about the repository named by the pod; a pod that names an image by digest must be able to pull it
+from at least one repository.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _TOKEN_SECONDS: Final = 600
 
 
 class RepositoryAccess:
-    """Asks the API server, as the node."""
+    """Creates access reviews at the API server with the node's credentials."""
 
     def __init__(self, client: Client, sources: Sources) -> None:
         self._reviews = client.resource(ACCESS_REVIEWS)
         self._sources = sources
 
     async def refusal(self, asked: str, image: Image, pod: Pod) -> str:
-        """Why a pod may not have an image that is here under the name that it asks for; empty when it may.
+        """Return the reason why a pod may not use a present image under the requested name; empty if it may.
 
-        Raises SourceUnavailable when nobody can say.
+        Raises SourceUnavailable if the API server cannot be asked.
         """
         why = ""
         for name in guarded(asked, image):
@@ -47,9 +48,9 @@ class RepositoryAccess:
         return why
 
     async def credentials(self, image: str, pod: Pod) -> list[Credentials | None]:
-        """What to show the image's registry, one after the other; nothing at all is one of them.
+        """Return the credentials to try in order; None stands for an anonymous pull.
 
-        Raises ImageRefused when it is known to help nothing, and SourceUnavailable.
+        Raises ImageRefused if no credentials can succeed, and SourceUnavailable.
         """
         found: list[Credentials | None] = [*await credentials_for(image, pod, self._sources)]
         name = repository(image)
@@ -82,7 +83,7 @@ class RepositoryAccess:
 
 
 def guarded(asked: str, image: Image) -> list[str]:
-    """The repositories of which a pod needs one to have an image that is here; none when it is for everybody."""
+    """Return the repositories of a present image; the pod must be able to pull from one. Empty: unrestricted."""
     name = repository(asked)
     if is_own(name.partition("/")[0]):
         return [name]
@@ -104,7 +105,7 @@ async def pull_with_each(
     progress: Progress | None = None,
     handler: str = "",
 ) -> Image:
-    """Pull with each of them in turn. Raises ImageRefused and whatever the runtime does."""
+    """Pull with each of the credentials in turn. Raises ImageRefused and RuntimeFault."""
     refused = ImageRefused(f"nothing to show a registry for {name}")
     for each in credentials:
         try:

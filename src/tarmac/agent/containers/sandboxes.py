@@ -1,4 +1,4 @@
-"""From a Pod to the sandbox its containers share."""
+"""Translates a Pod into the configuration of its sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.runtimes.interface import PodIdentity, PortMapping, SandboxConfig
 def sandbox_config(
     pod: Pod, attempt: int, paths: PodPaths, cgroup: str, dns: Resolving, cluster_domain: str
 ) -> SandboxConfig:
-    """What the runtime is asked for. Raises HostnameTooLong."""
+    """Return the runtime configuration. Raises HostnameTooLong."""
     sysctls = (pod.spec.get("securityContext") or {}).get("sysctls") or ()
     return SandboxConfig(
         pod=PodIdentity(pod.namespace, pod.name, pod.uid, attempt),

@@ -1,4 +1,4 @@
-"""Security contexts of a pod and its containers, merged into what the runtime enforces."""
+"""Merges the security contexts of a pod and its containers into the runtime's security settings."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _Kind = Literal["RuntimeDefault", "Unconfined", "Localhost"]
 
 
 class SecurityRefused(Exception):
-    """The container may not run as it would. The message is what `kubectl describe` shows."""
+    """The container may not run with its settings. `kubectl describe` shows the message."""
 
 
 def sandbox_security(pod: Pod) -> LinuxSecurity:
-    """What all containers of the pod share."""
+    """Return the security settings shared by all containers of the pod."""
     stated = pod.spec.get("securityContext") or {}
     return LinuxSecurity(
         user=stated.get("runAsUser"),
@@ -63,7 +63,7 @@ def container_security(
     raw_sockets: bool = True,
     target: str = "",
 ) -> LinuxSecurity:
-    """What one container may. `target` is a container whose processes it sees. Raises SecurityRefused."""
+    """Return the settings of one container. `target` is a container to share processes with. Raises SecurityRefused."""
     of_pod = pod.spec.get("securityContext") or {}
     stated: JsonObject = {field: of_pod[field] for field in _FROM_POD if of_pod.get(field) is not None}
     stated |= {field: value for field, value in (container.get("securityContext") or {}).items() if value is not None}
@@ -97,13 +97,13 @@ def container_security(
 
 
 def wants_strict_groups(pod: Pod) -> bool:
-    """Whether its processes are in no group that only the image knows of."""
+    """Return True if groups defined only in the image must not apply."""
     return (pod.spec.get("securityContext") or {}).get("supplementalGroupsPolicy") == "Strict"
 
 
 @cache
 def masked_paths() -> tuple[str, ...]:
-    """Paths that show too much of the host; each processor may have one."""
+    """Return paths that expose too much of the host, some of them per CPU."""
     return (*_MASKED, *sorted(glob.glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")))
 
 
@@ -113,7 +113,7 @@ def _groups(of_pod: JsonObject) -> tuple[int, ...]:
 
 
 def _capabilities(stated: JsonObject, raw_sockets: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those added and those dropped. Without `raw_sockets`, NET_RAW is for who asks for it, as for any other."""
+    """Return added and dropped capabilities. Without `raw_sockets`, NET_RAW must be requested explicitly."""
     capabilities = stated.get("capabilities") or {}
     add, drop = tuple(capabilities.get("add") or ()), tuple(capabilities.get("drop") or ())
     if raw_sockets or stated.get("privileged") or not {_RAW_SOCKETS, "ALL"}.isdisjoint((*add, *drop)):

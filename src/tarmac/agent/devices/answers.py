@@ -1,7 +1,7 @@
-"""What a plugin wants in a container, read from its answer to `Allocate`. Pure.
+"""Reads a plugin's answer to `Allocate`: the settings of a container. Pure.
 
-Answers of several plugins are put together as kubelet does: what the first says of a path, a variable or an annotation
-holds. An answer that no runtime could make sense of is refused when it comes, not when the container is made.
+Answers of several plugins are merged as kubelet does: the first entry of a path, a variable or an annotation wins. An
+invalid answer is rejected when it arrives, not when the container is created.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tarmac.agent.model.devices import ContainerDevices
 from tarmac.runtimes.interface import Device, Mount
 
 LONGEST: Final = 64 * 1024
-"""Bytes of an answer: it is kept on disk for as long as the pod lives."""
+"""Maximum bytes of an answer: it is kept on disk for as long as the pod lives."""
 MOST: Final = 1024
-"""Of each sort of thing in an answer."""
+"""Maximum entries of each sort in an answer."""
 
 
 class BadAnswer(Exception):
-    """A plugin's answer makes no sense."""
+    """A plugin's answer is invalid."""
 
 
 def of_one_container(answer: bytes) -> bytes:
-    """The part for the one container that was asked for, checked. Raises BadAnswer."""
+    """Return the part for the one requested container, validated. Raises BadAnswer."""
     try:
         response = pb.AllocateResponse.FromString(answer)
     except DecodeError as error:
@@ -39,7 +39,7 @@ def of_one_container(answer: bytes) -> bytes:
 
 
 def together(answers: Iterable[bytes]) -> ContainerDevices:
-    """What all plugins of a container want, the first that says something first."""
+    """Merge the answers of all plugins of a container; the first entry wins."""
     envs: dict[str, str] = {}
     mounts: dict[str, Mount] = {}
     devices: dict[str, Device] = {}

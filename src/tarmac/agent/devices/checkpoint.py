@@ -1,8 +1,8 @@
-"""The file that says who has which devices: read at start, replaced in one step before anybody relies on a change.
+"""Checkpoint of the devices in use: read at start, replaced atomically before a change takes effect.
 
-Its shape is kubelet's, with a checksum (CRC-32 of `Data` as written). A file that is damaged, or gives one device to
-two pods, refuses the start: going on without it could give a device to a second pod while the first still uses it.
-Files are not waited for to reach the disk: they outlive a killed agent, and after a loss of power nothing runs.
+Its format is kubelet's, with a checksum (CRC-32 of `Data` as written). The agent does not start with a damaged file, or
+one that gives one device to two pods: without it, a device could be given to a second pod while the first still uses
+it. Files are not synced to disk: they survive a killed agent, and after a power loss no pod runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.devices.holdings import Held, Holder, Holdings
 
 FILE: Final = "device_manager_state"
-_NO_NODE: Final = "-1"  # of memory: topology is not looked at
+_NO_NODE: Final = "-1"  # NUMA node: topology is ignored
 
 
 class _Entry(msgspec.Struct, rename="pascal"):
@@ -44,13 +44,13 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class DeviceCheckpoint:
-    """The file below the agent's root directory. `registered`: the devices of each plugin that was heard of."""
+    """The file below the agent's root directory. `registered`: the devices of each known plugin."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
     def read(self) -> tuple[Holdings, dict[str, list[str]]]:
-        """What was given out, and what was registered. Raises BadConfig."""
+        """Return the devices in use and the registered ones. Raises BadConfig."""
         try:
             text = self._path.read_bytes()
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class DeviceCheckpoint:
         return self._holdings(data), data.registered_devices
 
     def write(self, holdings: Holdings, registered: Mapping[str, Sequence[str]]) -> None:
-        """Replace it. Raises OSError; then the old one is whole."""
+        """Replace it. Raises OSError; the old one is intact then."""
         entries = [
             _Entry(holder.uid, holder.container, holder.resource, {_NO_NODE: list(held.ids)}, held.answer)
             for holder, held in holdings

@@ -1,8 +1,8 @@
-"""Which devices a container gets, as kubelet chooses. Pure.
+"""Chooses the devices of a container, as kubelet does. Pure.
 
-First those that an init container of the same pod had and nobody needs any more, then those that the plugin prefers,
-then any that are free, in the order of the plugin's list. An init container that ends leaves its devices to those after
-it; a sidecar and a plain container keep theirs.
+First devices of finished init containers of the same pod, then those that the plugin prefers, then any free ones, in
+the order of the plugin's list. An init container that ends leaves its devices to later containers; a sidecar and a
+regular container keep theirs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.base.quantity import Quantity
 
 
 class Wanted(NamedTuple):
-    """So many devices of one kind, for one container."""
+    """A number of devices of one kind, for one container."""
 
     container: str
     resource: str
@@ -25,18 +25,18 @@ class Wanted(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The devices that a container gets, in order, and how many of the first are used again."""
+    """The devices of a container in order, and the number of reused ones at the front."""
 
     ids: tuple[str, ...]
     reused: int
 
 
 class NotEnough(Exception):
-    """Fewer are free than are asked for; the text is kubelet's."""
+    """Fewer devices are free than requested; the text is kubelet's."""
 
 
 def wanted_by(pod: Pod) -> Iterator[Wanted]:
-    """What the pod's containers ask for of extended resources, in the order in which it is given out."""
+    """Yield the extended resources that the pod's containers request, in the order of allocation."""
     for container in (*pod.init_containers, *pod.containers):
         limits: JsonObject = (container.get("resources") or {}).get("limits") or {}
         for resource in sorted(limits):
@@ -46,7 +46,7 @@ def wanted_by(pod: Pod) -> Iterator[Wanted]:
 
 
 def choose(wanted: Wanted, reusable: Iterable[str], free: Collection[str], preferred: Iterable[str] = ()) -> Chosen:
-    """The devices for one container. `free` in the plugin's order. Raises NotEnough."""
+    """Return the devices for one container. `free` in the plugin's order. Raises NotEnough."""
     again = tuple(sorted(reusable))[: wanted.number]
     needed = wanted.number - len(again)
     available = dict.fromkeys(each for each in free if each not in again)
@@ -60,7 +60,7 @@ def choose(wanted: Wanted, reusable: Iterable[str], free: Collection[str], prefe
 
 
 def reusable_after(pod: Pod, container: str, held: Mapping[str, Collection[str]]) -> set[str]:
-    """What this container may use again of one kind; `held`: what each container of the pod has of it."""
+    """Return the devices of one kind that this container may reuse; `held`: those of each container of the pod."""
     found: set[str] = set()
     for each in (*pod.init_containers, *pod.containers):
         if each["name"] == container:

@@ -1,7 +1,7 @@
-"""The folder where plugins have their sockets and the agent has `kubelet.sock`.
+"""The folder with the plugins' sockets and the agent's `kubelet.sock`.
 
-Whoever can write here can stand for the devices of the node, and through them put any file of the host into a
-container. So the folder is root's alone: one that belongs to somebody else is refused, rights of others are taken away.
+A process that can write here can act as a plugin, and so put any file of the host into a container. So only root may
+access the folder: one of another user is rejected, and permissions of other users are removed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tarmac.base.log import log
 SOCKET: Final = "kubelet.sock"
 FLAG: Final = "--device-plugin-dir"
 _RIGHTS: Final = 0o700
-_LONGEST_PATH: Final = 107  # of a socket
+_LONGEST_PATH: Final = 107  # limit of the kernel for a socket
 _log = log("devices")
 
 
 class FolderInUse(Exception):
-    """Another agent answers here."""
+    """Another agent serves this folder."""
 
 
 def check_folder(folder: Path) -> None:
-    """Whether it can be used, before anything is made. Raises BadConfig."""
+    """Validate the folder before anything is created. Raises BadConfig."""
     path = folder / SOCKET
     if not folder.is_absolute():
         raise BadConfig(f"{FLAG}: bad socketPath, must be an absolute path: {path}")
@@ -46,10 +46,10 @@ def check_folder(folder: Path) -> None:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make it ours, and empty of sockets: plugins see theirs go and register again. Raises OSError, FolderInUse."""
+    """Claim the folder and remove its sockets: plugins notice that and register again. Raises OSError, FolderInUse."""
     folder.mkdir(parents=True, exist_ok=True, mode=_RIGHTS)
     if stat.S_IMODE(os.lstat(folder).st_mode) != _RIGHTS:
-        _log.info("rights of others on the folder of device plugins are taken away", folder=str(folder))
+        _log.info("removed other users' permissions on the device plugin folder", folder=str(folder))
         folder.chmod(_RIGHTS)
     if _answers(folder / SOCKET):
         raise FolderInUse(f"another agent answers at {folder / SOCKET}; give this one a folder of its own by {FLAG}")
@@ -59,13 +59,13 @@ def prepare_folder(folder: Path) -> None:
 
 
 def leave_folder(folder: Path) -> None:
-    """Take our socket away, unless another agent answers at it."""
+    """Remove our socket, unless another agent serves it."""
     if not _answers(folder / SOCKET):
         (folder / SOCKET).unlink(missing_ok=True)
 
 
 def plugin_socket(folder: Path, endpoint: str) -> Path:
-    """The socket that a plugin names. Raises ValueError: what it names is not a socket in the folder itself."""
+    """Return the socket that a plugin names. Raises ValueError unless it is a socket in the folder itself."""
     path = folder / endpoint
     if not endpoint or path.name != endpoint or endpoint in (SOCKET, ".", ".."):
         raise ValueError(f"endpoint {endpoint!r} is not the name of a socket in {folder}")
@@ -80,9 +80,9 @@ def plugin_socket(folder: Path, endpoint: str) -> Path:
 
 
 def _answers(path: Path) -> bool:
-    """Whether somebody listens. An agent that was killed leaves a socket behind at which nobody does."""
+    """Return True if a process listens. A killed agent leaves a socket without a listener."""
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.setblocking(False)  # a full queue of somebody who listens is an answer, too
+        probe.setblocking(False)  # a full queue means that a process listens, too
         try:
             probe.connect(str(path))
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Who has which devices. Containers of one pod may have the same one, after each other; pods never share."""
+"""Devices in use. Containers of one pod may have the same one, one after the other; pods never share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The devices, and what the plugin answered when they were given: empty until it has."""
+    """The devices, and the plugin's answer to their allocation: None until it has come."""
 
     ids: tuple[str, ...]
     answer: bytes | None = None
 
 
 class Holdings:
-    """What is given out. Nothing here is asked of anybody, so that a choice is made in one step of the loop."""
+    """All devices in use. No method awaits, so a choice is made in one step of the event loop."""
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[Holder, Held]] = {}
@@ -35,36 +35,36 @@ class Holdings:
 
     @property
     def uids(self) -> Set[str]:
-        """Pods that have something."""
+        """Pods with devices."""
         return self._pods.keys()
 
     def of(self, uid: str) -> dict[Holder, Held]:
-        """What one pod has."""
+        """Return the devices of one pod."""
         return self._pods.get(uid, {})
 
     def get(self, holder: Holder) -> Held | None:
-        """What one container has of one kind."""
+        """Return the devices of one kind of one container."""
         return self.of(holder.uid).get(holder)
 
     def put(self, holder: Holder, held: Held) -> None:
-        """Give, or give others instead."""
+        """Set or replace the devices of a container."""
         self._pods.setdefault(holder.uid, {})[holder] = held
 
     def take(self, holder: Holder) -> None:
-        """A container's devices of one kind are free."""
+        """Free a container's devices of one kind."""
         entries = self.of(holder.uid)
         entries.pop(holder, None)
         if not entries:
             self._pods.pop(holder.uid, None)
 
     def release(self, uid: str) -> bool:
-        """A pod's devices are free; whether it had any."""
+        """Free a pod's devices. Return True if it had any."""
         return self._pods.pop(uid, None) is not None
 
     def in_use(self, resource: str) -> dict[str, str]:
-        """The pod that has each device."""
+        """Return the pod of each device."""
         return {device: holder.uid for holder, held in self if holder.resource == resource for device in held.ids}
 
     def knows(self, resource: str) -> bool:
-        """Whether somebody has such a device."""
+        """Return True if such a device is in use."""
         return any(holder.resource == resource for holder, _ in self)

@@ -1,10 +1,11 @@
-"""The devices of a node, as the allocator asks for them.
+"""The devices of a node, as the allocator uses them.
 
-Devices are chosen in one step of the loop and held from then on, so that two pods never get the same one; what the
-plugin prefers may change the choice before it is kept. The order is: choose, write the checkpoint, `Allocate`, write
-the answer. An agent that is killed in between finds what it had chosen, and asks the plugin for the same devices again.
+Devices are chosen in one step of the event loop and held from then on, so that two pods never get the same one; the
+plugin's preference may change the choice before it is final. The order is: choose, write the checkpoint, `Allocate`,
+write the answer. An agent that is killed in between finds its choice, and requests the same devices from the plugin
+again.
 
-A plugin that is asked never keeps the loop waiting: each pod waits for its own plugins, in its own worker.
+Calls of a plugin never block the event loop: each pod waits for its own plugins, in its own worker.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from tarmac.base.tasks import Tasks
 from tarmac.client.events import EventType
 
 MOST_KINDS: Final = 64
-"""Resources that plugins may register."""
+"""Maximum number of resources that plugins may register."""
 RETURN: Final = 30.0
-"""How long a pod waits for the first list of a plugin that is known, and for devices after a start of the agent."""
+"""Seconds that a pod waits for the first list of a known plugin, and for devices after a start of the agent."""
 _log = log("devices")
 
 Tell = Callable[[EventType, str, str], None]
-"""An event of the Node: type, reason and message."""
+"""Emits an event of the Node: type, reason and message."""
 
 
 class DeviceManager:
-    """Gives devices to containers. Raises BadConfig when made: nobody knows any more who has which."""
+    """Allocates devices to containers. The constructor raises BadConfig if the checkpoint is damaged."""
 
     def __init__(self, checkpoint: DeviceCheckpoint, clock: Clock) -> None:
         self.changed: Callable[[], None] = lambda: None
@@ -68,7 +69,7 @@ class DeviceManager:
     # --- plugins ----------------------------------------------------------------------------------------------------
 
     async def register(self, resource: str, path: Path) -> None:
-        """A plugin stands for a resource from now on; whoever did before does no longer. Raises DeviceFault."""
+        """Register a plugin for a resource, replacing a previous one. Raises DeviceFault."""
         if not self._inventory.knows(resource) and len(self._inventory) >= MOST_KINDS:
             raise DeviceFault(f"{MOST_KINDS} resources are registered, which is the most")
         plugin = await Plugin.dial(resource, path, self._clock)
@@ -79,18 +80,18 @@ class DeviceManager:
             before.close()
         self._inventory.came(resource)
         self._tasks.begin(self._follow(plugin), f"devices of {resource}")
-        _log.info("a device plugin has registered", resource=resource, socket=path.name)
+        _log.info("device plugin registered", resource=resource, socket=path.name)
         self.tell("Normal", "DevicePluginRegistered", f"{path.name} stands for {resource}")
-        await self._clock.sleep(PACE)  # whoever registers in a loop does so at this pace
+        await self._clock.sleep(PACE)  # limits the rate of a plugin that registers in a loop
 
     async def close(self) -> None:
-        """Hang up on all plugins; containers keep what they have."""
+        """Disconnect from all plugins; containers keep their devices."""
         await self._tasks.close()
         for plugin in self._plugins.values():
             plugin.close()
 
     async def _follow(self, plugin: Plugin) -> None:
-        """A plugin's lists, until it goes or another takes its place."""
+        """Process a plugin's lists until it goes or is replaced."""
         why = "ListAndWatch ended"
         try:
             async for devices in plugin.lists():
@@ -101,7 +102,7 @@ class DeviceManager:
             why = str(fault)
         finally:
             plugin.close()
-        # A successor has its own list by now: the end of a predecessor says nothing about the devices.
+        # A successor has its own list by now: the end of its predecessor does not affect the devices.
         if self._plugins.get(plugin.resource) is plugin:
             self._left(plugin.resource, why)
 
@@ -115,7 +116,7 @@ class DeviceManager:
     def _left(self, resource: str, why: str) -> None:
         del self._plugins[resource]
         self._inventory.left(resource)
-        _log.warning("a device plugin is gone; its devices are given to nobody", resource=resource, why=why)
+        _log.warning("device plugin lost, its devices are not allocated", resource=resource, why=why)
         self.tell("Warning", "DevicePluginLost", f"No plugin stands for {resource} any more: {why}")
         self._heard(resource, frozenset(self._inventory.registered()[resource]))
 
@@ -128,14 +129,14 @@ class DeviceManager:
             self.pod_changed(uid)
 
     def _wake(self) -> None:
-        """Whoever waits for devices looks again."""
+        """Wake all waiters for devices."""
         self._news.set()
         self._news = asyncio.Event()
 
-    # --- what the node has ------------------------------------------------------------------------------------------
+    # --- inventory --------------------------------------------------------------------------------------------------
 
     def amounts(self) -> DeviceAmounts:
-        """What the node's status says."""
+        """Return the amounts for the node's status."""
         before = len(self._inventory)
         amounts = self._inventory.amounts()
         if len(self._inventory) != before:
@@ -143,11 +144,11 @@ class DeviceManager:
         return amounts
 
     def asked_by(self, pod: Pod) -> list[str]:
-        """Kinds of devices that a pod asks for."""
+        """Return the kinds of devices that a pod requests."""
         return sorted({each.resource for each in wanted_by(pod) if self._is_device(each.resource)})
 
     def metrics(self) -> Iterator[Sample]:
-        """Kubelet's; how many devices there are is in the node's ledger."""
+        """Yield kubelet's metrics; the numbers of devices are in the node's ledger."""
         for resource, count in self._registrations.items():
             yield "kubelet_device_plugin_registration_total", "counter", {"resource_name": resource}, count
         for resource, count in self._allocations.items():
@@ -155,10 +156,10 @@ class DeviceManager:
             yield "kubelet_device_plugin_alloc_duration_seconds_count", "counter", where, count
             yield "kubelet_device_plugin_alloc_duration_seconds_sum", "counter", where, self._seconds[resource]
 
-    # --- what the allocator asks ------------------------------------------------------------------------------------
+    # --- allocator interface ----------------------------------------------------------------------------------------
 
     async def prepare(self, pod: Pod) -> Refusal | None:
-        """Give a new pod all its devices, or none and say why. Asked again, it has the same."""
+        """Allocate all devices of a new pod; on failure none, and return the reason. Idempotent."""
         try:
             for wanted in wanted_by(pod):
                 await self._give(pod, wanted)
@@ -168,7 +169,7 @@ class DeviceManager:
         return None
 
     async def before_start(self, pod: Pod, container: str) -> bool:
-        """Before a container is made, each time; whether it has devices that it had not. Raises NotGiven."""
+        """Run before each creation of a container. Return True if it got new devices. Raises NotGiven."""
         given = False
         try:
             for wanted in wanted_by(pod):
@@ -176,7 +177,7 @@ class DeviceManager:
                     given = await self._give(pod, wanted) or given
                     plugin = await self._plugin(wanted.resource)
                     held = self._holdings.get(Holder(pod.uid, container, wanted.resource))
-                    # Without its plugin a container comes back with the devices it had: nobody else has them.
+                    # Without its plugin a container restarts with the same devices: no other pod has them.
                     if plugin is not None and held is not None:
                         await plugin.pre_start(held.ids)
         except DeviceFault as fault:
@@ -184,7 +185,7 @@ class DeviceManager:
         return given
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
-        """What plugins want in the pod's containers."""
+        """Add the plugins' settings to the pod's containers."""
         answers: dict[str, list[bytes]] = {}
         for holder, held in sorted(self._holdings.of(pod.uid).items()):
             if held.answer is not None:
@@ -197,21 +198,21 @@ class DeviceManager:
         return replace(allotment, containers=containers)
 
     def release(self, uid: str) -> None:
-        """The pod has ended: its devices are free."""
+        """Free the devices of an ended pod."""
         if self._holdings.release(uid):
             self._save_if_possible()
             self._wake()
 
     def awaited(self) -> Set[str]:
-        """Kinds whose plugin is expected, and has not listed its devices yet."""
+        """Return the kinds with an expected plugin that has not listed its devices yet."""
         return self._inventory.awaited()
 
     def holders(self) -> Set[str]:
-        """Uids of pods that have devices."""
+        """Return the uids of pods that have devices."""
         return set(self._holdings.uids)
 
     def shown(self, uid: str) -> dict[str, JsonObject]:
-        """What the statuses of a pod's containers say of their devices."""
+        """Return the devices for the statuses of a pod's containers."""
         found: dict[str, JsonObject] = {}
         for (_, container, resource), held in sorted(self._holdings.of(uid).items()):
             if held.answer is not None:
@@ -222,10 +223,13 @@ class DeviceManager:
                 statuses.append({"name": resource, "resources": told})
         return found
 
-    # --- giving -----------------------------------------------------------------------------------------------------
+    # --- allocation -------------------------------------------------------------------------------------------------
 
     async def _give(self, pod: Pod, wanted: Wanted) -> bool:
-        """Have a container given devices of one kind, unless it has them; whether it had not. Raises DeviceFault."""
+        """Allocate devices of one kind to a container, unless it has them.
+
+        Return True if it had none. Raises DeviceFault.
+        """
         holder = Holder(pod.uid, wanted.container, wanted.resource)
         held = self._holdings.get(holder)
         if not self._is_device(wanted.resource) or (held is not None and held.answer is not None):
@@ -233,10 +237,11 @@ class DeviceManager:
         plugin = await self._plugin(wanted.resource)
         healthy = self._healthy(wanted.resource)
         assert plugin is not None, "only a plugin has healthy devices"
-        # An agent before this one may have chosen, and was killed before the plugin answered.
+        # An earlier agent may have chosen, and was killed before the plugin answered.
         if held is None or not healthy.keys() >= set(held.ids):
             held = await self._choose(pod, wanted, plugin)
         try:
+            # Before Allocate: after a crash in between no second pod may get these devices.
             self._save()
             answered = Held(held.ids, await self._allocated(plugin, held))
         except DeviceFault:
@@ -250,7 +255,7 @@ class DeviceManager:
         return True
 
     async def _choose(self, pod: Pod, wanted: Wanted, plugin: Plugin) -> Held:
-        """Choose, hold, and choose again by what the plugin prefers. Raises DeviceFault."""
+        """Choose, hold, and choose again by the plugin's preference. Raises DeviceFault."""
         holder = Holder(pod.uid, wanted.container, wanted.resource)
         first = await self._chosen_in_time(pod, wanted)
         held = Held(first.ids)
@@ -269,7 +274,7 @@ class DeviceManager:
         return held
 
     async def _chosen_in_time(self, pod: Pod, wanted: Wanted) -> Chosen:
-        """A new agent may find devices with pods that are gone: what they have is free when they have ended."""
+        """Choose, waiting for pods that a new agent inherited: their devices become free when they have ended."""
         while True:
             try:
                 return self._chosen(pod, wanted)
@@ -293,7 +298,7 @@ class DeviceManager:
             raise DeviceFault(str(error)) from error
 
     def _free(self, holder: Holder) -> list[str]:
-        """Healthy devices that nobody has, but for this container."""
+        """Return healthy devices that no other container has."""
         others = (held for other, held in self._holdings if other.resource == holder.resource and other != holder)
         in_use = {device for held in others for device in held.ids}
         return [device for device in self._inventory.healthy(holder.resource) if device not in in_use]
@@ -316,7 +321,7 @@ class DeviceManager:
             self._seconds[plugin.resource] = self._seconds.get(plugin.resource, 0.0) + passed
 
     async def _plugin(self, resource: str) -> Plugin | None:
-        """The plugin, once it has listed its devices; one that is known and not back yet is waited for."""
+        """Return the plugin, once it has listed its devices; waits for a known one that is not back yet."""
         until = self._clock.monotonic() + RETURN
         while self._inventory.is_awaited(resource) and (left := until - self._clock.monotonic()) > 0:
             await within(self._clock, left, self._news.wait())
@@ -326,15 +331,18 @@ class DeviceManager:
         return self._inventory.knows(resource) or self._holdings.knows(resource)
 
     def _save(self) -> None:
-        """Raises DeviceFault."""
+        """Write the checkpoint. Raises DeviceFault."""
         try:
             self._checkpoint.write(self._holdings, self._inventory.registered())
         except OSError as error:
             raise DeviceFault(f'failed to write checkpoint file "{FILE}": {error}') from error
 
     def _save_if_possible(self) -> None:
-        """What is lost here is found by the next agent: a pod that is gone is swept, a plugin registers again."""
+        """Write the checkpoint, or log.
+
+        The next agent recovers from a loss: ended pods are swept, plugins register again.
+        """
         try:
             self._save()
         except DeviceFault as fault:
-            _log.warning("who has which devices could not be written", why=str(fault))
+            _log.warning("device checkpoint write failed", why=str(fault))

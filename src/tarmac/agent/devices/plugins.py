@@ -1,7 +1,7 @@
-"""One device plugin: its lists of devices, and the calls that it answers.
+"""One device plugin: its lists of devices, and its calls.
 
-Lists come on a connection of their own, of which nothing is read while the last list is worked on: a plugin that floods
-is held up by its own socket, and never stands before its answers to calls. Only the newest list counts.
+Lists come on a separate connection, which is not read while the last list is processed: a plugin that floods is blocked
+by its own socket, without delaying its answers to calls. Only the newest list counts.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tarmac.base.log import log
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError
 
 MOST_DEVICES: Final = 10_000
-"""Of one plugin."""
+"""Maximum devices of one plugin."""
 LONGEST_LIST: Final = 1 << 20
 LONGEST_ID: Final = 256
 PACE: Final = 0.1
-"""Between two lists of a plugin, in seconds."""
+"""Seconds between two lists of a plugin."""
 _DIAL: Final = 10.0
 _QUICK: Final = 10.0
 _PRE_START: Final = 30.0
 _ALLOCATE: Final = 60.0
 _SERVICE: Final = "v1beta1.DevicePlugin/"
-_WORDS: Final = 1024  # of a plugin's error that are passed on
-_DEVICE: Final = 0x0A  # the tag of the one field that a list has
+_WORDS: Final = 1024  # characters of a plugin's error that are passed on
+_DEVICE: Final = 0x0A  # the tag of the only field of a list
 _LONGEST_SHIFT: Final = 28
 
 _CODES: Final = (
@@ -44,11 +44,11 @@ _log = log("devices")
 
 
 class DeviceFault(Exception):
-    """Devices cannot be had; the text is kubelet's, or the plugin's."""
+    """Devices cannot be allocated; the text is kubelet's, or the plugin's."""
 
 
 class Plugin:
-    """A plugin that has registered. Make it by `dial`."""
+    """A registered plugin. Create it with `dial`."""
 
     def __init__(self, resource: str, calls: GrpcConnection, lists: GrpcConnection, clock: Clock) -> None:
         self.resource = resource
@@ -59,7 +59,7 @@ class Plugin:
 
     @staticmethod
     async def dial(resource: str, path: Path, clock: Clock) -> Plugin:
-        """Connect, and ask what it can do. Raises DeviceFault."""
+        """Connect, and query its options. Raises DeviceFault."""
         made: list[GrpcConnection] = []
         try:
             async with asyncio.timeout(_DIAL):
@@ -78,12 +78,12 @@ class Plugin:
         return plugin
 
     def close(self) -> None:
-        """Hang up; calls under way fail."""
+        """Disconnect; pending calls fail."""
         self._calls.close()
         self._lists.close()
 
     async def lists(self) -> AsyncGenerator[dict[str, bool]]:
-        """The devices and whether each is healthy, again and again until the plugin goes. Raises DeviceFault."""
+        """Yield the devices and their health, repeatedly until the plugin goes. Raises DeviceFault."""
         try:
             messages = self._lists.stream(f"{_SERVICE}ListAndWatch", b"", newest=True)
             async with aclosing(messages):
@@ -96,7 +96,7 @@ class Plugin:
             raise DeviceFault(_worded(error)) from error
 
     async def preferred(self, available: Collection[str], included: Collection[str], number: int) -> Sequence[str]:
-        """Which of the available ones it would give. Raises DeviceFault."""
+        """Return the plugin's preferred devices among the available ones. Raises DeviceFault."""
         if not self.options.get_preferred_allocation_available:
             return ()
         one = pb.ContainerPreferredAllocationRequest(
@@ -112,7 +112,7 @@ class Plugin:
         return tuple(told[0].deviceIDs) if told else ()
 
     async def allocate(self, ids: Sequence[str]) -> bytes:
-        """Have devices given to one container; what it wants there. Raises DeviceFault."""
+        """Allocate devices to one container; return its settings. Raises DeviceFault."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
         answer = await self._call("Allocate", request, _ALLOCATE, LONGEST)
         try:
@@ -121,7 +121,7 @@ class Plugin:
             raise DeviceFault(str(error)) from error
 
     async def pre_start(self, ids: Sequence[str]) -> None:
-        """Before a container starts, if the plugin asked for that. Raises DeviceFault."""
+        """Call PreStartContainer, if the plugin requires it. Raises DeviceFault."""
         if not self.options.pre_start_required:
             return
         try:
@@ -147,7 +147,7 @@ class Plugin:
 
 
 def devices_of(message: bytes, resource: str) -> dict[str, bool]:
-    """The devices of one list, and whether each is healthy. Raises GrpcError: it is none, or too long."""
+    """Return the devices of one list and their health. Raises GrpcError if it is invalid, or too long."""
     if _devices_in(message, MOST_DEVICES) > MOST_DEVICES:
         raise GrpcError(Code.RESOURCE_EXHAUSTED, f"a list of more than {MOST_DEVICES} devices")
     try:
@@ -156,16 +156,14 @@ def devices_of(message: bytes, resource: str) -> dict[str, bool]:
         raise GrpcError(Code.INTERNAL, "a list that is no message of the device plugin API") from error
     found = {each.ID: each.health == "Healthy" for each in listed if 0 < len(each.ID) <= LONGEST_ID}
     if len(found) < len(listed):
-        _log.warning(
-            "devices without an id of their own are left out", resource=resource, count=len(listed) - len(found)
-        )
+        _log.warning("devices without a unique id are left out", resource=resource, count=len(listed) - len(found))
     return found
 
 
 def _devices_in(message: bytes, most: int) -> int:
-    """How many devices a list has, counted a little beyond `most`. Raises GrpcError: it is no list of devices.
+    """Return the number of devices in a list, counted a little beyond `most`. Raises GrpcError if it is no list.
 
-    Two bytes make a device, so that decoding first, and counting then, would be what a flood is made for.
+    A device takes two bytes, so decoding before counting would let a plugin exhaust memory.
     """
     at = count = 0
     while at < len(message) and count <= most:
@@ -191,7 +189,7 @@ async def _connected(path: Path, longest: int) -> GrpcConnection:
 
 
 def _worded(error: GrpcError) -> str:
-    """As Go's library words it, with nothing in it that talks to a terminal."""
+    """Return the error in the format of Go's library, without control characters."""
     code = _CODES[error.code] if 0 <= error.code < len(_CODES) else f"Code({error.code})"
     said = "".join(letter if letter.isprintable() else " " for letter in str(error)[:_WORDS])
     return f"rpc error: code = {code} desc = {said}"

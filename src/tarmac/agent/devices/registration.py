@@ -1,7 +1,7 @@
-"""The service `Registration` on `kubelet.sock`, where plugins say that they exist.
+"""The service `Registration` on `kubelet.sock`, where plugins register.
 
 The socket appears when the agent can serve, and not before: a plugin that sees it registers at once. A registration is
-answered when the plugin has been dialled and has said what it can do; few may wait for that at once.
+answered after the plugin has been dialled and has returned its options; the number of pending registrations is limited.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Registration:
     def __init__(self, folder: Path, register: Register) -> None:
         self._folder = folder
         self._register = register
-        # The newer of two registrations for one resource wins, so they take turns; a slow plugin holds up no other.
+        # Per resource, so that the newer of two registrations wins, and a slow plugin does not delay other resources.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._under_way = 0
         self._told = ""
 
     async def run(self) -> None:
-        """Answer until cancelled. Where that cannot be done the node has no devices; it is worth trying again."""
+        """Serve until cancelled. Returns on failure, when the node has no devices; the caller retries."""
         try:
             await self._serve()
         except (FolderInUse, OSError) as error:
@@ -61,13 +61,13 @@ class Registration:
         try:
             async with listening:
                 aside.chmod(0o600)
-                os.replace(aside, path)  # from here on plugins find someone who listens
+                os.replace(aside, path)  # only now: a plugin that finds the path must find a listener
                 await listening.serve_forever()
         finally:
             await server.close()
 
     async def answer(self, method: str, message: bytes) -> bytes:
-        """One call. Raises GrpcError."""
+        """Handle one call. Raises GrpcError."""
         if method != _METHOD:
             raise GrpcError(Code.UNIMPLEMENTED, f"unknown method {method}")
         if self._under_way >= _WAITING:
@@ -76,7 +76,7 @@ class Registration:
         try:
             await self._registered(message)
         except DeviceFault as fault:
-            _log.warning("a device plugin was refused", why=str(fault))
+            _log.warning("device plugin registration rejected", why=str(fault))
             raise GrpcError(Code.UNKNOWN, str(fault)) from fault
         finally:
             self._under_way -= 1

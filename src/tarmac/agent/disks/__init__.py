@@ -1,1 +1,1 @@
-"""The node's part in the end of a local disk: the image goes first, then the volume that stood for it."""
+"""Deletion of local disks on the node: the disk image first, then the volume object."""

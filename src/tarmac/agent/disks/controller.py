@@ -1,8 +1,7 @@
-"""Removes the disks of volumes that are being deleted, then takes our finalizer off, which lets the volume go.
+"""Removes the disks of volumes that are being deleted, then their finalizer, which completes the deletion.
 
-Only volumes that say they are on this node are watched. A disk that a pod still uses is tried again; one that is gone
-already, or never was made, counts as removed. Nothing is removed on any other word than a volume's deletion: a disk
-without a volume stays until a person looks at it.
+Only volumes of this node are watched. A disk in use by a pod is retried; one that does not exist counts as removed.
+Only the deletion of a volume removes a disk: a disk without a volume stays until an operator decides.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import VOLUMES
 from tarmac.volumes.interface import VolumeNotReady, Volumes
 
-AGAIN_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 
 _log = log("disks")
 
@@ -34,7 +33,7 @@ class DiskRemoval:
         self._controller.watches(self._known)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informers.run())
             group.create_task(self._controller.run())
@@ -51,7 +50,7 @@ class DiskRemoval:
             await self._disks.remove_disk(name)
         except VolumeNotReady as error:
             _log.debug("disk in use", volume=name, why=str(error))
-            return RetryAfter(AGAIN_SECONDS)
+            return RetryAfter(RETRY_SECONDS)
         kept = [each for each in finalizers if each != DISK_FINALIZER]
         patch = {"metadata": {"resourceVersion": item.metadata.resource_version, "finalizers": kept or None}}
         await self._volumes.patch(name, patch)

@@ -1,1 +1,1 @@
-"""Node-local DNS: Services and instances for the pods of this node, everything else from the node's own resolvers."""
+"""Node-local DNS: resolves Services and instances for the node's pods, forwards other names to its resolvers."""

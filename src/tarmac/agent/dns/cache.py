@@ -1,4 +1,4 @@
-"""Answers of others, for as long as they say they stay true; the oldest go when there are many."""
+"""Cache of upstream replies for their TTL; the oldest entries are evicted first."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Final, NamedTuple
 from tarmac.agent.dns.messages import NO_ERROR, NO_SUCH_NAME, Question, UpstreamReply
 from tarmac.base.clock import Clock
 
-MOST: Final = 1000
-LONGEST: Final = 300
-LONGEST_NO: Final = 30  # for names that do not exist: people wait for them to appear
+MAX_ENTRIES: Final = 1000
+MAX_TTL: Final = 300
+MAX_NEGATIVE_TTL: Final = 30  # for names that do not exist: clients may be waiting for them to appear
 
 Key = tuple[Question, bool]
-"""What was asked, and whether with EDNS."""
+"""The question, and True with EDNS."""
 
 
 class Known(NamedTuple):
-    """An answer, and how many seconds ago it was given."""
+    """A cached reply, and its age in seconds."""
 
     reply: UpstreamReply
     age: int
 
 
 class DnsCache:
-    """Bounded by count; a packet is bounded by what UDP carries."""
+    """Bounded by count; the size of a reply is bounded by UDP."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: OrderedDict[Key, tuple[float, UpstreamReply]] = OrderedDict()
 
     def get(self, key: Key) -> Known | None:
-        """An answer that is still true."""
+        """Return an unexpired reply."""
         entry = self._entries.get(key)
         if entry is None:
             return None
         age = int(self._clock.monotonic() - entry[0])
-        if age >= _lasts(entry[1]):
+        if age >= _ttl(entry[1]):
             del self._entries[key]
             return None
         return Known(entry[1], age)
 
     def put(self, key: Key, reply: UpstreamReply) -> None:
-        """Remember an answer, if it is one to remember."""
-        if not _lasts(reply) or reply.truncated:
+        """Cache a reply, if it is cacheable."""
+        if not _ttl(reply) or reply.truncated:
             return
         self._entries[key] = (self._clock.monotonic(), reply)
         self._entries.move_to_end(key)
-        if len(self._entries) > MOST:
+        if len(self._entries) > MAX_ENTRIES:
             self._entries.popitem(last=False)
 
 
-def _lasts(reply: UpstreamReply) -> int:
+def _ttl(reply: UpstreamReply) -> int:
     if reply.code not in (NO_ERROR, NO_SUCH_NAME):
         return 0
-    return min(reply.ttl, LONGEST if reply.code == NO_ERROR and reply.addresses else LONGEST_NO)
+    return min(reply.ttl, MAX_TTL if reply.code == NO_ERROR and reply.addresses else MAX_NEGATIVE_TTL)

@@ -1,4 +1,4 @@
-"""Keeps the view in step with the API: Services, EndpointSlices, PodEndpoints of instances and ExternalServices."""
+"""Updates the view from the API: Services, EndpointSlices, PodEndpoints of instances and ExternalServices."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ R = TypeVar("R")
 
 
 class _Path(NamedTuple):
-    """Where something is in the view."""
+    """The position of a record in the view."""
 
     key: Key
     name: str
 
 
 class Following:
-    """Keeps a view in step; the informers must run."""
+    """Keeps a view up to date; the informers must run."""
 
     def __init__(self, informers: Informers, view: DnsView) -> None:
         self._feeds: list[Feed] = []
@@ -53,7 +53,7 @@ class Following:
         self._follow(informers, EXTERNAL_SERVICES, _external, lambda path, found: view.put_external(path.key, found))
 
     async def synced(self) -> None:
-        """Wait until everything is known."""
+        """Wait until all informers have synced."""
         for feed in self._feeds:
             await feed.synced()
 
@@ -64,7 +64,7 @@ class Following:
         read: Callable[[Change], tuple[_Path, R] | None],
         put: Callable[[_Path, R | None], None],
     ) -> None:
-        """Put what `read` makes of each object into the view, and take it out again."""
+        """Put the result of `read` for each object into the view, and remove it with the object."""
 
         def told(_: str, old: tuple[_Path, R] | None, new: tuple[_Path, R] | None) -> None:
             if old is not None and (new is None or new[0] != old[0]):
@@ -117,7 +117,7 @@ _read_endpoint = decoder(PodEndpoint)
 
 
 def _member(change: Change) -> tuple[_Path, InstanceRecord] | None:
-    """A pod that is an instance of a Workload."""
+    """Read a pod that is an instance of a Workload."""
     found, metadata = _read_endpoint(change.raw), change.metadata
     if not found.workload or not found.interfaces:
         return None
@@ -129,7 +129,7 @@ _read_external = decoder(ExternalService)
 
 
 def _external(change: Change) -> tuple[_Path, ExternalRecord]:
-    """What pods dial: of the ports those that they dial, not those of the server outside."""
+    """Read the addresses and the ports that pods dial, which may differ from the ports of the external server."""
     found, metadata = _read_external(change.raw), change.metadata
     status = found.status or ExternalServiceStatus()
     ports = tuple(PortRecord(each.name, each.protocol.lower(), dial_port(each)) for each in found.spec.ports)

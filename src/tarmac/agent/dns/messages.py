@@ -1,7 +1,7 @@
-"""DNS messages: a query as it comes in, an answer as it goes out, and just enough of answers by others.
+"""DNS messages: parses queries, writes responses, and parses upstream replies as far as needed.
 
-This is the part of RFC 1035 and RFC 6891 that a resolver for pods needs. A library would bring every record type there
-is, and most of the work would still be here: what to do with bad packets, what fits, whose answers to believe.
+Implements the part of RFC 1035 and RFC 6891 that a resolver for pods needs. A library would add every record type,
+while most of the work would remain: malformed packets, size limits, and the verification of replies.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ NOT_IMPLEMENTED: Final = 4
 REFUSED: Final = 5
 BAD_VERSION: Final = 16
 
-LARGEST_PLAIN: Final = 512  # what fits into a UDP answer when the asker says nothing
-LARGEST_UDP: Final = 1232  # what we send at most: it reaches everybody unfragmented
-LARGEST_TCP: Final = 65535
-MOST_EXTRAS: Final = 4  # records behind a question: OPT, and maybe a signature
-MOST_RECORDS: Final = 1000  # of an answer, ours or somebody else's: each takes time to read and to write
+MAX_PLAIN_UDP: Final = 512  # size limit of a UDP response without EDNS
+MAX_UDP: Final = 1232  # maximum size sent over UDP: never fragmented
+MAX_TCP: Final = 65535
+MAX_EXTRAS: Final = 4  # records after a question: OPT, and possibly a signature
+MAX_RECORDS: Final = 1000  # per message, sent or received: each costs time to parse and to write
 
 _HEADER: Final = struct.Struct("!HHHHHH")
 _QUESTION: Final = struct.Struct("!HH")
@@ -47,7 +47,7 @@ _TO_QUESTION: Final = b"\xc0\x0c"
 
 
 class Question(NamedTuple):
-    """What is asked for, in class IN."""
+    """A question in class IN."""
 
     name: Name
     type: int
@@ -55,19 +55,19 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A packet that asks. `trouble` is the code to answer with when it cannot be asked like that."""
+    """A parsed query. `trouble` is the error code to respond with if it is invalid."""
 
     id: int
     flags: int
     question: Question | None = None
-    asked: bytes = b""  # the question as it came, case and all: answers repeat it
+    asked: bytes = b""  # the question as received, in its original case: responses repeat it
     edns: bool = False
-    size: int = LARGEST_PLAIN
+    size: int = MAX_PLAIN_UDP
     trouble: int = NO_ERROR
 
 
 class Record(NamedTuple):
-    """One record of an answer."""
+    """One record of a response."""
 
     name: Name
     type: int
@@ -77,7 +77,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said to a question. `follow`: the records end in an alias, and its target is still to be looked up."""
+    """A response to a question. `follow`: the records end in an alias whose target must still be resolved."""
 
     code: int = NO_ERROR
     answers: tuple[Record, ...] = ()
@@ -88,29 +88,29 @@ class Answer:
 
 
 def address_record(name: Name, address: str, ttl: int) -> Record:
-    """A or AAAA."""
+    """Return an A or AAAA record."""
     parsed = ip_address(address)
     return Record(name, A if parsed.version == 4 else AAAA, ttl, parsed.packed)
 
 
 def name_record(type: int, name: Name, target: Name, ttl: int) -> Record:
-    """CNAME or PTR."""
+    """Return a CNAME or PTR record."""
     return Record(name, type, ttl, write_name(target))
 
 
 def service_record(name: Name, port: int, target: Name, ttl: int, weight: int = 100) -> Record:
-    """SRV."""
+    """Return an SRV record."""
     return Record(name, SRV, ttl, struct.pack("!HHH", 0, weight, port) + write_name(target))
 
 
 def start_record(zone: Name, ttl: int) -> Record:
-    """SOA: how long it stays true that a name does not exist."""
+    """Return an SOA record, with the TTL of negative responses."""
     numbers = struct.pack("!IIIII", 1, 7200, 1800, 86400, ttl)
     return Record(zone, SOA, ttl, write_name(("ns", "dns", *zone)) + write_name(("hostmaster", *zone)) + numbers)
 
 
 def read_query(packet: bytes) -> Query | None:
-    """The query in a packet; None when it deserves no answer, because it is none or too short to have an id."""
+    """Parse a query; None if it gets no response: it is a response itself, or too short to have an id."""
     if len(packet) < _HEADER.size:
         return None
     number, flags, questions, answers, authorities, additionals = _HEADER.unpack_from(packet)
@@ -118,7 +118,7 @@ def read_query(packet: bytes) -> Query | None:
         return None
     if flags & _OPCODE:
         return Query(number, flags, trouble=NOT_IMPLEMENTED)
-    if questions != 1 or answers or authorities or additionals > MOST_EXTRAS:
+    if questions != 1 or answers or authorities or additionals > MAX_EXTRAS:
         return Query(number, flags, trouble=FORMAT_ERROR)
     try:
         return _read_question(packet, number, flags, additionals)
@@ -136,15 +136,15 @@ def _read_question(packet: bytes, id: int, flags: int, additionals: int) -> Quer
     options = [each for each in _records(packet, end, additionals) if each.type == OPT]
     if len(options) > 1:
         raise MalformedPacket("more than one OPT record")
-    size, trouble = LARGEST_PLAIN, NO_ERROR if class_ == IN else REFUSED
+    size, trouble = MAX_PLAIN_UDP, NO_ERROR if class_ == IN else REFUSED
     if options:
-        size = max(LARGEST_PLAIN, min(options[0].class_, LARGEST_UDP))
+        size = max(MAX_PLAIN_UDP, min(options[0].class_, MAX_UDP))
         trouble = BAD_VERSION if options[0].ttl >> 16 & 0xFF else trouble
     return Query(id, flags, Question(name, kind), asked, bool(options), size, trouble)
 
 
 class _Seen(NamedTuple):
-    """A record of a packet that somebody else wrote, and where in the packet its time to live and its data are."""
+    """A record of a received packet, with the offsets of its TTL and data."""
 
     name: Name
     type: int
@@ -169,7 +169,7 @@ def _records(packet: bytes, offset: int, count: int) -> Iterator[_Seen]:
 
 
 def write_answer(query: Query, answer: Answer, limit: int) -> bytes:
-    """The packet that answers a query, within a size: additional records go first, then it says it is cut short."""
+    """Write a response within a size limit: first drop additional records, then truncate."""
     for additional in (answer.additional, ()):
         packet = _write(query, answer, additional)
         if len(packet) <= limit:
@@ -186,7 +186,7 @@ def _write(query: Query, answer: Answer, additional: Sequence[Record], flags: in
     asked = query.question.name if query.question else None
     parts += [_write_record(record, asked) for section in sections for record in section]
     if query.edns:
-        parts.append(b"\0" + _RECORD.pack(OPT, LARGEST_UDP, answer.code >> 4 << 24, 0))
+        parts.append(b"\0" + _RECORD.pack(OPT, MAX_UDP, answer.code >> 4 << 24, 0))
     return b"".join(parts)
 
 
@@ -196,35 +196,36 @@ def _write_record(record: Record, asked: Name | None) -> bytes:
 
 
 def write_query(id: int, question: Question, edns: bool) -> bytes:
-    """A packet that asks somebody else, who may ask further."""
+    """Write a recursive query to an upstream resolver."""
     asked = write_name(question.name) + _QUESTION.pack(question.type, IN)
-    option = b"\0" + _RECORD.pack(OPT, LARGEST_UDP, 0, 0) if edns else b""
+    option = b"\0" + _RECORD.pack(OPT, MAX_UDP, 0, 0) if edns else b""
     return _HEADER.pack(id, _DESIRED, 1, 0, 0, int(edns)) + asked + option
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamReply:
-    """An answer by somebody else. `ttl_offsets`: where its records say how long they stay true."""
+    """A reply of an upstream resolver. `ttl_offsets`: the positions of its TTLs."""
 
     packet: bytes
     code: int
     truncated: bool
-    ttl: int  # of the record that ends first
+    ttl: int  # the smallest of its records
     ttl_offsets: tuple[int, ...]
-    addresses: tuple[Record, ...]  # and the aliases that lead to them
+    addresses: tuple[Record, ...]  # including the aliases that lead to them
 
 
 def read_reply(packet: bytes, id: int, question: Question) -> UpstreamReply:
-    """The answer to a question that we asked. Raises Malformed, also when it answers another."""
+    """Parse the reply to our question. Raises MalformedPacket, also if it belongs to a different question."""
     if len(packet) < _HEADER.size:
         raise MalformedPacket("an answer that ends too soon")
     got, flags, questions, *counts = _HEADER.unpack_from(packet)
     if got != id or not flags & _RESPONSE or questions != 1:
         raise MalformedPacket("not an answer to our question")
-    if sum(counts) > MOST_RECORDS:
+    if sum(counts) > MAX_RECORDS:
         raise MalformedPacket("an answer of too many records")
     name, end = read_name(packet, _HEADER.size)
-    if end - _HEADER.size != len(write_name(name)):  # `relay` puts the asker's question in the place of this one
+    # `relay` overwrites it with the client's question, of the same length
+    if end - _HEADER.size != len(write_name(name)):
         raise MalformedPacket("a question that is compressed")
     if end + _QUESTION.size > len(packet) or Question(name, _QUESTION.unpack_from(packet, end)[0]) != question:
         raise MalformedPacket("an answer to another question")
@@ -241,7 +242,7 @@ def read_reply(packet: bytes, id: int, question: Question) -> UpstreamReply:
 
 
 def _copied(packet: bytes, seen: _Seen) -> Record:
-    """A record on its own, without pointers into the packet it was in."""
+    """Return a record without pointers into its packet."""
     data = packet[seen.data_at : seen.end]
     if seen.type == CNAME:
         data = write_name(read_name(packet, seen.data_at)[0])
@@ -249,7 +250,7 @@ def _copied(packet: bytes, seen: _Seen) -> Record:
 
 
 def relay(query: Query, reply: UpstreamReply, age: int, limit: int) -> bytes:
-    """Somebody else's answer as ours: to this asker's question, as old as it is, and within a size."""
+    """Rewrite an upstream reply for this client: its question, TTLs reduced by the age, within a size limit."""
     if len(reply.packet) > limit:
         return _write(query, Answer(reply.code, authoritative=False), (), _TRUNCATED)
     packet = bytearray(reply.packet)

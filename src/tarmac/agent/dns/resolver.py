@@ -1,11 +1,12 @@
-"""question × view × asker → answer, or None when the question is not about the cluster and somebody else has to know.
+"""Resolves a question for a client from the view; returns None for names outside the cluster.
 
-An asker sees the addresses on its own networks and nothing of others: what is on other networks does not exist for it.
-The address of a Service counts as on the networks its endpoints are on; without endpoints, on those of its namespace.
-An ExternalService is on the networks of its source pods and on those of its namespace.
-A name that has records of other types, or names below it, exists and has no such data; any other does not exist.
+A client sees only addresses on its own networks: names on other networks do not exist for it. The address of a Service
+belongs to the networks of its endpoints; without endpoints, to those of its namespace. An ExternalService belongs to
+the networks of its source pods and of its namespace.
 
-An answer has a bounded number of records, whatever stands behind a name: it is made on the loop that serves everybody.
+A name that has records of other types, or names below it, exists without data (NOERROR); any other does not exist
+(NXDOMAIN). The number of records in a response is limited, regardless of the name: it is computed on the event loop
+that serves all clients.
 """
 
 from __future__ import annotations
@@ -47,31 +48,31 @@ from tarmac.agent.dns.view import (
 )
 
 TTL: Final = 5
-MOST_RECORDS: Final = 1000
-"""Of one answer. As many fit into some 16 KiB, and more addresses help nobody."""
+MAX_RECORDS: Final = 1000
+"""Per response. They fit into some 16 KiB, and clients have no use for more addresses."""
 
-MOST_ENDPOINTS: Final = 10_000
-"""Of a Service, that are looked at for those that are ready."""
+MAX_ENDPOINTS: Final = 10_000
+"""Per Service, searched for ready ones."""
 
 _ADDRESSES: Final = {A: 4, AAAA: 6}
 _PROTOCOLS: Final = ("_tcp", "_udp", "_sctp")
 
 Networks = Collection[str]
-"""The networks of an asker, as namespace/name."""
+"""The networks of a client, as namespace/name."""
 
 Offered = dict[PortRecord, list[SliceRecord]]
 """Ports of a Service, and the slices that serve them."""
 
 
 class Resolver:
-    """Answers for one zone, such as `cluster.local`."""
+    """Resolves names of one zone, such as `cluster.local`."""
 
     def __init__(self, view: DnsView, zone: str = "cluster.local") -> None:
         self._view = view
         self._zone = name_of(zone)
 
     def answer(self, question: Question, networks: Networks) -> Answer | None:
-        """What the asker is told; None when the question is for somebody else."""
+        """Return the response; None if the name belongs to an upstream resolver."""
         name, zone = question.name, self._zone
         address = address_of(name)
         if address is not None:
@@ -86,7 +87,7 @@ class Resolver:
         return found
 
     def _records(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
-        """Within the zone: None when there is no such name, an empty answer when it has no such data."""
+        """Resolve a name of the zone: None if it does not exist, an empty response if it has no such data."""
         if not labels:
             return Answer(answers=(start_record(self._zone, TTL),)) if question.type in (SOA, ANY) else Answer()
         match labels:
@@ -109,7 +110,7 @@ class Resolver:
             case _:
                 return None
 
-    # Services.
+    # Services
 
     def _service(self, question: Question, inner: Name, key: tuple[str, str], networks: Networks) -> Answer | None:
         service = self._view.services.get(key)
@@ -165,7 +166,7 @@ class Resolver:
     def _targets(
         self, question: Question, service: ServiceRecord, offered: Offered, ports: Iterable[PortRecord]
     ) -> Iterator[Record]:
-        """Where ports are served: at the Service's own address, or at each endpoint of a headless one."""
+        """Yield SRV records: of the Service's own address, or of each endpoint of a headless one."""
         base = self._base(question)
         for port in ports:
             if service.addresses:
@@ -176,20 +177,20 @@ class Resolver:
     def _with_addresses(
         self, question: Question, service: ServiceRecord, slices: list[SliceRecord], records: Iterable[Record]
     ) -> Answer:
-        """Service records, and the addresses of the names in them."""
-        base, records = self._base(question), tuple(dict.fromkeys(islice(records, MOST_RECORDS)))
+        """Return service records with the addresses of their targets."""
+        base, records = self._base(question), tuple(dict.fromkeys(islice(records, MAX_RECORDS)))
         if service.addresses:
             extra = [address_record(base, address, TTL) for address in service.addresses]
         else:
-            endpoints = islice(_endpoints(slices), MOST_RECORDS)
+            endpoints = islice(_endpoints(slices), MAX_RECORDS)
             extra = [address_record((label_of(each).lower(), *base), each.place.address, TTL) for each in endpoints]
         return Answer(answers=records, additional=tuple(extra) if records else ())
 
     def _base(self, question: Question) -> Name:
-        """The name of the Service that a question is about."""
+        """Return the Service name in a question."""
         return question.name[-(len(self._zone) + 3) :]
 
-    # Instances.
+    # Instances
 
     def _workload(self, question: Question, key: tuple[str, str], networks: Networks) -> Answer | None:
         members = self._view.workloads.get(key, {}).values()
@@ -204,10 +205,10 @@ class Resolver:
         found = _on(member.places, networks) if member is not None else []
         return _addresses(question, found) if found else None
 
-    # ExternalServices.
+    # ExternalServices
 
     def _external(self, question: Question, labels: Name, networks: Networks) -> Answer | None:
-        """By name and namespace, or by its name alone; a port and its protocol may stand before either."""
+        """Resolve by name and namespace, or by name alone; port and protocol labels may precede either."""
         inner = tuple(takewhile(lambda label: label.startswith("_"), labels))
         match labels[len(inner) :]:
             case (name, namespace):
@@ -219,7 +220,7 @@ class Resolver:
         found = self._seen_external(key, networks) if key is not None else None
         if found is not None:
             return self._of_external(question, inner, found)
-        # The name of a namespace has names below it, so it exists.
+        # A namespace with names below it exists.
         return Answer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL) else None
 
     def _of_external(self, question: Question, inner: Name, found: ExternalRecord) -> Answer | None:
@@ -245,24 +246,25 @@ class Resolver:
         return Answer(answers=records, additional=extra if records else ())
 
     def _seen_external(self, key: Key, networks: Networks) -> ExternalRecord | None:
-        """An ExternalService, if the asker is on a network of its source pods or of its namespace."""
+        """Return an ExternalService, if the client is on a network of its source pods or of its namespace."""
         found = self._view.externals.get(key)
         if found is None or not any(each in found.networks or each.partition("/")[0] == key[0] for each in networks):
             return None
         return found
 
-    # Addresses.
+    # Reverse lookups
 
     def _reverse(self, question: Question, address: str, networks: Networks) -> Answer | None:
         here = (NetworkAddress(network, address) for network in ("", *networks))
         found = ((place.network, name) for place in here for name in self._view.reverse.get(place, ()))
-        asked = islice(found, MOST_RECORDS)
+        asked = islice(found, MAX_RECORDS)
         names = [name for network, name in asked if self._may_know(network, name, networks)]
         if names:
             if question.type not in (PTR, ANY):
                 return Answer(authority=(start_record(question.name, TTL),))
             return Answer(answers=tuple(name_record(PTR, question.name, (*name, *self._zone), TTL) for name in names))
-        if ip_address(address).is_private:  # nobody outside knows better, and nobody outside need know that we ask
+        # upstream resolvers know nothing about private addresses, and should not see these queries
+        if ip_address(address).is_private:
             return Answer(NO_SUCH_NAME, authority=(start_record(question.name, TTL),))
         return None
 
@@ -277,7 +279,7 @@ class Resolver:
 
 
 def _is_visible(namespace: str, slices: list[SliceRecord], networks: Networks) -> bool:
-    """Whether a Service is on one of these networks, or outside all."""
+    """Return True if a Service is on one of these networks, or on none at all."""
     if not any(each.endpoints for each in slices):
         return any(network.partition("/")[0] == namespace for network in networks)
     known = {"", *networks}
@@ -285,7 +287,7 @@ def _is_visible(namespace: str, slices: list[SliceRecord], networks: Networks) -
 
 
 def _offered(service: ServiceRecord, slices: Iterable[SliceRecord]) -> Offered:
-    """Ports, and the slices that serve them. A Service with an address of its own says itself which it has."""
+    """Return ports with their slices. A Service with its own address lists its ports itself."""
     if service.addresses:
         return {port: [] for port in service.ports}
     found: Offered = {}
@@ -296,7 +298,7 @@ def _offered(service: ServiceRecord, slices: Iterable[SliceRecord]) -> Offered:
 
 
 def _endpoints(slices: Iterable[SliceRecord]) -> Iterator[EndpointRecord]:
-    every = islice(chain.from_iterable(each.endpoints for each in slices), MOST_ENDPOINTS)
+    every = islice(chain.from_iterable(each.endpoints for each in slices), MAX_ENDPOINTS)
     return (endpoint for endpoint in every if endpoint.ready)
 
 
@@ -309,5 +311,5 @@ def _addresses(question: Question, addresses: Iterable[str]) -> Answer:
     if wanted is None and question.type != ANY:
         return Answer()
     asked = (each for each in addresses if wanted in (None, 6 if ":" in each else 4))
-    found = dict.fromkeys(islice(asked, MOST_RECORDS))
+    found = dict.fromkeys(islice(asked, MAX_RECORDS))
     return Answer(answers=tuple(address_record(question.name, each, TTL) for each in found))

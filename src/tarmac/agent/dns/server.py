@@ -1,8 +1,8 @@
 """The name server: UDP and TCP in every network's router namespace.
 
-What the view knows is answered at once, without a task; only questions for others take time, and only so many of them
-at once. Whatever a packet contains, the worst that comes of it is an answer that says so. Datagrams that cannot be sent
-are lost, as datagrams may be: the asker asks again.
+Questions that the view can answer are answered synchronously, without a task; only forwarded ones take time, and their
+number is limited. The worst result of any packet is an error response. Datagrams that cannot be sent are dropped: the
+client retries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from tarmac.agent.callers import link_of_connection, link_of_message, tell_links
 from tarmac.agent.dns.messages import (
-    LARGEST_TCP,
+    MAX_TCP,
     NO_ERROR,
     SERVER_FAILURE,
     Answer,
@@ -35,21 +35,21 @@ from tarmac.api.networking.names import RESOLVERS
 from tarmac.base.log import log
 
 PORT: Final = 53
-MOST_WAITING: Final = 256  # questions that others are being asked, in one network
-MOST_CONNECTIONS: Final = 64  # in one network
-AT_A_TIME: Final = 64  # datagrams between chances for everybody else
-SECONDS_AT_A_TIME: Final = 0.005  # and as long as that takes, when they ask for much
-IDLE_SECONDS: Final = 10.0
-_LARGEST_QUERY: Final = 4096
+MAX_FORWARDED: Final = 256  # forwarded questions in progress, per network
+MAX_CONNECTIONS: Final = 64  # per network
+BATCH_SIZE: Final = 64  # datagrams handled before the event loop runs other work
+BATCH_SECONDS: Final = 0.005  # and the time limit for these, in case they are expensive
+IDLE_TIMEOUT: Final = 10.0
+_MAX_QUERY: Final = 4096
 _log = log("names")
-_ALIASES: Final = 8  # that are followed before it counts as going round in circles
+_MAX_ALIASES: Final = 8  # followed before they count as a loop
 
 NetworksOf = Callable[[str, int], Collection[str]]
-"""The networks of whoever is behind a link of a network; at least that network."""
+"""Returns the networks of the client behind a link of a network; at least that network."""
 
 
 class NameServer:
-    """Answers packets."""
+    """Responds to DNS packets."""
 
     def __init__(self, resolver: Resolver, upstream: Upstream, networks_of: NetworksOf) -> None:
         self._resolver = resolver
@@ -57,7 +57,7 @@ class NameServer:
         self._networks_of = networks_of
 
     def doors(self) -> list[Door]:
-        """Where it is found in each network."""
+        """Return the sockets to serve in each network."""
         return [
             door
             for address in RESOLVERS
@@ -68,7 +68,7 @@ class NameServer:
         ]
 
     def at_once(self, query: Query, networks: Collection[str], limit: int) -> bytes | None:
-        """The answer, if nobody else has to be asked."""
+        """Return the response, if no upstream resolver is needed."""
         if query.trouble != NO_ERROR or query.question is None:
             return write_answer(query, Answer(query.trouble, authoritative=False), limit)
         answer = self._resolver.answer(query.question, networks)
@@ -77,7 +77,7 @@ class NameServer:
         return write_answer(query, answer, limit)
 
     async def in_time(self, query: Query, networks: Collection[str], limit: int) -> bytes:
-        """The answer, asking others for it."""
+        """Return the response, asking upstream resolvers."""
         assert query.question is not None, "what is no question was answered at once"
         answer = self._resolver.answer(query.question, networks)
         if answer is not None:
@@ -88,9 +88,9 @@ class NameServer:
         return relay(query, known.reply, known.age, limit)
 
     async def _followed(self, question: Question, answer: Answer, networks: Collection[str]) -> Answer:
-        """The answer with what its alias leads to."""
+        """Return the response with the records of its alias target."""
         records, target = answer.answers, answer.follow
-        for _ in range(_ALIASES):
+        for _ in range(_MAX_ALIASES):
             if target is None:
                 return Answer(answers=records)
             found = self._resolver.answer(Question(target, question.type), networks)
@@ -103,10 +103,10 @@ class NameServer:
         known = await self._upstream.ask(Question(name, type), False)
         return known.reply.addresses if known is not None else ()
 
-    # Datagrams.
+    # Datagrams
 
     async def serve_datagrams(self, network: str, listening: socket.socket) -> None:
-        """Answer until cancelled."""
+        """Serve until cancelled."""
         tell_links(listening)
         loop = asyncio.get_running_loop()
         waiting: set[asyncio.Task[None]] = set()
@@ -116,9 +116,9 @@ class NameServer:
             def readable() -> None:
                 begun = loop.time()
                 try:
-                    for _ in range(AT_A_TIME):
+                    for _ in range(BATCH_SIZE):
                         self._datagram(network, listening, group, waiting)
-                        if loop.time() - begun > SECONDS_AT_A_TIME:
+                        if loop.time() - begun > BATCH_SECONDS:
                             return  # the loop calls again: there is more to read
                 except BlockingIOError:
                     return
@@ -138,7 +138,7 @@ class NameServer:
     def _datagram(
         self, network: str, listening: socket.socket, group: asyncio.TaskGroup, waiting: set[asyncio.Task[None]]
     ) -> None:
-        packet, messages, _, sender = listening.recvmsg(_LARGEST_QUERY, 256)
+        packet, messages, _, sender = listening.recvmsg(_MAX_QUERY, 256)
         query = read_query(packet)
         if query is None:
             return
@@ -146,7 +146,7 @@ class NameServer:
         answer = self.at_once(query, networks, query.size)
         if answer is not None:
             _send(listening, answer, sender)
-        elif len(waiting) < MOST_WAITING:
+        elif len(waiting) < MAX_FORWARDED:
             task = group.create_task(self._later(listening, query, networks, sender))
             waiting.add(task)
             task.add_done_callback(waiting.discard)
@@ -156,15 +156,15 @@ class NameServer:
     ) -> None:
         try:
             _send(listening, await self.in_time(query, networks, query.size), sender)
-        except Exception as error:  # a bug that a question brings to light must not stop the others
-            _log.error("question not answered", error=repr(error))
+        except Exception as error:  # a bug triggered by one question must not stop the server
+            _log.error("DNS question failed", error=repr(error))
 
-    # Connections.
+    # Connections
 
     async def serve_connections(self, network: str, listening: socket.socket) -> None:
-        """Answer until cancelled."""
+        """Serve until cancelled."""
         loop = asyncio.get_running_loop()
-        room = asyncio.Semaphore(MOST_CONNECTIONS)
+        room = asyncio.Semaphore(MAX_CONNECTIONS)
         async with asyncio.TaskGroup() as group:
             while True:
                 await room.acquire()
@@ -184,7 +184,7 @@ class NameServer:
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             return
         except Exception as error:
-            _log.error("connection not served", error=repr(error))
+            _log.error("DNS connection failed", error=repr(error))
 
     async def _converse(self, networks: Collection[str], accepted: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=accepted)
@@ -199,17 +199,17 @@ class NameServer:
     async def _exchange(
         self, networks: Collection[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
-        """One question and its answer; whether there may be another."""
-        async with asyncio.timeout(IDLE_SECONDS):
+        """Handle one question; return True if more may follow."""
+        async with asyncio.timeout(IDLE_TIMEOUT):
             (size,) = struct.unpack("!H", await reader.readexactly(2))
             query = read_query(await reader.readexactly(size))
         if query is None:
             return False
-        answer = self.at_once(query, networks, LARGEST_TCP)
+        answer = self.at_once(query, networks, MAX_TCP)
         if answer is None:
-            answer = await self.in_time(query, networks, LARGEST_TCP)
+            answer = await self.in_time(query, networks, MAX_TCP)
         writer.write(struct.pack("!H", len(answer)) + answer)
-        async with asyncio.timeout(IDLE_SECONDS):
+        async with asyncio.timeout(IDLE_TIMEOUT):
             await writer.drain()
         return True
 

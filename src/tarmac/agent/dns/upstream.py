@@ -1,8 +1,7 @@
-"""Asks the node's own resolvers, one after the other, and believes only an answer to the question it asked.
+"""Queries the node's resolvers in order, and accepts only replies that match the question.
 
-Every question has a random number and comes from a socket of its own, so that nobody off the path can guess what an
-answer must look like; what does not match is dropped and waited past. An answer that was cut short is asked for again
-over TCP.
+Every question has a random id and its own socket, so that an off-path attacker cannot forge a reply; mismatching
+replies are dropped while waiting continues. A truncated reply is requested again over TCP.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from contextlib import suppress
 from typing import Final
 
 from tarmac.agent.dns.cache import DnsCache, Known
-from tarmac.agent.dns.messages import LARGEST_TCP, SERVER_FAILURE, Question, UpstreamReply, read_reply, write_query
+from tarmac.agent.dns.messages import MAX_TCP, SERVER_FAILURE, Question, UpstreamReply, read_reply, write_query
 from tarmac.agent.dns.names import MalformedPacket
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 
 TIMEOUT: Final = 2.0
-ROUNDS: Final = 2
+MAX_ROUNDS: Final = 2
 PORT: Final = 53
 
 
@@ -37,12 +36,12 @@ class Upstream:
         self._cache = DnsCache(clock)
 
     async def ask(self, question: Question, edns: bool) -> Known | None:
-        """What they say; None when none of them says anything."""
+        """Return the reply; None if no resolver replied."""
         known = self._cache.get((question, edns))
         if known is not None:
             return known
         failed: UpstreamReply | None = None
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             for server in self._servers:
                 reply = await self._ask(server, question, edns)
                 if reply is not None and reply.code != SERVER_FAILURE:
@@ -67,13 +66,13 @@ async def _over_udp(server: tuple[str, int], packet: bytes, number: int, questio
     family = socket.AF_INET6 if ":" in server[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.setblocking(False)
-        asking.connect(server)  # answers from elsewhere do not even reach us
+        asking.connect(server)  # the kernel drops replies from other addresses
         await loop.sock_sendall(asking, packet)
         while True:
             try:
-                return read_reply(await loop.sock_recv(asking, LARGEST_TCP), number, question)
+                return read_reply(await loop.sock_recv(asking, MAX_TCP), number, question)
             except MalformedPacket:
-                continue  # not to our question; the right one may still come
+                continue  # not to our question; the right reply may still come
 
 
 async def _over_tcp(server: tuple[str, int], packet: bytes, number: int, question: Question) -> UpstreamReply:

@@ -1,8 +1,8 @@
-"""What there is to be named, by name and by address.
+"""The names of the cluster, indexed by name and by address.
 
-Of Services their addresses and ports, of EndpointSlices who is ready on which network, of instances (their pods) the
-addresses on each of their networks, of ExternalServices what pods dial. Lookups cost the same however much there is of
-others.
+It contains addresses and ports of Services, endpoints per network from EndpointSlices, addresses of instances (their
+pods) on each network, and the addresses that pods dial for ExternalServices. The cost of a lookup does not depend on
+the number of unrelated objects.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 from tarmac.agent.dns.names import Name
 
 EXTERNAL: Final = "external-services"
-"""The label under which ExternalServices are named."""
+"""The label that contains ExternalServices."""
 
 Key = tuple[str, str]
-"""Namespace and Service, workload or ExternalService."""
+"""Namespace, and name of a Service, workload or ExternalService."""
 
 
 class NetworkAddress(NamedTuple):
-    """An address on a network; an empty network is outside all of them."""
+    """An address on a network; an empty network means outside of all networks."""
 
     network: str
     address: str
@@ -37,7 +37,7 @@ class PortRecord(NamedTuple):
 
 
 class ServiceRecord(NamedTuple):
-    """A Service. Headless ones have no addresses of their own, external ones only another name."""
+    """A Service. Headless ones have no addresses, ExternalName ones only a target name."""
 
     addresses: tuple[str, ...] = ()
     ports: tuple[PortRecord, ...] = ()
@@ -45,7 +45,7 @@ class ServiceRecord(NamedTuple):
 
 
 class EndpointRecord(NamedTuple):
-    """Who answers for a Service."""
+    """An endpoint of a Service."""
 
     hostname: str
     place: NetworkAddress
@@ -53,7 +53,7 @@ class EndpointRecord(NamedTuple):
 
 
 class SliceRecord(NamedTuple):
-    """Some of a Service's endpoints, which share their ports and their network."""
+    """A part of a Service's endpoints, with common ports and a common network."""
 
     network: str
     ports: tuple[PortRecord, ...]
@@ -68,7 +68,7 @@ class InstanceRecord(NamedTuple):
 
 
 class ExternalRecord(NamedTuple):
-    """An ExternalService: what pods dial, the networks of its pods, and since when it is there."""
+    """An ExternalService: the addresses that pods dial, the networks of its pods, and its creation time."""
 
     addresses: tuple[str, ...]
     ports: tuple[PortRecord, ...]
@@ -85,30 +85,28 @@ class DnsView:
         self.workloads: dict[Key, dict[str, InstanceRecord]] = {}
         self.externals: dict[Key, ExternalRecord] = {}
         self.reverse: dict[NetworkAddress, dict[Name, None]] = {}
-        self._labels: dict[
-            Key, dict[str, dict[str, list[EndpointRecord]]]
-        ] = {}  # by Service, slice and name of an endpoint
+        self._labels: dict[Key, dict[str, dict[str, list[EndpointRecord]]]] = {}  # by Service, slice and endpoint name
         self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter(), EXTERNAL: Counter()}
         self._ages: dict[str, list[tuple[str, str]]] = {}  # by name of ExternalServices, the oldest first
 
     def has(self, namespace: str, sort: str) -> bool:
-        """Whether there are Services (`svc`), instances (`inst`) or ExternalServices in a namespace."""
+        """Return True if a namespace has Services (`svc`), instances (`inst`) or ExternalServices."""
         return self._spaces[sort][namespace] > 0
 
     def oldest_external(self, name: str) -> Key | None:
-        """The ExternalService that its name alone leads to: the oldest that is called so anywhere."""
+        """Return the ExternalService for a name without namespace: the oldest of that name."""
         ages = self._ages.get(name)
         return (ages[0][1], name) if ages else None
 
     def endpoints(self, key: Key, label: str) -> Iterator[tuple[str, EndpointRecord]]:
-        """The endpoints of a Service that have a name, each with the network of its slice."""
+        """Yield the endpoints of a Service with this label, each with the network of its slice."""
         slices = self.slices.get(key, {})
         for name, labels in self._labels.get(key, {}).items():
             for endpoint in labels.get(label, ()):
                 yield slices[name].network, endpoint
 
     def put_service(self, key: Key, service: ServiceRecord | None) -> None:
-        """A Service is as told, or gone."""
+        """Replace or remove a Service."""
         old = self.services.pop(key, None)
         self._unname(_service_names(key, old))
         self._count("svc", key, (service is not None) - (old is not None))
@@ -117,7 +115,7 @@ class DnsView:
             self._name(_service_names(key, service))
 
     def put_slice(self, key: Key, name: str, slice_: SliceRecord | None) -> None:
-        """A slice is as told, or gone."""
+        """Replace or remove a slice."""
         known, labels = self.slices.setdefault(key, {}), self._labels.setdefault(key, {})
         self._unname(_slice_names(key, known.pop(name, None)))
         labels.pop(name, None)
@@ -128,7 +126,7 @@ class DnsView:
             del self.slices[key], self._labels[key]
 
     def put_member(self, key: Key, name: str, member: InstanceRecord | None) -> None:
-        """An instance is as told, or gone."""
+        """Replace or remove an instance."""
         was = key in self.workloads
         known = self.workloads.setdefault(key, {})
         self._unname(_member_names(key, name, known.pop(name, None)))
@@ -140,7 +138,7 @@ class DnsView:
         self._count("inst", key, (key in self.workloads) - was)
 
     def put_external(self, key: Key, external: ExternalRecord | None) -> None:
-        """An ExternalService is as told, or gone."""
+        """Replace or remove an ExternalService."""
         namespace, name = key
         old = self.externals.pop(key, None)
         self._unname(_external_names(key, old))
@@ -174,7 +172,7 @@ class DnsView:
 
 
 def label_of(endpoint: EndpointRecord) -> str:
-    """The name of an endpoint within its Service: its own, or one made of its address."""
+    """Return an endpoint's label within its Service: its hostname, or one derived from its address."""
     return endpoint.hostname or endpoint.place.address.replace(".", "-").replace(":", "-")
 
 

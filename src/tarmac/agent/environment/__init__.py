@@ -1,1 +1,1 @@
-"""What a container finds around it: variables, name resolution, host files."""
+"""The environment of containers: variables, name resolution, hosts file."""

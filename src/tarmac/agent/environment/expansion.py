@@ -1,6 +1,6 @@
-"""`$(NAME)` in values, commands and arguments; `$$` stands for one dollar sign.
+"""Expands `$(NAME)` in values, commands and arguments; `$$` stands for one dollar sign.
 
-A reference to a name that is not known is left as it is written.
+A reference to an unknown name stays as written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expand(text: str, *known: Mapping[str, str]) -> str:
-    """The text with references replaced from the first mapping that knows them."""
+    """Return the text with references replaced from the first mapping that has them."""
     if "$" not in text:
         return text
 

@@ -1,4 +1,4 @@
-"""Fields of a pod for its variables: those that files can have too, and a few that are known only on the node."""
+"""Pod fields for environment variables: those of the downward API, and some known only on the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.volumes.content import downward
 
 
 def pod_field(pod: Pod, path: str, pod_addresses: Sequence[str], host_addresses: Sequence[str]) -> str:
-    """The value of a `fieldRef`. Raises ContentUnsupported."""
+    """Return the value of a `fieldRef`. Raises ContentUnsupported."""
     here = {
         "spec.nodeName": pod.spec.get("nodeName", ""),
         "spec.serviceAccountName": pod.spec.get("serviceAccountName", ""),

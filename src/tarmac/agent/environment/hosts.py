@@ -9,7 +9,7 @@ from pathlib import Path
 from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 
-LONGEST_HOSTNAME = 63
+MAX_HOSTNAME = 63
 _HEADER = "# Kubernetes-managed hosts file.\n"
 _HOST_HEADER = "# Kubernetes-managed hosts file (host network).\n"
 _LOOPBACK = (
@@ -23,11 +23,11 @@ _LOOPBACK = (
 
 
 class HostnameTooLong(ValueError):
-    """A name the kernel cannot hold was asked for."""
+    """The requested hostname exceeds the kernel's limit."""
 
 
 def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
-    """Its short name, cut to what the kernel takes, and the domain it is in, if any."""
+    """Return the short hostname, truncated to the kernel's limit, and its domain, if any."""
     if override := pod.spec.get("hostnameOverride"):
         return _cut(override), ""
     domain = ""
@@ -37,12 +37,12 @@ def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
 
 
 def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
-    """What `hostname` says inside. Raises HostnameTooLong."""
+    """Return the hostname inside the pod. Raises HostnameTooLong."""
     name, domain = hostname_and_domain(pod, cluster_domain)
     if not (domain and pod.spec.get("setHostnameAsFQDN")):
         return name
     full = f"{name}.{domain}"
-    if len(full) > LONGEST_HOSTNAME + 1:
+    if len(full) > MAX_HOSTNAME + 1:
         raise HostnameTooLong(
             f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long "
             f"(64 characters is the max, {len(full)} characters requested)"
@@ -51,11 +51,11 @@ def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_HOSTNAME else name[:LONGEST_HOSTNAME].rstrip("-.")
+    return name if len(name) <= MAX_HOSTNAME else name[:MAX_HOSTNAME].rstrip("-.")
 
 
 def hosts_file(pod: Pod, addresses: Sequence[str], cluster_domain: str) -> str:
-    """The content of the file that all containers of the pod share."""
+    """Return the content of the hosts file that all containers of the pod share."""
     if pod.host_network:
         content = _HOST_HEADER + Path("/etc/hosts").read_text(errors="replace")
     else:
@@ -73,6 +73,6 @@ def _aliases(aliases: list[JsonObject]) -> str:
 
 
 def write_hosts_file(path: Path, content: str) -> None:
-    """In place: containers that run already have this very file mounted."""
+    """Write in place: running containers have this inode mounted."""
     path.write_text(content)
     os.chmod(path, 0o644)

@@ -1,4 +1,4 @@
-"""How names are looked up inside a pod: its DNS policy, the cluster's resolver and the node's own settings."""
+"""DNS configuration of a pod: its DNS policy, the cluster's resolver and the node's settings."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tarmac.agent.model.pod import Pod
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.schema import JsonObject
 
-MOST_SERVERS = 3
-MOST_SEARCHES = 32
-LONGEST_SEARCHES = 2048
-LONGEST_SEARCH = 253
+MAX_SERVERS = 3
+MAX_SEARCHES = 32
+MAX_SEARCH_LINE = 2048
+MAX_SEARCH = 253
 _CLUSTER_OPTIONS = ("ndots:5",)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolving:
-    """The lines of a resolv.conf. `warnings` say what did not fit."""
+    """The lines of a resolv.conf. `warnings` report omitted entries."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Resolving:
 
 
 def read_resolv_conf(path: Path | None) -> Resolving:
-    """The node's own settings. Raises OSError."""
+    """Read the node's settings. Raises OSError."""
     if path is None:
         return Resolving()
     servers: list[str] = []
@@ -46,14 +46,14 @@ def read_resolv_conf(path: Path | None) -> Resolving:
 
 
 def resolving(pod: Pod, node: Resolving, cluster_dns: tuple[str, ...], cluster_domain: str) -> Resolving:
-    """What the pod's resolv.conf says."""
+    """Return the pod's resolv.conf."""
     policy = pod.spec.get("dnsPolicy") or "ClusterFirst"
     cluster = policy == "ClusterFirstWithHostNet" or (policy == "ClusterFirst" and not pod.host_network)
     if policy == "None":
         base = Resolving()
     elif cluster and cluster_dns:
         domains = (f"{pod.namespace}.svc.{cluster_domain}", f"svc.{cluster_domain}", cluster_domain)
-        if cluster_dns == RESOLVERS:  # ours knows instances as well
+        if cluster_dns == RESOLVERS:  # Tarmac's resolver also knows instances
             domains = (domains[0], f"{pod.namespace}.inst.{cluster_domain}", *domains[1:])
         base = Resolving(cluster_dns, (*(domains if cluster_domain else ()), *node.searches), _CLUSTER_OPTIONS)
     else:
@@ -78,16 +78,16 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _limited(asked: Resolving) -> Resolving:
-    """What a C library reads: more would be dropped there without a word."""
+    """Apply the limits of C libraries, which would silently ignore more."""
     warnings: list[str] = []
-    servers = asked.servers[:MOST_SERVERS]
+    servers = asked.servers[:MAX_SERVERS]
     if servers != asked.servers:
         warnings.append(
             "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "
             + " ".join(servers)
         )
-    searches = [each for each in asked.searches[:MOST_SEARCHES] if len(each) <= LONGEST_SEARCH]
-    while len(" ".join(searches)) > LONGEST_SEARCHES:
+    searches = [each for each in asked.searches[:MAX_SEARCHES] if len(each) <= MAX_SEARCH]
+    while len(" ".join(searches)) > MAX_SEARCH_LINE:
         searches.pop()
     if len(searches) != len(asked.searches):
         warnings.append(

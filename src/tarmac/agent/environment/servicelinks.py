@@ -1,4 +1,4 @@
-"""Variables that tell a container where the Services of its namespace are, in Docker's old way."""
+"""Environment variables with the addresses of a namespace's Services, in Docker's link format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.api.schema import JsonObject
 
 
 def service_links(services: Iterable[JsonObject], namespace: str, every: bool) -> dict[str, str]:
-    """Variables for `default/kubernetes`, and, if wanted, for every Service of the namespace that has an address."""
+    """Return variables for `default/kubernetes` and, with `every`, for all Services of the namespace."""
     found: dict[str, str] = {}
     for service in services:
         metadata, spec = service["metadata"], service.get("spec") or {}

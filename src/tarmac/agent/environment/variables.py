@@ -1,8 +1,8 @@
-"""The environment of a container: literal values, fields, resources, config maps, secrets and service links.
+"""Environment variables of a container: literals, fields, resources, ConfigMaps, Secrets and service links.
 
-Later wins: `envFrom` in order, then `env` in order, each value expanded from what came before it and from the service
-links, which come last and override nothing. What is missing and not optional raises `ConfigMissing`: the container
-waits, it does not fail.
+Later definitions win: `envFrom` in order, then `env` in order, each value expanded from earlier ones and from the
+service links, which come last and override nothing. A missing reference that is not optional raises `ConfigMissing`:
+the container waits and does not fail.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tarmac.volumes.interface import Sources, SourceUnavailable
 
 
 class ConfigMissing(Exception):
-    """A container cannot be configured yet. The message is what `kubectl describe` shows."""
+    """A container cannot be configured yet. `kubectl describe` shows the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodEnvironment:
-    """What a pod finds on this node when its containers are made."""
+    """Node-specific inputs for a pod's environment."""
 
     pod_addresses: Sequence[str]
     host_addresses: Sequence[str]
@@ -38,7 +38,7 @@ class PodEnvironment:
 async def environment(
     pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment
 ) -> tuple[tuple[str, str], ...]:
-    """The variables, in the order they were stated. Raises ConfigMissing."""
+    """Return the variables in the order of the spec. Raises ConfigMissing."""
     stated = _Stated(pod, container, sources, surroundings)
     links = service_links(surroundings.services, pod.namespace, pod.spec.get("enableServiceLinks", True))
     found: dict[str, str] = {}
@@ -55,7 +55,7 @@ async def environment(
 
 
 class _Stated:
-    """Reads what `env` and `envFrom` refer to, each object once."""
+    """Reads the references of `env` and `envFrom`, each object once."""
 
     def __init__(self, pod: Pod, container: JsonObject, sources: Sources, surroundings: PodEnvironment) -> None:
         self._pod = pod
@@ -65,7 +65,7 @@ class _Stated:
         self._read: dict[tuple[str, str], Mapping[str, str] | None] = {}
 
     async def all_of(self, source: JsonObject) -> dict[str, str]:
-        """Every key of a ConfigMap or Secret, with the prefix before it."""
+        """Return all keys of a ConfigMap or Secret, with the prefix."""
         kind, reference = ("configmap", source.get("configMapRef")) if "configMapRef" in source else ("", None)
         if reference is None:
             kind, reference = "secret", source.get("secretRef") or {}
@@ -74,7 +74,7 @@ class _Stated:
         return {prefix + key: value for key, value in (data or {}).items()}
 
     async def value_of(self, source: JsonObject) -> str | None:
-        """One value; None leaves the variable out."""
+        """Return one value; None omits the variable."""
         if "configMapKeyRef" in source:
             return await self._key("configmap", source["configMapKeyRef"])
         if "secretKeyRef" in source:
@@ -103,7 +103,7 @@ class _Stated:
         return value
 
     async def _data(self, kind: str, reference: JsonObject) -> Mapping[str, str] | None:
-        """The object's data as text; None when it is not there and need not be."""
+        """Return the object's data as text; None if it is missing and optional."""
         name = reference["name"]
         if (kind, name) not in self._read:
             self._read[kind, name] = await self._fetch(kind, name)

@@ -1,1 +1,1 @@
-"""Making room before the machine runs out of it: signals, thresholds, and which pod goes first."""
+"""Eviction before the node runs out of resources: signals, thresholds, and the ranking of pods."""

@@ -1,7 +1,7 @@
-"""Whether a node under pressure takes another pod. Pure.
+"""Admission of new pods to a node under pressure. Pure.
 
-Short of memory it takes all but those that ask for nothing (unless they tolerate it); short of anything else it takes
-none. What the system cannot do without is always taken.
+Under memory pressure only BestEffort pods are rejected (unless they tolerate it); under any other pressure all pods
+are. Critical pods are always admitted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TAINT: Final = "node.kubernetes.io/memory-pressure"
 
 
 def refusal(pod: JsonObject, conditions: Set[str]) -> tuple[str, str] | None:
-    """Reason and message for a pod that may not come now."""
+    """Return reason and message for a rejected pod, or None."""
     if not conditions or is_critical(pod):
         return None
     if conditions == {"MemoryPressure"} and (qos_class(pod["spec"]) != "BestEffort" or _tolerates(pod)):

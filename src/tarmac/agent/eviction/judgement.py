@@ -1,6 +1,6 @@
-"""Which thresholds are crossed, since when, and what the node shows of it. Given readings and time, pure of both.
+"""Evaluates thresholds over time and derives node conditions. Readings and time are passed in.
 
-A crossed threshold stays so until its minimum reclaim is on top of the least. A condition, once shown, stays for the
+A crossed threshold stays crossed until its minimum reclaim above the threshold is reached. A condition stays for the
 transition period, so that it does not flap; a soft threshold counts once it was crossed for its whole grace period.
 """
 
@@ -19,7 +19,7 @@ _CONDITIONS: Final = {**dict.fromkeys(_MEMORY, "MemoryPressure"), PID_AVAILABLE:
 
 
 class Judgement:
-    """Remembers when thresholds were first crossed and conditions last observed."""
+    """Stores when thresholds were first crossed and conditions last observed."""
 
     def __init__(self, thresholds: Sequence[Threshold], transition: float) -> None:
         self._thresholds = [*thresholds, *_for_all_pods(thresholds)]
@@ -28,7 +28,7 @@ class Judgement:
         self._observed: dict[str, float] = {}
 
     def judge(self, readings: Readings, now: float) -> tuple[list[Threshold], frozenset[str]]:
-        """Thresholds to act on, memory first, and the conditions to show. `now` is monotonic."""
+        """Return the thresholds to act on, memory first, and the conditions to report. `now` is monotonic."""
         crossed = [each for each in self._thresholds if self._is_crossed(each, readings.get(each.signal))]
         self._since = {each: self._since.get(each, now) for each in crossed}
         for each in crossed:
@@ -47,12 +47,12 @@ class Judgement:
 
 
 def _for_all_pods(thresholds: Sequence[Threshold]) -> list[Threshold]:
-    """What holds for the machine's memory holds for what pods have of it."""
+    """Derive allocatable memory thresholds from the node's: they apply to the memory of pods too."""
     return [
         replace(each, signal=ALLOCATABLE_MEMORY) for each in thresholds if each.signal == MEMORY_AVAILABLE and each.hard
     ]
 
 
 def condition_of(signal: str) -> str:
-    """The condition a signal shows as."""
+    """Return the condition of a signal."""
     return _CONDITIONS.get(signal, _OTHER_CONDITION)

@@ -1,6 +1,6 @@
-"""Limits on what a pod may write to the node's own disk: per container, per pod, and per emptyDir. Pure.
+"""Local storage limits per container, per pod and per emptyDir. Pure.
 
-There are no quotas on the node's file system, so these are found by measuring and enforced by eviction.
+The node's file system has no quotas, so usage is measured and limits are enforced by eviction.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tarmac.decide.allocatable.reservations import STORAGE
 
 
 def overdrawn(pod: JsonObject, figures: PodFigures) -> str | None:
-    """Which limit the pod has passed, in kubelet's words."""
+    """Return kubelet's message for an exceeded limit, or None."""
     return _empty_dirs(pod, figures) or _whole(pod, figures) or _containers(pod, figures)
 
 
 def is_limited(pod: JsonObject) -> bool:
-    """Whether there is any limit to watch."""
+    """Return True if the pod has any such limit."""
     spec = pod["spec"]
     sized = any((volume.get("emptyDir") or {}).get("sizeLimit") for volume in spec.get("volumes") or ())
     return sized or STORAGE in pod_amounts(spec, "limits")

@@ -1,7 +1,7 @@
-"""Watching the signals, and acting: disks are tidied before a pod has to go, and pods go one at a time.
+"""Monitors the signals and reclaims resources: garbage on disks first, then pods, one at a time.
 
-After an eviction the next look waits until the pod is gone, or half a minute: what it frees counts before another
-one goes.
+After an eviction the next check waits until the pod is gone, or 30 seconds: the resources it frees count before the
+next pod is evicted.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.thresholds import Threshold
 from tarmac.runtimes.interface import RuntimeFault
 
-EVERY: Final = 10.0
-PATIENCE: Final = 30.0
-_AT_ONCE: Final = 1.0  # seconds that hard thresholds leave a pod
+INTERVAL: Final = 10.0
+TERMINATION_TIMEOUT: Final = 30.0
+_HARD_GRACE: Final = 1.0  # grace period in seconds of hard thresholds
 _log = log("eviction")
 
 
 class EvictedPods(Protocol):
-    """Of the pod loop, what eviction needs."""
+    """Interface to the pod loop."""
 
     def allocated(self) -> Sequence[JsonObject]:
-        """Every pod bound here, with the resources it has been promised and its status as of now."""
+        """Return all pods bound here, with allocated resources and current status."""
         ...
 
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None: ...
 
 
 class Evictions:
-    """Keeps the node above its thresholds. `changed` is called when the conditions are others."""
+    """Keeps the node above its thresholds. `changed` is called when the conditions change."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class Evictions:
         self._evicted = Counter[str]()
 
     async def run(self) -> None:
-        """Look every ten seconds until cancelled."""
+        """Check every ten seconds until cancelled."""
         while True:
             try:
                 evicted = await self.look()
             except RuntimeFault as error:
-                _log.warning("how much pods use is not known", why=str(error))
+                _log.warning("pod usage cannot be read, no eviction", why=str(error))
                 evicted = None
-            await (self._clock.sleep(EVERY) if evicted is None else self._gone(evicted))
+            await (self._clock.sleep(INTERVAL) if evicted is None else self._wait_for_end(evicted))
 
     async def look(self) -> str | None:
-        """One look; the uid of the pod that has to go, if one has. Raises RuntimeFault."""
+        """Check once; return the uid of an evicted pod, if any. Raises RuntimeFault."""
         due, conditions = self._judgement.judge(self._signals.read(), self._clock.monotonic())
         if conditions != self.conditions:
             self.conditions = conditions
@@ -97,38 +97,38 @@ class Evictions:
         return await self._make_room(due[0])
 
     def admission(self, pod: JsonObject) -> tuple[str, str] | None:
-        """Why the node takes no such pod now: reason and message."""
+        """Return reason and message to reject a new pod under pressure, or None."""
         return refusal(pod, self.conditions)
 
     def metrics(self) -> Iterator[Sample]:
-        """How many pods had to go."""
+        """Yield the number of evicted pods by signal."""
         for signal, count in self._evicted.items():
             yield "kubelet_evictions", "counter", {"eviction_signal": signal}, count
 
     async def _evict_overdrawn(self) -> str | None:
-        """Pods past a limit of their own go in any case; the last of them is waited for."""
+        """Evict all pods that exceed their own limits; return the last one, which is waited for."""
         limited = [pod for pod in self._active() if is_limited(pod)]
         if not limited:
             return None
-        figures = await self._figures(EVERY)
+        figures = await self._figures(INTERVAL)
         last: str | None = None
         for pod in limited:
             found = figures.get(pod["metadata"]["uid"])
             if found is not None and (why := overdrawn(pod, found)):
-                self._evict(pod, why, _AT_ONCE, "ephemeralpodfs.limit")
+                self._evict(pod, why, _HARD_GRACE, "ephemeralpodfs.limit")
                 last = pod["metadata"]["uid"]
         return last
 
     async def _make_room(self, threshold: Threshold) -> str | None:
         resource = resource_of(threshold.signal)
-        _log.warning("the node runs short", signal=threshold.signal, hard=threshold.hard)
+        _log.warning("eviction threshold crossed", signal=threshold.signal, hard=threshold.hard)
         self._recorder.event(self._about, "Warning", "EvictionThresholdMet", f"Attempting to reclaim {resource}")
-        if condition_of(threshold.signal) == "DiskPressure" and await self._tidied(threshold):
+        if condition_of(threshold.signal) == "DiskPressure" and await self._reclaim_disk(threshold):
             return None
         return await self._evict_one(threshold)
 
-    async def _tidied(self, threshold: Threshold) -> bool:
-        """Remove dead containers and unused images; whether that was enough."""
+    async def _reclaim_disk(self, threshold: Threshold) -> bool:
+        """Remove dead containers and unused images; return True if that was enough."""
         await self._containers.collect()
         await self._images.free(1 << 62, least_age=0.0)
         reading = self._signals.read().get(threshold.signal)
@@ -141,13 +141,13 @@ class Evictions:
             uid = pod["metadata"]["uid"]
             least = threshold.least.of(reading.capacity)
             said = message(threshold.signal, pod, figures.get(uid), least, reading.available)
-            self._evict(pod, said, _AT_ONCE if threshold.hard else self._soft_grace, threshold.signal)
+            self._evict(pod, said, _HARD_GRACE if threshold.hard else self._soft_grace, threshold.signal)
             return uid
         _log.warning("no pod can be evicted", signal=threshold.signal)
         return None
 
     def _evict(self, pod: JsonObject, why: str, grace: float, signal: str) -> None:
-        _log.warning("a pod is evicted", pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", why=why)
+        _log.warning("pod evicted", pod=f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", why=why)
         self._evicted[signal] += 1
         self._pods.evict(pod, REASON, why, grace)
 
@@ -157,9 +157,9 @@ class Evictions:
     async def _figures(self, fresh: float) -> dict[str, PodFigures]:
         return {each.uid: each for each in await self._stats.pods(fresh)}
 
-    async def _gone(self, uid: str) -> None:
-        """Wait until the pod has ended, at most half a minute."""
-        until = self._clock.monotonic() + PATIENCE
+    async def _wait_for_end(self, uid: str) -> None:
+        """Wait until the pod has ended, at most 30 seconds."""
+        until = self._clock.monotonic() + TERMINATION_TIMEOUT
         while self._clock.monotonic() < until:
             await self._clock.sleep(1.0)
             if uid not in {pod["metadata"]["uid"] for pod in self._active()}:

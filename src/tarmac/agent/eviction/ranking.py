@@ -1,7 +1,7 @@
-"""Which pod goes first when a node is short of something. Pure.
+"""Ranks pods for eviction. Pure.
 
-For memory and disk: pods that use more than they asked for before the others, then by priority, then by how much more.
-For processes: by priority, then by how many. Static pods and those the system cannot do without are never chosen.
+For memory and disk: pods above their requests first, then by priority, then by the excess. For processes: by priority,
+then by their number. Static and system-critical pods are never evicted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SOURCE: Final = "kubernetes.io/config.source"
 
 
 def resource_of(signal: str) -> str:
-    """The resource a signal is about, as messages name it."""
+    """Return the resource of a signal, as named in messages."""
     if signal in (MEMORY_AVAILABLE, ALLOCATABLE_MEMORY):
         return MEMORY
     if signal == PID_AVAILABLE:
@@ -31,7 +31,7 @@ def resource_of(signal: str) -> str:
 
 
 def ranked(signal: str, pods: Sequence[JsonObject], figures: Mapping[str, PodFigures]) -> list[JsonObject]:
-    """Pods that may be evicted, the first to go first."""
+    """Return the pods that may be evicted, in order of eviction."""
     resource = resource_of(signal)
     candidates = [pod for pod in pods if not is_critical(pod)]
     usage = _USAGE[resource]
@@ -54,24 +54,24 @@ _USAGE: Final[Mapping[str, Callable[[PodFigures], int]]] = {
 
 
 def requested(pod: JsonObject, resource: str) -> int:
-    """What the pod asked for; 0 for what cannot be asked for."""
+    """Return the pod's request; 0 for resources without requests."""
     amount = pod_amounts(pod["spec"], "requests").get(resource)
     return amount.value() if amount is not None else 0
 
 
 def priority(pod: JsonObject) -> int:
-    """How important it is."""
+    """Return the pod's priority."""
     return pod["spec"].get("priority") or 0
 
 
 def is_critical(pod: JsonObject) -> bool:
-    """Whether the node must not do without it."""
+    """Return True for static and system-critical pods."""
     source = (pod["metadata"].get("annotations") or {}).get(_SOURCE, "api")
     return source != "api" or priority(pod) >= _SYSTEM_CRITICAL
 
 
 def message(signal: str, pod: JsonObject, figures: PodFigures | None, least: int, available: int) -> str:
-    """Why this pod, in kubelet's words."""
+    """Return kubelet's message about the eviction."""
     resource = resource_of(signal)
     said = f"The node was low on resource: {resource}. "
     said += f"Threshold quantity: {shown(resource, least)}, available: {shown(resource, available)}. "

@@ -1,4 +1,4 @@
-"""What is left of memory, disks and processes: one number per signal, and out of how many."""
+"""Eviction signals: available amounts of memory, disks and processes, with their capacity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tarmac.decide.allocatable.thresholds import (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How much there is left, of how much."""
+    """Available amount and capacity."""
 
     available: int
     capacity: int
@@ -30,9 +30,9 @@ Readings = dict[str, Reading]
 
 
 class Signals:
-    """Reads the signals. `root` is on the node's file system, `image_root` tells a path on that of images.
+    """Reads the signals. `root` is on the node's file system, `image_root` returns a path on that of images.
 
-    All pods together may use `pods_limit` bytes of memory and use `pods_memory` of them.
+    `pods_limit` returns the memory limit of all pods in bytes, `pods_memory` their usage.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Signals:
         self._pods_memory = pods_memory
 
     def read(self) -> Readings:
-        """As of now; a file system that cannot be asked has no readings."""
+        """Return current readings; an unreadable file system has none."""
         memory, for_pods = self._machine.memory(), self._pods_limit()
         most, running = self._machine.processes()
         return {

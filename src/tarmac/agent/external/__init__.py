@@ -1,1 +1,1 @@
-"""The node's part in external services: it carries out what is decided about it, and carries addresses."""
+"""The node's part in external services: applies Forwarders and Gateways to the datapath and owns SourceIPs."""

@@ -1,7 +1,7 @@
-"""What this node should have of external services, worked out from its Forwarders and the Gateways. Pure.
+"""Computes a node's desired `ExternalState` from its Forwarders and the Gateways. Pure.
 
-A rule is for the pod of one uid. It counts only while that very pod is here with that address on that Network, since
-addresses are given again. What a rule lacks is said about the object that it is of; the others do not suffer from it.
+A rule is for the pod with one uid. It applies only while that pod is on this node with that address on that Network,
+since addresses are reused. An incomplete rule is reported on its own object and does not affect other objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NoOutsideInterface(LookupError):
 
 @dataclass(slots=True)
 class Compiled:
-    """The state, and by the name of the object what could not become part of it."""
+    """The desired state, and by object name the rules that could not become part of it."""
 
     state: ExternalState
     carriable: frozenset[str]  # addresses
@@ -47,17 +47,20 @@ class Compiled:
 
 
 def concerns(gateway: Gateway, node: str, used: Set[str]) -> bool:
-    """Whether a Gateway is this node's business: as a candidate now or before, a voter, or since its pods use it."""
+    """Return True if a Gateway concerns this node.
+
+    The node is a current or former candidate or a voter, or its pods use the Gateway.
+    """
     return gateway.metadata.name in used or node in gateway.spec.concerned
 
 
 def used_gateways(forwarders: Iterable[Forwarder]) -> set[str]:
-    """The names of the Gateways that the pods of this node go through."""
+    """Return the names of the Gateways that the pods of this node send through."""
     return {rule.gateway.name for each in forwarders for rule in _rules(each) if rule.gateway is not None}
 
 
 def wanted_pods(forwarders: Iterable[Forwarder]) -> set[str]:
-    """The uids of pods that rules are about."""
+    """Return the uids of the pods that rules refer to."""
     return {rule.pod for each in forwarders for rule in _rules(each)}
 
 
@@ -72,7 +75,7 @@ def compile_state(
     *,
     encrypt: bool = True,
 ) -> Compiled:
-    """Everything that the node should have. `encrypt` between cities, or not at all."""
+    """Compute the node's whole desired state. Without `encrypt`, tunnels between cities are not encrypted."""
     problems: dict[str, list[RuleError]] = {}
     forwardings = [
         _forwarding(each, problems, places) for each in forwarders if _is_ours(each, node, node_address, problems)
@@ -90,7 +93,7 @@ def compile_state(
 
 
 def service_of(forwarder: Forwarder) -> str:
-    """The ExternalService that a Forwarder is of."""
+    """Return the ExternalService of a Forwarder."""
     owner = forwarder.spec.external_service
     return f"{owner.namespace}/{owner.name}" if owner is not None else forwarder.metadata.name
 
@@ -161,7 +164,7 @@ def _rules(forwarder: Forwarder) -> Iterator[ForwarderRule]:
 def _source(
     gateway: Gateway, node: str, interfaces: Interfaces, problems: dict[str, list[RuleError]]
 ) -> SourceAddress | None:
-    """What the node has to know of an address: all of it where it may carry it, else only who may."""
+    """Return the node's view of a SourceIP: all of it on candidates, elsewhere only the addresses of the candidates."""
     spec = gateway.spec
     candidates = tuple(each.address for each in spec.candidates if each.address)
     if not any(each.name == node for each in spec.candidates):
@@ -217,7 +220,7 @@ def _rate(quantity: Quantity | None) -> int | None:
 
 
 def outside_of(subnet: ClassSubnet | None, address: str, interfaces: Interfaces) -> Outside:
-    """The interface, segment and router of an address. Raises NoOutsideInterface."""
+    """Return the interface, segment and router of an address. Raises NoOutsideInterface."""
     parsed, named = ip_address(address), subnet.interface if subnet is not None else ""
     if named and named not in interfaces:
         raise NoOutsideInterface(f"the node has no interface {named}")

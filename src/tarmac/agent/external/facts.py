@@ -1,6 +1,6 @@
-"""Says on the Node what this node can do for external services: the annotation `submariner.io/node-facts`.
+"""Publishes this node's capabilities for external services in the Node annotation `submariner.io/node-facts`.
 
-A node that says nothing has no part in them, so that is what an agent does whose gate is off.
+A node without the annotation takes no part in external services, so an agent with the gate off removes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from tarmac.agent.external.leases.remembering import replace_file
 from tarmac.agent.external.leases.terms import KEY_BYTES
-from tarmac.api.status import ApiError
+from tarmac.api.status import ApiError, Forbidden
 from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
 from tarmac.api.submariner.nodefacts import NodeFacts, write_facts
 from tarmac.base.log import log
@@ -26,7 +26,7 @@ _log = log("external")
 
 
 def private_key(path: Path, draw: Callable[[int], bytes]) -> bytes:
-    """The node's own key, made the first time. It never leaves the node. Raises OSError."""
+    """Return the node's private key, created at first use. It never leaves the node. Raises OSError."""
     try:
         found = path.read_bytes()
     except FileNotFoundError:
@@ -39,19 +39,23 @@ def private_key(path: Path, draw: Callable[[int], bytes]) -> bytes:
 
 
 class FactsAnnotation:
-    """Keeps the annotation right. `facts` gathers them; None: the node has no part in external services."""
+    """Keeps the annotation up to date.
+
+    `facts` gathers its content; None: the node takes no part in external services.
+    """
 
     def __init__(self, client: Client, node: str, facts: Callable[[], Awaitable[NodeFacts | None]]) -> None:
         self._client, self._node, self._facts = client, node, facts
         self._told: str | None = ""
+        self._refused = ""  # logged once
 
     async def run(self) -> NoReturn:
-        """Look now and then until cancelled."""
+        """Update the annotation periodically until cancelled."""
         while True:
             await self._client.clock.sleep(CHECK_EVERY if await self.look() else AGAIN_SECONDS)
 
     async def look(self) -> bool:
-        """Say what is new; whether that is settled."""
+        """Write the annotation if it changed. Return False if the write failed and must be retried."""
         facts = await self._facts()
         text = write_facts(facts) if facts is not None else None
         if text == self._told:
@@ -59,8 +63,13 @@ class FactsAnnotation:
         patch = {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: text}}}
         try:
             await self._client.resource(NODES).patch(self._node, patch)
+        except Forbidden as refusal:
+            if str(refusal) != self._refused:
+                self._refused = str(refusal)
+                _log.warning("server rejects the node's facts annotation", node=self._node, why=self._refused)
+            return False
         except (ApiError, ClientError) as error:
-            _log.debug("facts not told yet", node=self._node, why=str(error))
+            _log.debug("facts annotation write failed, will retry", node=self._node, why=str(error))
             return False
         self._told = text
         return True

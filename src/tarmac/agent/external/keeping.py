@@ -1,13 +1,13 @@
-"""Keeps this node's part in external services as Forwarders and Gateways say, and says what came of it.
+"""Reconciles this node's part in external services with its Forwarders and Gateways, and reports the result.
 
-An address is given up before the rules go that it was carried by, and stood for after they are there; and what voters
-decide on is in force before it is acknowledged, since the next change of voters waits for that. So each turn is: leases
-without what is new, rules, leases, acknowledgement.
+Each pass has a fixed order: 1. withdraw from leases that this node can no longer serve, 2. apply rules, 3. campaign for
+leases that it can serve now, 4. acknowledge. Withdrawing after step 2 would leave an owned address without rules;
+acknowledging before step 2 would let the controller change voters while the old set is still in force.
 
-They are worked out anew when an object, a link outside or the node's address has changed, where something failed, and
-every minute. In between they are looked after each second, which costs a question to the kernel, and a node that may
-carry addresses looks at its links more often still: one whose link outside is lost gives its addresses to others. A
-node without any part in external services asks nothing and has nothing of it.
+A pass runs when an object, an external link or the node's address has changed, after a failure, and every minute. In
+between, the rules are checked each second, at the cost of one kernel query, and a candidate checks its links five times
+as often: a node that loses its external link withdraws, and its addresses move to other candidates. A node without any
+part in external services queries nothing and has no rules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tarmac.datapath.external import ExternalDatapath, ExternalState
 
 GATHER: Final = 0.02
 MEND_EVERY: Final = 1.0
-_LOOKS: Final = 5  # at links, while rules are looked after once
+_LOOKS: Final = 5  # link checks per check of the rules
 CHECK_EVERY: Final = 60.0
 _AGAIN: Final = 2.0
 
@@ -39,7 +39,7 @@ _log = log("external")
 
 @dataclass(slots=True)
 class Figures:
-    """What has happened so far, for metrics."""
+    """Counters for metrics."""
 
     applies: int = 0
     seconds: float = 0.0
@@ -48,7 +48,7 @@ class Figures:
 
 
 class ExternalKeeper:
-    """The part of one node. `addresses` are the node's own, the first of which is where its tunnels end."""
+    """Reconciler of one node. `addresses` are the node's own; the first is the end of its tunnels."""
 
     def __init__(
         self,
@@ -68,31 +68,32 @@ class ExternalKeeper:
         self._encrypt = encrypt
         self._wake = asyncio.Event()
         self._source = source(self._wake.set)
-        self._applied: ExternalState | None = None  # None while it is not known what there is
+        self._applied: ExternalState | None = None  # None while the state of the kernel is unknown
         self._failures: Mapping[str, Exception] = {}
         self._carriable: Set[str] = frozenset()
-        self._named = False  # whether a Gateway names this node, whatever its links are like
+        self._named = False  # a Gateway names this node as a candidate, with or without working links
         self.gateway_names: Mapping[str, str] = {}  # by address
-        self._interfaces: Mapping[str, Sequence[str]] = {}  # as they were when rules were last worked out
+        self._interfaces: Mapping[str, Sequence[str]] = {}  # as of the last pass
         self._check_at = 0.0
-        self._address = ""  # the node's, when rules were last worked out
-        self._idle = False  # whether it is known that there is nothing to do
+        self._address = ""  # the node's address as of the last pass
+        self._idle = False  # the last pass found nothing to do
+        self._handed_over = False
         self.figures = Figures()
 
     @property
     def stands(self) -> bool:
-        """Whether this node may carry addresses."""
+        """True if this node may own addresses."""
         return bool(self._carriable)
 
     def wake(self) -> None:
-        """Something that rules depend on has changed, such as the Networks of this node."""
+        """Start a pass: an input of the rules has changed, such as the Networks of this node."""
         if self._applied is not None and not self._applied.empty:
             self._wake.set()
 
     async def run(self) -> None:
-        """Keep it so until cancelled."""
+        """Reconcile until cancelled."""
         owners = self._lease_file.kept.owners
-        # Before any rule is written: an egress namespace that is taken up goes on leading packets to their gateways.
+        # Before any rule is written: an adopted egress namespace keeps routing packets to their gateways.
         self._datapath.follow({address: owner.node_address for address, owner in owners.items()})
         before = self._source.remembered()
         while not self._source.synced:
@@ -100,48 +101,57 @@ class ExternalKeeper:
                 await self._turn(before, None)
             await self._wait(self._source.wait(), MEND_EVERY)
         while True:
-            self._wake.clear()  # before anything is read: what changes from here on makes another turn
+            self._wake.clear()  # before the objects are read, so that a later change starts another pass
             await self._turn(*self._source.current())
             while not await self._changed():
                 await self._mend()
 
     async def _changed(self) -> bool:
-        """Wait until the rules are to be looked after; or, which is True, until they are to be worked out anew."""
+        """Wait until the next check of the rules. Return True if a full pass is due instead."""
         unsettled = self._applied is None or bool(self._failures)
         busy = not self._idle and (unsettled or self._named or not self._without_rules)
         for _ in range(_LOOKS if busy else 1):
             if await self._wait(self._wake.wait(), MEND_EVERY / _LOOKS if busy else None):
                 await self._clock.sleep(GATHER)
                 return True
-            # Lost or back again: a node without its link outside has no rules left that would need looking after.
+            # Lost or restored: a node without its external link has no rules that the periodic check would cover.
             if self._named and await self._datapath.interfaces(connected=True) != self._interfaces:
                 return True
         return unsettled or self._own_address() != self._address or self._clock.monotonic() >= self._check_at
 
     async def stop(self) -> None:
-        """Hand addresses over to others; what nobody can take the kernel carries until its lease ends."""
+        """Hand addresses over to other candidates.
+
+        An address without a successor stays in the kernel until its lease ends. A host that shuts down goes on with its
+        rules until its pods have ended; it takes no part in leases any more.
+        """
+        self._handed_over = True
         await self._leases.hand_over()
         await self._leases.close()
 
     async def _turn(self, objects: Objects, kept: Remembered | None) -> None:
-        """Make it so once. `kept` is to be remembered; there is none while the server is away."""
+        """Run one pass. `kept` is the checkpoint to write; it is None while the server is unreachable."""
         address = self._address = self._own_address()
         if objects.empty and self._idle:
             return
         if not address and not objects.empty:
-            _log.warning("external services wait until the node has an address")
+            _log.warning("external services wait for the node's address")
             return
         if kept is not None:
-            # Before it is acknowledged: whoever starts next must know at least what others rely on.
+            # Before acknowledging: the next agent process must know at least the state that peers rely on.
             await self._source.keep(kept)
         compiled = await self._compiled(objects, address)
-        await self._leases.serve(address, self._terms(objects, compiled.carriable & self._carriable))
+        await self._serve(address, self._terms(objects, compiled.carriable & self._carriable))
         await self._apply(compiled.state)
         self._carriable = compiled.carriable - self._failures.keys()
-        await self._leases.serve(address, self._terms(objects, self._carriable))
+        await self._serve(address, self._terms(objects, self._carriable))
         self._idle = objects.empty and kept is not None and not self._failures
         if kept is not None:
             self._acknowledge(objects, compiled)
+
+    async def _serve(self, address: str, terms: Mapping[str, Terms]) -> None:
+        if not self._handed_over:  # a pass may be under way or follow: it must not campaign for the addresses again
+            await self._leases.serve(address, terms)
 
     async def _compiled(self, objects: Objects, address: str) -> Compiled:
         candidates = (each for known in objects.gateways.values() for each in known.spec.candidates)
@@ -163,14 +173,14 @@ class ExternalKeeper:
         )
 
     async def _apply(self, state: ExternalState) -> None:
-        """Have the rules so, if they are not; what was changed by somebody else is put back in any case."""
+        """Apply the rules if they differ from the last applied ones; otherwise only repair external changes."""
         now = self._clock.monotonic()
         if state == self._applied and not self._failures and now < self._check_at:
             await self._mend()
             return
         try:
             failures = await self._datapath.apply(state)
-        except Exception as error:  # the node could not at all, and may later
+        except Exception as error:  # the whole node failed; retried later
             failures = {each.name: error for each in state.forwardings} | {
                 each.address: error for each in state.sources
             }
@@ -183,11 +193,11 @@ class ExternalKeeper:
             return
         if mended := await self._datapath.mend():
             self.figures.drift += len(mended)
-            _log.warning("rules that somebody changed are put back", where=", ".join(mended))
+            _log.warning("repaired rules that another program changed", where=", ".join(mended))
 
     @property
     def _without_rules(self) -> bool:
-        """Whether it is known that there are none here."""
+        """True if this node is known to have no rules."""
         return self._applied is not None and self._applied.empty
 
     def _own_address(self) -> str:
@@ -201,13 +211,13 @@ class ExternalKeeper:
             key: str(error) for key, error in self._failures.items()
         }:
             for key, error in failures.items():
-                _log.warning("rules could not be applied", of=key, why=str(error) or repr(error))
+                _log.warning("rules cannot be applied", of=key, why=str(error) or repr(error))
 
     def _terms(self, objects: Objects, carriable: Set[str]) -> dict[str, Terms]:
-        used = used_gateways(objects.forwarders.values())
+        used, now = used_gateways(objects.forwarders.values()), self._clock.now()
         return {
             each.spec.gateway_ip: terms_of(
-                each, node=self._node, carriable=each.spec.gateway_ip in carriable, follows=name in used
+                each, node=self._node, carriable=each.spec.gateway_ip in carriable, follows=name in used, now=now
             )
             for name, each in objects.gateways.items()
             if each.spec.gateway_ip
@@ -231,7 +241,7 @@ class ExternalKeeper:
         return [RuleError(key, str(error) or repr(error))] if error is not None else []
 
     async def _wait(self, event: Awaitable[object], seconds: float | None) -> bool:
-        """Whether it happened in time."""
+        """Return True if the event happened before the timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await event

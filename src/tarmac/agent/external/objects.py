@@ -1,7 +1,8 @@
-"""The Forwarders and Gateways that concern this node: as the API server says, or while it is away as it said last.
+"""The Forwarders and Gateways that concern this node.
 
-They are kept in a file together with the pods that their rules were about, so that an agent which starts without the
-server makes the very state that the kernel has, and changes nothing.
+They come from the API server, or from a checkpoint while it is unreachable. The checkpoint also holds the pods that the
+rules refer to, so an agent that starts without the server computes the same state that the kernel has, and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _log = log("external")
 
 
 class Remembered(msgspec.Struct):
-    """What the file holds."""
+    """Content of the checkpoint."""
 
     forwarders: list[msgspec.Raw] = []
     gateways: list[msgspec.Raw] = []
@@ -42,17 +43,20 @@ class Remembered(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """All that matters here, by name; and of the pods that rules are about, by uid, where they are."""
+    """The objects that concern this node by name.
+
+    `places` are the Networks and addresses of the pods that rules refer to, by uid.
+    """
 
     forwarders: Mapping[str, Forwarder]
     gateways: Mapping[str, Gateway]
     places: Mapping[str, Set[tuple[str, str]]]
     partner: str = ""
-    """The gateway that shares its connections with this node, by name."""
+    """Name of the gateway that shares its connections with this node."""
 
     @property
     def empty(self) -> bool:
-        """Whether this node has no part in external services."""
+        """True if this node has no part in external services."""
         return not self.forwarders and not self.gateways
 
 
@@ -61,7 +65,7 @@ _read = msgspec.json.Decoder(Remembered).decode
 
 
 class ObjectSource:
-    """Follows them; `changed` is called whenever some of it may be different."""
+    """Watches these objects and calls `changed` whenever some of them may differ."""
 
     def __init__(self, informers: Informers, node: str, path: Path, changed: Callable[[], None]) -> None:
         self._node, self._path, self._changed = node, path, changed
@@ -73,22 +77,22 @@ class ObjectSource:
         self._gateways.on_change(lambda *_: changed())
         self._pods.on_change(self._pod_changed)
         self._wanted: set[str] = set()
-        self._kept = b""  # what stands for the file's content
+        self._kept = b""  # digest of the checkpoint's content
 
     @property
     def synced(self) -> bool:
-        """Whether the server has said what there is."""
+        """True if all informers have synced."""
         return self._forwarders.has_synced and self._gateways.has_synced and self._pods.has_synced
 
     async def wait(self) -> None:
-        """Until it has."""
+        """Wait until all informers have synced."""
         await self._forwarders.synced()
         await self._gateways.synced()
         await self._pods.synced()
 
     def current(self) -> tuple[Objects, Remembered]:
-        """As the server says; and what of it is worth keeping."""
-        # Decoded here and not by the caches, which would remember: rules of thousands of ways are read once a change.
+        """Return the objects as the server has them, and the checkpoint to write."""
+        # Decoded here and not by the caches, which would keep the result: thousands of rules are read once per change.
         forwarders = [
             (each, made) for each in self._forwarders.cache.items() if self._is_own(made := _forwarder(each.raw))
         ]
@@ -113,7 +117,7 @@ class ObjectSource:
         return objects, kept
 
     def remembered(self) -> Objects:
-        """As it was when the file was written; nothing when there is none."""
+        """Return the objects of the checkpoint; empty if there is none."""
         try:
             found = _read(self._path.read_bytes())
             forwarders, gateways = map(_forwarder, found.forwarders), map(_gateway, found.gateways)
@@ -126,11 +130,11 @@ class ObjectSource:
         except FileNotFoundError:
             return Objects({}, {}, {})
         except (OSError, ValueError) as error:
-            _log.warning("what was known of external services cannot be read", file=str(self._path), why=str(error))
+            _log.warning("checkpoint of external services cannot be read", file=str(self._path), why=str(error))
             return Objects({}, {}, {})
 
     async def keep(self, what: Remembered) -> None:
-        """Have it on the disk; a node without any part in it has no file."""
+        """Write the checkpoint, or remove it if this node has no part in external services."""
         if not what.forwarders and not what.gateways:
             self._path.unlink(missing_ok=True)
             self._kept = b""

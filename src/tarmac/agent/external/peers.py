@@ -1,8 +1,8 @@
-"""Which nodes this one speaks with encrypted: those of other cities that have a part in the same external services.
+"""Peers of the encrypted tunnel: nodes of other cities that take part in the same external services.
 
-Nodes do not read each other's Nodes. Gateways say in which city each node is, this one too, and what its key is. A node
-of which they say nothing, or not all the same, is closed: nothing goes to it and nothing is taken from it. So whoever
-claims another's address takes nothing over with it.
+Nodes cannot read each other's Node objects. Gateways state the city and the key of each node, this one included. A node
+without such a statement, or with contradicting ones, is closed: no packet is sent to it or accepted from it. So a node
+that claims a peer's address gains nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.datapath.external import ExternalState, TunnelPeer
 
 
 def tunnel_peers(node: str, state: ExternalState, gateways: Iterable[Gateway]) -> tuple[TunnelPeer, ...]:
-    """The nodes that a state leads to or lets in, but for those of which all say that they are in this node's city."""
+    """Return the nodes that a state sends to or accepts, except those that all Gateways place in this node's city."""
     others = _other_nodes(state)
     if not others:
         return ()
@@ -30,7 +30,7 @@ def tunnel_peers(node: str, state: ExternalState, gateways: Iterable[Gateway]) -
 
 
 def _other_nodes(state: ExternalState) -> set[str]:
-    """The addresses of all other nodes that packets of a state may come from or go to."""
+    """Return the addresses of all other nodes that packets of a state may come from or go to."""
     used = {way.source for each in state.forwardings for way in each.ways}
     found = {
         node

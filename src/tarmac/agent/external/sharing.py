@@ -1,4 +1,4 @@
-"""Whether this gateway's connections are known to another one, for people: an event, the partner's name, a number."""
+"""Reports connection sharing between this gateway and its partner: an event, the partner's name, a backlog metric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ REASON = "StateSyncMissing"
 
 
 class SharedConnections:
-    """`stands` says whether the node may carry addresses; `names` which node is at an address."""
+    """State of connection sharing.
+
+    `stands` tells if the node may own addresses; `names` maps node addresses to names.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class SharedConnections:
         return self._names().get(self._sync.partner, "") if self._sync.partner else ""
 
     async def look(self) -> bool:
-        """Say what is missing, once; whether the node can share connections at all."""
+        """Emit an event once if sharing fails. Return True if the node is able to share connections at all."""
         possible = await self._sync.possible()
         self.backlog = await self._sync.backlog()
         missing = "" if possible and not self._sync.problem else self._sync.problem or "conntrackd is not to be had"

@@ -1,8 +1,8 @@
-"""Says on Forwarders and Gateways what this node has made of them: which generation is in force, and what could not be.
+"""Writes the status of Forwarders and Gateways: the generation in force on this node, and the rules that failed.
 
-A Forwarder is this node's alone, conditions included. Of a Gateway each node writes its own entry, as a field manager
-of its own, so that nodes do not overwrite each other; its conditions are the controller's, which sees all entries. What
-was said and heard is not said again.
+This node owns the whole status of its Forwarders, conditions included. In a Gateway each node writes its own entry with
+its own field manager, so nodes do not overwrite each other; its conditions belong to the controller, which sees all
+entries. An acknowledged status is not written again.
 """
 
 from __future__ import annotations
@@ -32,16 +32,19 @@ _MOST_ERRORS = 8
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was read, and what of it is not in force."""
+    """The generation that was read, and its rules that are not in force."""
 
     generation: int
     errors: tuple[RuleError, ...] = ()
-    stands: bool = False  # whether this node may carry the address
+    stands: bool = False  # this node may own the address
 
 
 class Acknowledgements:
-    """One node's word. `carrying` and `strangers` say by address what the thread of leases knows; `partner` names
-    the gateway that this one shares its connections with."""
+    """Status writer of one node.
+
+    `carrying` and `strangers` return the state of the lease thread by address; `partner` names the gateway that this
+    one shares its connections with.
+    """
 
     def __init__(
         self,
@@ -54,36 +57,36 @@ class Acknowledgements:
         self._node, self._carrying, self._strangers, self._partner = node, carrying, strangers, partner
         self._forwarders, self._gateways = client.resource(FORWARDERS), client.resource(GATEWAYS.unread)
         self._wanted: dict[str, Applied] = {}
-        self._in_force: dict[str, int] = {}  # key -> the last generation that was whole
+        self._in_force: dict[str, int] = {}  # key -> the last generation applied without errors
         self._addresses: dict[str, str] = {}  # address -> key of its Gateway
         self._said: dict[str, JsonObject] = {}
-        self._conditions: dict[str, Sequence[Condition]] = {}  # of Forwarders, with the times since when they hold
+        self._conditions: dict[str, Sequence[Condition]] = {}  # of Forwarders, with their transition times
         self._clock = client.clock
         self._controller = Controller(
             "external-status", self._tell, clock=client.clock, randomness=client.randomness, workers=_WORKERS
         )
 
     async def run(self) -> None:
-        """Say it, and again where it was not heard, until cancelled."""
+        """Write statuses, with retries, until cancelled."""
         await self._controller.run()
 
     def forwarder(self, name: str, applied: Applied, conditions: Sequence[Condition] = ()) -> None:
-        """A Forwarder was read and carried out; `conditions` are what it said of itself when it was read."""
-        self._conditions.setdefault(f"forwarder/{name}", conditions)  # what is said here since then is newer
+        """Report a Forwarder as applied. `conditions` are those of its status when it was read."""
+        self._conditions.setdefault(f"forwarder/{name}", conditions)  # conditions written here since then are newer
         self._put(f"forwarder/{name}", applied)
 
     def gateway(self, name: str, address: str, applied: Applied) -> None:
-        """A Gateway was read and carried out."""
+        """Report a Gateway as applied."""
         self._addresses[address] = f"gateway/{name}"
         self._put(f"gateway/{name}", applied)
 
     def moved(self, address: str) -> None:
-        """This node has begun to carry an address, or carries it no more."""
+        """Update the Gateway of an address that this node has acquired or lost."""
         if key := self._addresses.get(address):
             self._controller.queue.add(key)
 
     def keep_only(self, forwarders: Set[str], gateways: Set[str]) -> None:
-        """Forget what is said about others, which are gone."""
+        """Drop the state of deleted objects."""
         kept = {f"forwarder/{each}" for each in forwarders} | {f"gateway/{each}" for each in gateways}
         for known in (self._wanted, self._in_force, self._said, self._conditions):
             for key in known.keys() - kept:
@@ -104,7 +107,7 @@ class Acknowledgements:
         word = self._forwarder_status(key, applied) if what == "forwarder" else self._entry(key, applied)
         if word == self._said.get(key):
             return
-        with suppress(NotFound):  # it has just gone, and its rules go next
+        with suppress(NotFound):  # just deleted; its rules go next
             if what == "forwarder":
                 await self._forwarders.patch(name, {"status": word}, NAMESPACE, subresource="status")
             else:
@@ -126,7 +129,7 @@ class Acknowledgements:
         }
 
     def _entry(self, key: str, applied: Applied) -> JsonObject:
-        """A node's own entry."""
+        """Return this node's entry of a Gateway's status."""
         address = next((each for each, of in self._addresses.items() if of == key), "")
         carrying, stranger = self._carrying().get(address), self._strangers().get(address)
         errors = [encode(each) for each in applied.errors[:_MOST_ERRORS]]

@@ -1,7 +1,7 @@
-"""What has gone by the addresses that this node carries, for metrics.
+"""Traffic metrics of the addresses that this node owns.
 
-The kernel is asked when somebody looks, and not again for a while: to look at every connection takes a few
-microseconds each. A node that may carry no address asks nothing.
+The kernel is queried on scrape, at most once per `FRESH` seconds: reading the connections takes a few microseconds
+each. A node that may own no address queries nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = log("external")
 
 
 class TrafficFigures:
-    """`stands` says whether the node may carry addresses."""
+    """Collects the metrics. `stands` tells if the node may own addresses."""
 
     def __init__(self, datapath: ExternalDatapath, stands: Callable[[], bool], clock: Clock) -> None:
         self._datapath, self._stands, self._clock = datapath, stands, clock
@@ -29,20 +29,20 @@ class TrafficFigures:
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Ask the kernel, if nobody has just done so."""
+        """Query the kernel unless the last result is still fresh."""
         async with self._reading:
             if not self._stands():
                 self._known, self._until = Carriage(), 0.0
             elif self._clock.monotonic() >= self._until:
                 try:
                     self._known = await self._datapath.carriage()
-                except OSError as error:  # what was known is told again, which is better than a gap in a counter
+                except OSError as error:  # repeat the last values: better than a gap in a counter
                     _log.warning("connections of external services cannot be counted", why=str(error))
-                # From the end: should it ever take longer than that, it is not asked without a pause.
+                # From the end of the query: one that takes longer than the interval is still followed by a pause.
                 self._until = self._clock.monotonic() + FRESH
 
     def samples(self) -> Iterator[Sample]:
-        """As it was known last."""
+        """Yield the metrics of the last query."""
         for each in self._known.traffic:
             labels = _labels(each)
             yield "tarmac_external_connections", "gauge", labels, each.live

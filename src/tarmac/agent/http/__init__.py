@@ -1,1 +1,1 @@
-"""The node's own HTTP API, as kubelets have it: logs, commands, forwarded ports, figures; and the way to it."""
+"""The node's HTTP API, compatible with kubelet's: logs, exec, attach, port-forward, metrics; and tunnels to it."""

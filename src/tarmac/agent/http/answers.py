@@ -1,4 +1,4 @@
-"""Answers as kubelets give them: errors are plain text, documents are JSON."""
+"""Responses in kubelet's form: errors are plain text, documents are JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HttpError(Exception):
-    """A request that is answered with an error."""
+    """Aborts the request with an error response."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -21,15 +21,15 @@ class HttpError(Exception):
 
 
 def text(status: int, message: str, content_type: str = TEXT) -> Response:
-    """Plain words."""
+    """Return a plain text response."""
     return Response(status, message.encode(), content_type)
 
 
 def refusal(status: int, message: str) -> Response:
-    """A Status, for sentences that clients would take for YAML: those with a colon in them."""
+    """Return a Status object. Used for messages that contain a colon, which clients would parse as YAML."""
     return Response(status, {400: BadRequest, 409: Conflict, 429: TooManyRequests}[status](message).encoded())
 
 
 def document(content: JsonObject) -> Response:
-    """JSON."""
+    """Return a JSON response."""
     return Response(200, msgspec.json.encode(content))

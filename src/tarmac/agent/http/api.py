@@ -1,4 +1,4 @@
-"""The paths of the node's API, as kubelets serve them, and what answers each.
+"""The paths of the node's API, as kubelets serve them, with their handlers.
 
     /containerLogs/NS/POD/CONTAINER            /pods  /runningpods/
     /exec|attach|run/NS/POD[/UID]/CONTAINER    /stats/summary
@@ -7,8 +7,9 @@
     /tarmac/v1/console|vnc|power|recordings/NS/POD/UID   see `machines.api`
     /tarmac/v1/external/connections/NS/NAME    live connections of an ExternalService
 
-`handle` is for anybody and asks `Callers` first. `answer` is for those who are known already: the API server at the
-other end of a tunnel, who says for whom it asks. Opening a stream is authorized as `create`, whatever the method.
+`handle` serves untrusted clients and has `Callers` authenticate and authorize them. `answer` serves trusted requests:
+those of the API server through a tunnel, which names the user. Opening a stream is authorized as `create`, regardless
+of the method.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ from tarmac.runtimes.interface import (
 )
 
 ExternalConnections = Callable[[str, str], Awaitable[NodeConnections]]
-"""What this node knows of the connections of an ExternalService, by its namespace and name."""
+"""Returns the connections of an ExternalService known to this node, by namespace and name."""
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _CODES = ((NotFound, 404), (Unreachable, 503))
 _REFUSALS = ((NotOffered, 400), (WrongState, 409), (TooManyStreams, 429))
-_RUN_SECONDS = 50.0  # within the time that a request has
+_RUN_TIMEOUT = 50.0  # below the timeout of a request
 
 
 class NodeApi:
-    """Answers requests about this node."""
+    """Serves requests about this node."""
 
     def __init__(
         self,
@@ -96,17 +97,17 @@ class NodeApi:
         }
 
     async def handle(self, request: Request) -> Answer:
-        """A request of anybody."""
+        """Authenticate, authorize and serve a request."""
         try:
             name = await self._callers.admit(request)
         except HttpError as error:
             return text(error.status, str(error))
-        # Who comes this way has shown who they are: what they say about that, or about recordings, is not heard.
+        # The client is authenticated: its own claims about its identity or about recording are removed.
         request.headers = visitor_headers(request.headers, name)
         return await self.answer(request)
 
     async def answer(self, request: Request) -> Answer:
-        """A request of somebody who may."""
+        """Serve a request that is already authorized."""
         first, *rest = request.path.strip("/").split("/")
         try:
             return until_idle(await self._routes.get(first, _unknown)(request, rest), self._idle_seconds)
@@ -117,7 +118,7 @@ class NodeApi:
         except RuntimeFault as fault:
             return text(next((code for kind, code in _CODES if isinstance(fault, kind)), 500), str(fault))
 
-    # Streams.
+    # Streams
 
     async def _logs(self, request: Request, rest: list[str]) -> Answer:
         _only_get(request)
@@ -151,7 +152,7 @@ class NodeApi:
             return (await self._runtime.container(identity)).state in ("created", "running")
         except NotFound:
             return False
-        except RuntimeFault:  # containers live on while their runtime is away
+        except RuntimeFault:  # containers keep running while their runtime is down
             return True
 
     async def _exec(self, request: Request, rest: list[str]) -> Answer:
@@ -166,7 +167,7 @@ class NodeApi:
         asked = commands.read_options(request.params())
         pod, identity, name = self._container(rest)
         spec = next(each for each in _containers(pod) if each["name"] == name)
-        # Whether a running process has a terminal cannot be chosen any more.
+        # The terminal of a running process is fixed by its spec.
         tty = bool(spec.get("tty"))
         options = StreamOptions(asked.stdin, asked.stdout, asked.stderr and not tty, tty)
         if is_machine(pod):
@@ -178,9 +179,9 @@ class NodeApi:
             raise HttpError(405, "405: Method Not Allowed")
         _, identity, _ = self._container(rest)
         try:
-            result = await self._runtime.exec(identity, request.param("cmd").split(" "), _RUN_SECONDS)
+            result = await self._runtime.exec(identity, request.param("cmd").split(" "), _RUN_TIMEOUT)
         except TimeoutError as error:
-            raise HttpError(500, f"the command did not end in {_RUN_SECONDS:.0f} s") from error
+            raise HttpError(500, f"the command did not end in {_RUN_TIMEOUT:.0f} s") from error
         if result.exit_code:
             raise HttpError(500, f"command terminated with exit code {result.exit_code}")
         return Response(200, result.stdout + result.stderr)
@@ -189,7 +190,7 @@ class NodeApi:
         return ports.forward(request, self._dialler(self._pod(*rest)))
 
     async def _own(self, request: Request, rest: list[str]) -> Answer:
-        """What kubelets do not have."""
+        """Serve the paths that kubelets do not have."""
         version, place, *about = rest if len(rest) > 1 else ("", "")
         if version == "v1" and place == "dial":
             return await self._dial(request, about)
@@ -215,7 +216,7 @@ class NodeApi:
         address = pod.get("status", {}).get("podIP")
         if not address:
             raise HttpError(500, f"pod {pod['metadata']['name']} has no address")
-        return lambda port: self._connect(pod, address, port, ports.DIAL_SECONDS)
+        return lambda port: self._connect(pod, address, port, ports.DIAL_TIMEOUT)
 
     def _pod(self, namespace: str = "", name: str = "", uid: str | None = None) -> JsonObject:
         pod = self._pods.find(namespace, name, uid)
@@ -232,7 +233,7 @@ class NodeApi:
         return pod, identity
 
     def _container(self, rest: list[str]) -> tuple[JsonObject, str, str]:
-        """The pod, the runtime's id and the name, of NS/POD[/UID]/CONTAINER. Raises Refusal."""
+        """Return pod, runtime id and name for NS/POD[/UID]/CONTAINER. Raises HttpError."""
         if len(rest) not in (3, 4):
             raise HttpError(404, "404 page not found")
         *place, name = rest
@@ -242,14 +243,14 @@ class NodeApi:
             raise HttpError(500, f'container not found ("{name}")')
         return pod, identity, name
 
-    # Documents.
+    # Documents
 
     async def _all_pods(self, request: Request, rest: list[str]) -> Answer:
         _only_get(request)
         return document({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(self._pods.pods())})
 
     async def _running_pods(self, request: Request, rest: list[str]) -> Answer:
-        """What the runtime runs, whether it should or not."""
+        """List the pods that the runtime runs, wanted or not."""
         _only_get(request)
         items: dict[str, JsonObject] = {}
         for sandbox in await self._runtime.sandboxes():
@@ -298,7 +299,7 @@ def _containers(pod: JsonObject) -> list[JsonObject]:
 
 
 def _no_log(pod: JsonObject, container: str, previous: bool) -> str:
-    """Why there is none, worded as kubelets word it."""
+    """Return kubelet's message for a missing log."""
     name, status = pod["metadata"]["name"], pod.get("status", {})
     if previous:
         return f'previous terminated container "{container}" in pod "{name}" not found'

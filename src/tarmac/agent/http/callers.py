@@ -1,20 +1,23 @@
-"""Who calls the node, and whether they may: asked of the API server, remembered for a while.
+"""Authentication and authorization of clients of the node's API, delegated to the API server and cached.
 
-A caller shows a client certificate of the cluster's authority (TLS has verified it) or a bearer token (TokenReview).
-What the caller wants is a verb on a subresource of this node (SubjectAccessReview), in kubelet's words: `proxy` unless
-something finer fits, and then either is enough. Nobody is let in unknown. While the API server is away, what is
-remembered still holds until its time is up; a refusal is forgotten sooner, so that a new right is soon usable.
+A client presents a certificate of the cluster's CA (verified by TLS) or a bearer token (TokenReview). Requests are
+authorized as a verb on a subresource of this node (SubjectAccessReview), named as in kubelet: `proxy` unless a finer
+one exists, and then either is sufficient. Anonymous requests are refused. Only the server knows revoked certificates:
+each review carries the start of the certificate's validity, and a positive answer is cached for seconds. While the API
+server is unreachable, cached results are valid until they expire; refusals expire sooner, so that a new permission
+takes effect quickly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from tarmac.agent.http.answers import HttpError
+from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
-from tarmac.base.clock import Clock
+from tarmac.base.clock import Clock, rfc3339
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import ACCESS_REVIEWS, TOKEN_REVIEWS
@@ -24,23 +27,30 @@ _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH
 _STREAMS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})
 _FINE = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
 _COARSE = {"stats": "stats", "metrics": "metrics", "logs": "log"}
-_MOST = 1024
+_MAX_ENTRIES = 1024
+_CERTIFICATE_SECONDS = 10.0
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who has shown who they are."""
+    """An authenticated client."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    not_before: str = ""  # of the certificate that was shown
+
+
+class _Answer(NamedTuple):
+    allowed: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CallerTimes:
-    """How long answers hold, in seconds, as KubeletConfiguration names them."""
+    """Cache durations in seconds, as KubeletConfiguration names them."""
 
     token: float = 120.0
     allowed: float = 300.0
@@ -48,23 +58,23 @@ class CallerTimes:
 
 
 class Callers(Protocol):
-    """Lets requests in, or not."""
+    """Authenticates and authorizes requests."""
 
     async def admit(self, request: Request) -> str:
-        """The name of whoever asks, who may. Raises Refusal."""
+        """Authenticate and authorize the request; return the user name. Raises HttpError."""
         ...
 
 
 class Nobody:
-    """Lets nobody in: for a node that is reached by tunnels only."""
+    """Refuses all requests: for a node that is reached only through tunnels."""
 
     async def admit(self, request: Request) -> str:
-        """Refuse."""
+        """Refuse the request."""
         raise HttpError(401, "Unauthorized")
 
 
-class _Memory(Generic[T]):
-    """Answers with an end. The oldest make room."""
+class _Cache(Generic[T]):
+    """A bounded cache with expiry. The oldest entry is evicted first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -76,38 +86,44 @@ class _Memory(Generic[T]):
 
     def keep(self, key: object, value: T, seconds: float) -> T:
         self._known.pop(key, None)
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_ENTRIES:
             del self._known[next(iter(self._known))]
         self._known[key] = (self._clock.monotonic() + seconds, value)
         return value
 
 
 class ReviewedCallers:
-    """Asks the API server, as the node."""
+    """Creates reviews at the API server with the node's credentials."""
 
     def __init__(self, client: Client, node: str, clock: Clock, times: CallerTimes | None = None) -> None:
         self._tokens = client.resource(TOKEN_REVIEWS)
         self._access = client.resource(ACCESS_REVIEWS)
         self._node = node
         self._times = times or CallerTimes()
-        self._callers: _Memory[Caller] = _Memory(clock)
-        self._answers: _Memory[bool] = _Memory(clock)
+        self._callers: _Cache[Caller] = _Cache(clock)
+        self._answers: _Cache[_Answer] = _Cache(clock)
 
     async def admit(self, request: Request) -> str:
-        """Who it is. Raises Refusal: 401 for strangers, 403 for those who may not, 500 when nobody can be asked."""
+        """Return the user name.
+
+        Raises HttpError: 401 unauthenticated, 403 forbidden, 500 if the API server cannot be asked.
+        """
         try:
-            caller = await self._who(request)
+            caller = await self._authenticate(request)
             request.known = True
             verb, subresources = attributes(request)
+            reason = ""
             for subresource in subresources:
-                if await self._may(caller, verb, subresource):
+                answer = await self._authorize(caller, verb, subresource)
+                if answer.allowed:
                     return caller.name
+                reason = reason or answer.reason
         except (ApiError, ClientError) as error:
             raise HttpError(500, f"the API server cannot say whether you may: {error}") from error
         what = f"verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"
-        raise HttpError(403, f"Forbidden (user={caller.name}, {what})")
+        raise HttpError(403, f"Forbidden (user={caller.name}, {what})" + (f": {reason}" if reason else ""))
 
-    async def _who(self, request: Request) -> Caller:
+    async def _authenticate(self, request: Request) -> Caller:
         if request.peer_certificate is not None:
             key = request.peer_certificate
             return self._callers.get(key) or self._callers.keep(key, certified(key), self._times.allowed)
@@ -124,7 +140,7 @@ class ReviewedCallers:
         user = status.get("user", {})
         return Caller(user.get("username", ""), tuple(user.get("groups") or ()), user.get("uid", ""))
 
-    async def _may(self, caller: Caller, verb: str, subresource: str) -> bool:
+    async def _authorize(self, caller: Caller, verb: str, subresource: str) -> _Answer:
         key = (caller, verb, subresource)
         known = self._answers.get(key)
         if known is not None:
@@ -139,9 +155,16 @@ class ReviewedCallers:
         spec: JsonObject = {"user": caller.name, "groups": list(caller.groups), "resourceAttributes": attributes}
         if caller.uid:
             spec["uid"] = caller.uid
+        if caller.not_before:
+            spec["extra"] = {CERTIFICATE_NOT_BEFORE: [caller.not_before]}
         body = _review("SubjectAccessReview", "authorization.k8s.io/v1", spec)
-        allowed = bool((await self._access.create(body)).get("status", {}).get("allowed"))
-        return self._answers.keep(key, allowed, self._times.allowed if allowed else self._times.refused)
+        status: JsonObject = (await self._access.create(body)).get("status", {})
+        answer = _Answer(bool(status.get("allowed")), status.get("reason", "") if status.get("denied") else "")
+        return self._answers.keep(key, answer, self._seconds(caller) if answer.allowed else self._times.refused)
+
+    def _seconds(self, caller: Caller) -> float:
+        """Return how long a positive answer is cached: short for certificates, because the server may revoke them."""
+        return min(self._times.allowed, _CERTIFICATE_SECONDS) if caller.not_before else self._times.allowed
 
 
 def _review(kind: str, version: str, spec: JsonObject) -> JsonObject:
@@ -149,7 +172,7 @@ def _review(kind: str, version: str, spec: JsonObject) -> JsonObject:
 
 
 def attributes(request: Request) -> tuple[str, list[str]]:
-    """The verb, and the subresources of which one must be allowed."""
+    """Return the verb, and the subresources of which one must be allowed."""
     first = request.path.strip("/").partition("/")[0]
     verb = "create" if first in _STREAMS else _VERBS.get(request.method, request.method.lower())
     if first in _COARSE:
@@ -158,11 +181,12 @@ def attributes(request: Request) -> tuple[str, list[str]]:
 
 
 def certified(certificate: bytes) -> Caller:
-    """Whom a client certificate speaks for: its common name, and its organisations as groups."""
-    from tarmac.http.subjects import certificate_subject  # large, and needed only when somebody comes without a tunnel
+    """Return the identity of a client certificate: its common name, and its organisations as groups."""
+    from tarmac.http.subjects import certificate_subject  # large, and needed only for clients without a tunnel
 
     try:
-        subject, _ = certificate_subject(certificate)
+        subject, read = certificate_subject(certificate)
     except ValueError as error:
         raise HttpError(401, f"Unauthorized: the client certificate names nobody: {error}") from error
-    return Caller(subject.common_name, (*subject.organisations, "system:authenticated"))
+    groups = (*subject.organisations, "system:authenticated")
+    return Caller(subject.common_name, groups, not_before=rfc3339(read.not_valid_before_utc.timestamp()))

@@ -1,4 +1,4 @@
-"""Messages of a WebSocket whose first byte is their channel."""
+"""WebSocket messages whose first byte is their channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tarmac.wire.websocket import Piece
 
 
 class ChannelMessages:
-    """Remembers the channel of the message that is being read: it may come in pieces."""
+    """Keeps the channel of the current message, which may arrive in fragments."""
 
     __slots__ = ("_channel",)
 
@@ -14,7 +14,7 @@ class ChannelMessages:
         self._channel: int | None = None
 
     def read(self, piece: Piece) -> tuple[int, bytes] | None:
-        """The channel and what is said there; None when nothing is."""
+        """Return the channel and the data; None for a fragment without data."""
         data = piece.data
         if piece.first:
             self._channel = None

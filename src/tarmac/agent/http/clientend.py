@@ -1,8 +1,8 @@
-"""The client's connection, whatever it carries: bytes as they are or, `tunnelled`, in the messages of a WebSocket.
+"""The client's connection of a stream: raw bytes or, `tunnelled`, WebSocket messages.
 
-Behind it stand one or more far ends (connections to a pod, or to the runtime). A client that does not take what it is
-sent stops the reading of all of them; a far end that is backed up holds up the client. A client that asks for answers
-(pings) without taking them is not heard any more, and one that does not take the last of what it was sent is cut off.
+It is connected to one or more far ends (connections to a pod or to the runtime). A client that does not read pauses the
+reading of all of them; a far end with a full write buffer pauses the client. A client that sends pings without reading
+the pongs is no longer read, and one that does not read the last bytes sent to it is disconnected.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tarmac.http.sockets import untaken
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Piece, Socket
 
-FLOOD = 1024 * 1024  # bytes of answers that a client may leave untaken before it is not heard any more
+MAX_UNREAD = 1024 * 1024  # bytes of unread pongs after which the client is no longer read
 LINGER = 30.0
 
 
 class FarEnd(Protocol):
-    """What a client's connection leads to."""
+    """A connection behind the client's."""
 
     def read(self, wanted: bool) -> None:
-        """Whether the client takes what comes from there."""
+        """Resume or pause reading from it."""
         ...
 
     def close(self) -> None:
-        """The client has gone."""
+        """Close it: the client has disconnected."""
         ...
 
 
 class ClientEnd(Paced):
-    """The client's connection: counts what is backed up, and carries bytes raw or, tunnelled, in a WebSocket."""
+    """The client's connection, raw or tunnelled in a WebSocket, with back-pressure in both directions."""
 
     def __init__(self, transport: asyncio.Transport, tunnelled: bool) -> None:
         super().__init__()
@@ -46,17 +46,17 @@ class ClientEnd(Paced):
         self.backed_up = False
 
     def start(self, rest: bytes) -> None:
-        """Take the connection over, with what came behind its upgrade."""
+        """Take over the connection, with the bytes received after its upgrade request."""
         self.transport.set_protocol(self)
         if rest:
             self.data_received(rest)
 
     def carried(self, piece: Piece) -> None:
-        """Bytes of the protocol that is carried. Raises Violation."""
+        """Handle bytes of the carried protocol. Raises ProtocolViolation."""
         raise NotImplementedError
 
     def ends(self) -> Sequence[FarEnd]:
-        """What stands behind."""
+        """Return the connections behind this client."""
         raise NotImplementedError
 
     def received(self, piece: bytes) -> None:
@@ -64,12 +64,12 @@ class ClientEnd(Paced):
             self._read(piece)
         except ProtocolViolation as error:
             self.close(1002, str(error))
-        if not self._flooded and untaken(self.transport) > FLOOD:
+        if not self._flooded and untaken(self.transport) > MAX_UNREAD:
             self._flooded = True
             self.hold(True)
 
     def queue(self, *parts: bytes) -> None:
-        """Bytes of the protocol that is carried, to be sent by `flush`; tunnelled, they are one message."""
+        """Queue bytes of the carried protocol for `flush`; tunnelled, they form one message."""
         if self._closed:
             return
         if self._socket is None:
@@ -78,14 +78,14 @@ class ClientEnd(Paced):
             self._socket.send(*parts)
 
     def flush(self) -> None:
-        """Send what is queued, all at once: a write for each small frame would cost more than the frames."""
+        """Send all queued bytes in one write: a write per small frame would cost more than the frames."""
         out = b"".join(self._queued) if self._socket is None else self._socket.take()
         self._queued.clear()
         if out and not self.transport.is_closing():
             self.transport.write(out)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close behind what is still to be sent; who does not take it is cut off after a while."""
+        """Close after the queued bytes are sent; abort after `LINGER` if the client does not read them."""
         if self._closed:
             return
         self._closed = True

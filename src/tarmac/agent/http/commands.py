@@ -1,6 +1,6 @@
-"""exec and attach: a stream to a process in a container, had from the runtime and handed to the client.
+"""exec and attach: connects a client to the runtime's stream of a process.
 
-The client, by WebSocket or by SPDY, is bridged to it; nothing of what it sends gets there as it came.
+The client speaks WebSocket or SPDY. Its frames are parsed and translated; none is forwarded as received.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OpenStream = Callable[[], Awaitable[CommandStream]]
 
 
 def read_options(params: Mapping[str, Sequence[str]]) -> StreamOptions:
-    """The streams a client asks for, in kubelet's words. Raises Refusal."""
+    """Return the requested streams, from kubelet's query parameters. Raises HttpError."""
     stdin, stdout, stderr, tty = (_is_set(params, name) for name in ("input", "output", "error", "tty"))
     if not (stdin or stdout or stderr):
         raise HttpError(400, "you must specify at least 1 of stdin, stdout, stderr")
@@ -33,7 +33,10 @@ def _is_set(params: Mapping[str, Sequence[str]], name: str) -> bool:
 
 
 async def stream(request: Request, open_stream: OpenStream, options: StreamOptions) -> Answer:
-    """Connect the client with the stream, opened once the client is understood. Raises Refusal, RuntimeFault."""
+    """Connect the client with the stream, which is opened after the request is validated.
+
+    Raises HttpError, RuntimeFault.
+    """
     kind = request.headers.get("upgrade", "").lower()
     if kind == "websocket":
         return await _by_websocket(request, open_stream)

@@ -1,4 +1,4 @@
-"""What the node's API needs from the rest of the agent."""
+"""Interfaces of the agent that the node's API depends on."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ class Pods(Protocol):
     """The pods of this node."""
 
     def pods(self) -> Sequence[JsonObject]:
-        """Every pod bound here, with its status as of now."""
+        """Return all pods bound here with their current status."""
         ...
 
     def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None: ...
 
     def container_id(self, pod: JsonObject, container: str, previous: bool = False) -> str | None:
-        """The runtime's id of a container, or of the one before it."""
+        """Return the runtime's id of a container or of its previous attempt."""
         ...
 
     def log_path(self, pod: JsonObject, container: str, previous: bool = False) -> Path | None: ...
 
 
 class Connect(Protocol):
-    """Dials a pod from where its network can be reached."""
+    """Dials a pod from a namespace that reaches its network."""
 
     async def __call__(self, pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-        """A connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
+        """Return a connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
         ...
 
 
 class NodeFigures(Protocol):
-    """What the node and its pods use."""
+    """Resource usage of the node and its pods."""
 
     async def summary(self) -> JsonObject:
-        """As `/stats/summary` shows it."""
+        """Return the content of `/stats/summary`."""
         ...
 
     async def metrics(self) -> str:
-        """The agent's own metrics in Prometheus' text format."""
+        """Return the agent's own metrics in Prometheus' text format."""
         ...

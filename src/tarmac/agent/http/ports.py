@@ -1,4 +1,4 @@
-"""Ports of pods: forwarded for kubectl, or dialled once for the API server's proxies."""
+"""Ports of pods: forwarded for kubectl, or dialled for the API server's proxies."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tarmac.wire.channels import PORT_FORWARD_V1, PROTOCOL_VERSION, TUNNELLED_SP
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import accept_key, offered
 
-DIAL_SECONDS = 10.0
-RAW = "tcp"  # the Upgrade of a connection that is dialled once
-_MOST_PORTS = 64
+DIAL_TIMEOUT = 10.0
+RAW = "tcp"  # the Upgrade token of a single dialled connection
+_MAX_PORTS = 64
 
-__all__ = ["DIAL_SECONDS", "RAW", "Dial", "connect", "forward"]
+__all__ = ["DIAL_TIMEOUT", "RAW", "Dial", "connect", "forward"]
 
 
 def forward(request: Request, dial: Dial) -> Answer:
-    """Port-forward, however the client asks for it. Raises Refusal."""
+    """Serve port-forward by SPDY, tunnelled SPDY or WebSocket channels. Raises HttpError."""
     kind = request.headers.get("upgrade", "").lower()
     if kind == "websocket":
         return _by_websocket(request, dial)
@@ -58,8 +58,8 @@ def _ports(request: Request) -> list[int]:
     texts = [text for each in request.params().get("port", []) for text in each.split(",")]
     if not texts:
         raise HttpError(400, 'query parameter "port" is required')
-    if len(texts) > _MOST_PORTS:
-        raise HttpError(400, f"no more than {_MOST_PORTS} ports at once")
+    if len(texts) > _MAX_PORTS:
+        raise HttpError(400, f"no more than {_MAX_PORTS} ports at once")
     return [_port(each) for each in texts]
 
 
@@ -71,7 +71,7 @@ def _port(text: str) -> int:
 
 
 async def connect(request: Request, dial: Dial, port: int) -> Answer:
-    """One connection to the pod, its bytes as they are. Raises Refusal."""
+    """Connect to the pod and relay raw bytes. Raises HttpError."""
     if request.headers.get("upgrade", "").lower() != RAW:
         raise HttpError(400, "Upgrade request required")
     try:
@@ -94,7 +94,7 @@ async def _held(connected: socket.socket) -> _Held:
 
 
 class _Held(asyncio.Protocol):
-    """A connection in the moment before it is spliced; pods may speak first."""
+    """A connection until it is spliced; buffers data of pods that send first."""
 
     def __init__(self) -> None:
         self.transport = cast("asyncio.Transport", None)

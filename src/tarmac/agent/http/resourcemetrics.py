@@ -1,6 +1,6 @@
-"""`/metrics/resource`: the few figures of the summary that metrics servers read, in Prometheus' text format.
+"""`/metrics/resource`: the metrics of the summary that metrics servers read, in Prometheus' text format.
 
-Names and labels are kubelet's; the two of networks are ours, for autoscaling by traffic.
+Names and labels are kubelet's; the two network metrics are Tarmac's, for autoscaling by traffic.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _FAMILIES = {
 }
 
 Sample = tuple[str, str, float, str]
-"""Family, labels, value and the time of the measurement."""
+"""Family, labels, value and timestamp."""
 
 
 def resource_metrics(summary: JsonObject) -> str:
-    """The exposition of one summary."""
+    """Return the exposition of one summary."""
     by_family: dict[str, list[Sample]] = {name: [] for name in _FAMILIES}
     for sample in _samples(summary):
         by_family[sample[0]].append(sample)

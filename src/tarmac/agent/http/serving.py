@@ -1,4 +1,4 @@
-"""The node's API on a port, for those who can dial it."""
+"""The node's API on a TCP port."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.http.tls import server_context
 
 
 class NodeListener:
-    """Serves over TLS. Without a client CA only bearer tokens tell who calls."""
+    """Serves over TLS. Without a client CA, clients authenticate only with bearer tokens."""
 
     def __init__(self, api: NodeApi, host: str, port: int, client_ca: Path | None = None) -> None:
         self._api = api
@@ -19,12 +19,12 @@ class NodeListener:
         self._port = port
         self._client_ca = client_ca
         self._listener: Listener | None = None
-        self.port = port  # as bound, once `run` has begun
+        self.port = port  # the bound port, once `run` has started
 
     async def run(self, certificate: Path, key: Path) -> None:
-        """Serve until cancelled. Raises OSError when the port cannot be had."""
+        """Serve until cancelled. Raises OSError if the port cannot be bound."""
         context = server_context(certificate, key, self._client_ca)
-        # few come this way: not worth the memory of an accelerator
+        # few requests use this port: an accelerator is not worth its memory
         self._listener = listener = await serve(self._api.handle, context, self._host, self._port, accelerate="off")
         self.port = listener.port
         try:
@@ -33,6 +33,6 @@ class NodeListener:
             await listener.stop(grace=1.0)
 
     def renew(self, certificate: Path, key: Path) -> None:
-        """Show another certificate to those who come from now on, and trust whom the file names now."""
+        """Use a new certificate, and the client CA file's current content, for new connections."""
         if self._listener is not None:
             self._listener.use(server_context(certificate, key, self._client_ca))

@@ -1,4 +1,4 @@
-"""A client's connection that speaks SPDY, raw or tunnelled: frames are read, and each stream's events handed on."""
+"""A client's SPDY connection, raw or tunnelled: parses frames and dispatches the events of streams."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tarmac.wire.websocket import Piece
 
 
 class SpdyEnd(ClientEnd):
-    """Has a session, and whatever stands behind its streams."""
+    """The client end of a SPDY session. Subclasses handle its streams."""
 
     session: Session
 
     def opened(self, stream: Opened) -> None:
-        """The client has opened a stream, which is to be accepted or reset."""
+        """Accept or reset a stream opened by the client."""
         raise NotImplementedError
 
     def said_on_stream(self, event: Received | Finished) -> None:
-        """The client says something on a stream, or no more; also on one that was refused a moment ago."""
+        """Handle data or the end of a stream; events of a stream refused just before arrive too."""
         raise NotImplementedError
 
     def carried(self, piece: Piece) -> None:

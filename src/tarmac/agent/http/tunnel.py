@@ -1,8 +1,8 @@
-"""Tunnels to API servers, for a node that they cannot dial: the node connects, and answers on what it connected.
+"""Tunnels to API servers that cannot dial this node: the node connects to them and serves on these connections.
 
-To each server there is one WebSocket on which the server asks for streams. For each of them the node opens a fresh
-connection and serves its own API on it. Who asks there is the API server, which was verified when we connected to it
-and has authorized whoever it asks for. A server that does not know tunnels is asked again only rarely.
+Each server has one WebSocket on which it requests streams. For each request the node opens a new connection and serves
+its own API on it. The client on it is the API server, which TLS verified when the node connected, and which has
+authorized the user it acts for. A server without tunnel support is retried only every ten minutes.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, new_key
 
 PROTOCOL = "v1.tunnel.tarmac"
 STREAM = "tarmac-stream"
-OPEN_SECONDS = 10.0
-SILENCE = 60.0  # the server pings every 15 s
-LOOK_SECONDS = 60.0  # how often the list of servers is looked at
-_SHORTEST, _LONGEST, _UNKNOWN = 1.0, 30.0, 600.0  # pauses before the next attempt
-_STEADY = 5.0  # a tunnel that lasted so long was a good one: a worker of its server that ends is replaced in seconds
-_LARGEST_MESSAGE = 4096
+OPEN_TIMEOUT = 10.0
+IDLE_TIMEOUT = 60.0  # the server pings every 15 s
+POLL_INTERVAL = 60.0  # interval of reading the list of servers
+_MIN_DELAY, _MAX_DELAY, _UNSUPPORTED_DELAY = 1.0, 30.0, 600.0  # delays before the next attempt
+# a tunnel that lasted this long resets the delay: a worker of the server that ends is replaced within seconds
+_RESET_AFTER = 5.0
+_MAX_MESSAGE = 4096
 
 _log = log("tunnel")
 _read = msgspec.json.Decoder(dict[str, str]).decode
 
 Servers = Callable[[], Awaitable[Sequence[str]]]
-"""URLs of all API servers. Raises nothing: what cannot be found out now is what was known before."""
+"""Returns the URLs of all API servers. Raises nothing: on failure it returns the last known list."""
 
 
 class TunnelRefused(Exception):
-    """The server answers, and it is not a tunnel."""
+    """The server answered without accepting the tunnel."""
 
 
 class Tunnels:
-    """Keeps a tunnel to each server. `config` tells who we are, now: certificates rotate."""
+    """Maintains a tunnel to each server. `config` returns the current credentials: certificates rotate."""
 
     def __init__(
         self,
@@ -66,48 +67,48 @@ class Tunnels:
         self._servers = servers
         self._clock = clock
         self._randomness = randomness
-        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._tunnels: dict[str, asyncio.Task[None]] = {}
         self._tasks = Tasks()
 
     async def run(self) -> None:
-        """Keep them until cancelled."""
+        """Maintain the tunnels until cancelled."""
         listener = Listener(self._api.answer, ListenerLimits())
         await listener.start([], 0, None)
         try:
             while True:
                 self._match(await self._servers(), listener)
-                await self._clock.sleep(LOOK_SECONDS)
+                await self._clock.sleep(POLL_INTERVAL)
         finally:
             self._match((), listener)
             await self._tasks.close()
             await listener.stop(grace=1.0)
 
     def _match(self, servers: Sequence[str], listener: Listener) -> None:
-        for gone in [url for url in self._kept if url not in servers]:
-            self._kept.pop(gone).cancel()
+        for gone in [url for url in self._tunnels if url not in servers]:
+            self._tunnels.pop(gone).cancel()
         for url in servers:
-            if url not in self._kept:
-                self._kept[url] = self._tasks.begin(self._keep(url, listener), f"tunnel to {url}")
+            if url not in self._tunnels:
+                self._tunnels[url] = self._tasks.begin(self._keep(url, listener), f"tunnel to {url}")
 
     async def _keep(self, url: str, listener: Listener) -> None:
-        pause = _SHORTEST
+        pause = _MIN_DELAY
         while True:
             began = self._clock.monotonic()
             try:
                 await self._hold(url, listener)
             except TunnelRefused as error:
-                _log.info("no tunnel is offered", server=url, reason=str(error))
-                await self._clock.sleep(_UNKNOWN)
+                _log.info("server offers no tunnel", server=url, reason=str(error))
+                await self._clock.sleep(_UNSUPPORTED_DELAY)
                 continue
             except (OSError, ConnectionBroken, ProtocolViolation) as error:
-                _log.debug("tunnel not opened", server=url, error=str(error))
-            if self._clock.monotonic() - began > _STEADY:
-                pause = _SHORTEST
+                _log.debug("tunnel cannot be opened, will retry", server=url, error=str(error))
+            if self._clock.monotonic() - began > _RESET_AFTER:
+                pause = _MIN_DELAY
             await self._clock.sleep(pause * self._randomness.uniform(0.5, 1.0))
-            pause = min(pause * 2, _LONGEST)
+            pause = min(pause * 2, _MAX_DELAY)
 
     async def _hold(self, url: str, listener: Listener) -> None:
-        """One tunnel, for as long as it lasts."""
+        """Open one tunnel and wait until it is lost."""
         key = new_key(self._randomness)
         headers = [
             ("Upgrade", "websocket"),
@@ -120,22 +121,22 @@ class Tunnels:
             reply.close()
             raise TunnelRefused(f"status {reply.status}")
         tunnel = _Tunnel(*reply.detach(), self._randomness, lambda token: self._serve(url, token, listener))
-        _log.info("tunnel open", server=url)
+        _log.info("tunnel opened", server=url)
         try:
             await tunnel.lost
         finally:
             tunnel.close()
 
     async def _serve(self, url: str, token: str, listener: Listener) -> None:
-        """Open a stream that was asked for, and answer on it."""
+        """Open a requested stream and serve on it."""
         try:
             reply = await self._ask(url, f"{self._path}/{token}", [("Upgrade", STREAM)])
         except (OSError, ConnectionBroken) as error:
-            _log.warning("stream not opened", server=url, error=str(error))
+            _log.warning("stream cannot be opened", server=url, error=str(error))
             return
         if reply.status != 101:
             reply.close()
-            _log.warning("stream not opened", server=url, status=reply.status)
+            _log.warning("stream cannot be opened", server=url, status=reply.status)
             return
         listener.adopt(*reply.detach())
 
@@ -144,7 +145,7 @@ class Tunnels:
         context = tls_context(config) if place.scheme == "https" else None
         dial = tcp(place.hostname or "", place.port or 443, context, config.server_name or None)
         lines = [("Connection", "Upgrade"), *headers, *_credentials(config)]
-        return await ask(dial, request_head("GET", path, place.netloc, lines), OPEN_SECONDS)
+        return await ask(dial, request_head("GET", path, place.netloc, lines), OPEN_TIMEOUT)
 
 
 def _credentials(config: HttpConfig) -> list[tuple[str, str]]:
@@ -153,7 +154,7 @@ def _credentials(config: HttpConfig) -> list[tuple[str, str]]:
 
 
 class _Tunnel(asyncio.Protocol):
-    """The WebSocket on which streams are asked for. `lost` is done when it is."""
+    """The WebSocket on which streams are requested. `lost` completes when it is closed."""
 
     def __init__(
         self,
@@ -169,20 +170,20 @@ class _Tunnel(asyncio.Protocol):
         self._socket = Socket(randomness)
         self._message = b""
         self._tasks = Tasks()
-        self._timer = loop.call_later(SILENCE, transport.abort)
+        self._timer = loop.call_later(IDLE_TIMEOUT, transport.abort)
         transport.set_protocol(self)
         if rest:
             self.data_received(rest)
 
     def close(self) -> None:
-        """Give it up, and streams that are not open yet."""
+        """Abort the tunnel, and the streams that are not open yet."""
         self._transport.abort()
         self._timer.cancel()
         self._tasks.cancel()
 
     def data_received(self, data: bytes) -> None:
         self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(SILENCE, self._transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT, self._transport.abort)
         with suppress(ProtocolViolation, msgspec.MsgspecError):
             for event in self._socket.receive(data):
                 if isinstance(event, Piece):
@@ -196,7 +197,7 @@ class _Tunnel(asyncio.Protocol):
         self._transport.abort()
 
     def pause_writing(self) -> None:
-        """A server that does not read what is asked of it is no use."""
+        """Abort: a server that does not read cannot use the tunnel."""
         self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -206,7 +207,7 @@ class _Tunnel(asyncio.Protocol):
 
     def _on_piece(self, piece: Piece) -> None:
         self._message = piece.data if piece.first else self._message + piece.data
-        if len(self._message) > _LARGEST_MESSAGE:
+        if len(self._message) > _MAX_MESSAGE:
             raise ProtocolViolation("a message that is too long")
         token = _read(self._message).get("open") if piece.last else None
         if token:

@@ -1,1 +1,1 @@
-"""What an instance can ask about itself, at 169.254.169.254 in each of its networks."""
+"""The metadata service of instances, at 169.254.169.254 in each of their networks."""

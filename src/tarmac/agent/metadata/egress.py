@@ -1,7 +1,7 @@
-"""What an instance is told about servers outside: what to dial, who that is, and which address they see.
+"""Egress metadata of an instance: addresses to dial, their servers, and the source address these see.
 
-It comes from the Forwarders of this node, so that an instance is told what is really made for it and nothing of others:
-their rules name pods by uid.
+It is read from this node's Forwarders, so that an instance sees exactly the rules in effect for it, and none of other
+pods: rules name pods by uid.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ EgressFacts = list[dict[str, str]]
 
 
 class PodEgress:
-    """By pod, what its node forwards for it."""
+    """Egress rules of this node, by pod."""
 
     def __init__(self, informers: Informers, node: str) -> None:
         self._forwarders = own_forwarders(informers, node)
         self._forwarders.add_index(_BY_POD, _pods)
 
     def of(self, pod_uid: str) -> EgressFacts:
-        """One entry for each port of each ExternalService that the pod may use."""
+        """Return one entry for each port of each ExternalService that the pod may use."""
         found = (item.object for item in self._forwarders.indexed(_BY_POD, pod_uid))
-        told = [each for forwarder in found for each in _told(forwarder, pod_uid)]
-        return sorted(told, key=lambda each: (each["externalService"], each["dial"], each["protocol"]))
+        entries = [each for forwarder in found for each in _entries(forwarder, pod_uid)]
+        return sorted(entries, key=lambda each: (each["externalService"], each["dial"], each["protocol"]))
 
 
 def _pods(item: Item[Forwarder]) -> Iterable[str]:
     return {rule.pod for rule in item.object.spec.egress_rules}
 
 
-def _told(forwarder: Forwarder, pod_uid: str) -> Iterator[dict[str, str]]:
+def _entries(forwarder: Forwarder, pod_uid: str) -> Iterator[dict[str, str]]:
     spec = forwarder.spec
-    whose = spec.external_service
+    service = spec.external_service
     for rule in spec.egress_rules:
-        if rule.pod == pod_uid and whose is not None:
+        if rule.pod == pod_uid and service is not None:
             yield {
-                "externalService": f"{whose.namespace}/{whose.name}",
+                "externalService": f"{service.namespace}/{service.name}",
                 "protocol": rule.protocol,
                 "dial": end_point(spec.service_ip, rule.target_port),
                 "target": end_point(rule.destination_ip, rule.destination_port),

@@ -1,6 +1,6 @@
-"""What an instance is told about itself, taken from its Pod and from what its node forwards for it.
+"""Metadata of an instance, read from its Pod and from the node's egress rules.
 
-A plain Pod is told the same, as far as it goes.
+A plain Pod gets the same fields, as far as they apply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.api.schema import JsonObject
 
 
 def facts_of(pod: JsonObject, city: str, egress: EgressFacts) -> Mapping[str, Any]:
-    """By the name under which each is asked for. `city` is the node's, for pods that do not say theirs."""
+    """Return the metadata by field. `city` is the node's, for pods without one."""
     metadata = pod["metadata"]
     labels: dict[str, str] = metadata.get("labels") or {}
     return {
@@ -34,7 +34,7 @@ def facts_of(pod: JsonObject, city: str, egress: EgressFacts) -> Mapping[str, An
 
 
 def _identity(metadata: JsonObject) -> str:
-    """The Instance's uid, which outlives its Pod; a plain Pod's own."""
+    """Return the Instance's uid, which is stable over its Pods; a plain Pod's own uid."""
     owners = (each for each in metadata.get("ownerReferences") or () if each.get("controller"))
     instance = next((each for each in owners if (each["apiVersion"], each["kind"]) == (API_VERSION, "Instance")), None)
     return instance["uid"] if instance else metadata["uid"]

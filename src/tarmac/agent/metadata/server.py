@@ -1,4 +1,4 @@
-"""Serves metadata over HTTP in every network's router namespace, each connection as the pod behind its link."""
+"""Serves metadata over HTTP in every network's router namespace; the link of a connection identifies the pod."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request
 
 PORT: Final = 80
-# All connections are those of strangers here: beyond the limit the pod that has most of them loses its oldest.
+# All connections are unauthenticated: above the limit, the pod with the most connections loses its oldest.
 LIMITS: Final = ListenerLimits(
     body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30, strangers=512
 )
 
 PodAt = Callable[[str, int], JsonObject | None]
-"""The pod behind a link of a network."""
+"""Returns the pod behind a link of a network."""
 
 
 class MetadataServer:
-    """The HTTP side. `start` before serving, `stop` after."""
+    """The HTTP server. Call `start` before serving, `stop` after."""
 
     def __init__(self, metadata: MetadataService, pod_at: PodAt) -> None:
         self._metadata = metadata
@@ -36,21 +36,21 @@ class MetadataServer:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """Begin to look after connections."""
+        """Start the listener."""
         self._listener = Listener(self._handle, LIMITS)
         await self._listener.start((), 0, None)
 
     async def stop(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         if self._listener is not None:
             await self._listener.stop(grace=0.5)
 
     def doors(self) -> list[Door]:
-        """Where it is found in each network."""
+        """Return the sockets to serve in each network."""
         return [Door("metadata", METADATA_ADDRESS, PORT, "tcp", self.serve)]
 
     async def serve(self, network: str, listening: socket.socket) -> None:
-        """Accept until cancelled."""
+        """Accept connections until cancelled."""
         listener = self._listener
         assert listener is not None, "nobody is served before the start"
         loop = asyncio.get_running_loop()
@@ -59,7 +59,7 @@ class MetadataServer:
             caller = f"{network}#{link_of_connection(accepted)}"
             called = _Called(listener, caller)
             await loop.connect_accepted_socket(lambda called=called: called, accepted)
-            listener.admit(called, caller)  # made already: none is ended that has no transport yet
+            listener.admit(called, caller)  # after connecting: a connection without a transport could not be closed
 
     async def _handle(self, request: Request) -> Answer:
         network, _, link = request.peer_address.rpartition("#")
@@ -67,7 +67,7 @@ class MetadataServer:
 
 
 class _Called(ServerConnection):
-    """A connection whose peer is known by its link: an address would say nothing."""
+    """A connection identified by its link: the peer's address would be ambiguous."""
 
     __slots__ = ("_caller",)
 

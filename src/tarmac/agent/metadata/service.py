@@ -1,12 +1,12 @@
-"""request × caller → answer: the rules of the metadata service, apart from how requests come in.
+"""The rules of the metadata service, independent of the transport.
 
     PUT /v1/token                       X-Tarmac-Metadata-Token-TTL-Seconds: 1 to 21600
     GET /v1/instance                    all of the following but the last, as JSON
-    GET /v1/instance/<one of them>      text, or JSON for what is more than a word
+    GET /v1/instance/<one of them>      text, or JSON for structured values
     GET /v1/instance/identity?audience=WHO
 
-Whoever relays requests for others, and says so, is refused. The identity is a signed token that says which pod asks; it
-is for somebody else to check, so one that our own API server would take is not given.
+Requests with proxy headers are refused. The identity is a signed token that names the pod. It is for third parties, so
+one that Tarmac's own API server would accept is not issued.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from tarmac.agent.metadata.egress import EgressFacts
 from tarmac.agent.metadata.facts import facts_of
-from tarmac.agent.metadata.tokens import LONGEST, MetadataTokens
+from tarmac.agent.metadata.tokens import MAX_TTL, MetadataTokens
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
 from tarmac.http.messages import Request, Response
@@ -27,31 +27,31 @@ from tarmac.volumes.interface import SourceUnavailable
 TTL_HEADER: Final = "X-Tarmac-Metadata-Token-TTL-Seconds"
 TOKEN_HEADER: Final = "X-Tarmac-Metadata-Token"
 IDENTITY_SECONDS: Final = 3600
-MOST_AUDIENCES: Final = 8  # of one pod: each is a token that the server has to sign and we have to keep
-MOST_PODS: Final = 1000  # that this is remembered of
+MAX_AUDIENCES: Final = 8  # per pod: each is a token that the server must sign and the agent must store
+MAX_PODS: Final = 1000  # with remembered audiences
 _FORWARDED: Final = ("x-forwarded-for", "forwarded", "via")
 _OUR_SERVER: Final = ("https://kubernetes.default.svc", "kubernetes.default.svc")
 _INSTANCE: Final = "/v1/instance"
 
 Identify = Callable[[JsonObject, str, int], Awaitable[tuple[str, float]]]
-"""identify(pod, audience, seconds) → a token and its end. Raises SourceUnavailable."""
+"""identify(pod, audience, seconds) returns a token and its expiry. Raises SourceUnavailable."""
 
 EgressOf = Callable[[str], EgressFacts]
-"""What the pod of a uid may reach outside, and as whom."""
+"""Returns the egress metadata of a pod by uid."""
 
 
 class MetadataService:
-    """Answers the requests of pods to the metadata address; who may ask for which audiences is kept by pod."""
+    """Serves requests of pods to the metadata address; limits the audiences per pod."""
 
     def __init__(self, tokens: MetadataTokens, identify: Identify, city: str, egress_of: EgressOf) -> None:
         self._tokens = tokens
         self._identify = identify
         self._city = city
         self._egress_of = egress_of
-        self._audiences: dict[str, set[str]] = {}  # by pod, the latest last
+        self._audiences: dict[str, set[str]] = {}  # by pod, the most recent last
 
     async def answer(self, request: Request, pod: JsonObject | None) -> Response:
-        """What a caller is told; `pod` is who it is, None when nobody knows."""
+        """Return the response; `pod` is the client, None if unknown."""
         if any(header in request.headers for header in _FORWARDED):
             return _text(403, "requests on behalf of others are not answered")
         if pod is None:
@@ -70,8 +70,8 @@ class MetadataService:
         if request.method != "PUT":
             return _text(405, "only PUT", ("Allow", "PUT"))
         asked = request.headers.get(TTL_HEADER.lower(), "")
-        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and 1 <= int(asked) <= LONGEST):
-            return _text(400, f"{TTL_HEADER} must be from 1 to {LONGEST}")
+        if not (asked.isascii() and asked.isdigit() and len(asked) < 6 and 1 <= int(asked) <= MAX_TTL):
+            return _text(400, f"{TTL_HEADER} must be from 1 to {MAX_TTL}")
         return _text(200, self._tokens.give(pod["metadata"]["uid"], int(asked)), (TTL_HEADER, asked))
 
     async def _about(self, request: Request, pod: JsonObject) -> Response:
@@ -93,8 +93,8 @@ class MetadataService:
         if audience.startswith(_OUR_SERVER):
             return _text(403, "an identity for the API server itself is not given")
         known = self._known_audiences(pod["metadata"]["uid"])
-        if audience not in known and len(known) >= MOST_AUDIENCES:
-            return _text(429, f"not for more than {MOST_AUDIENCES} audiences")
+        if audience not in known and len(known) >= MAX_AUDIENCES:
+            return _text(429, f"not for more than {MAX_AUDIENCES} audiences")
         try:
             token, _ = await self._identify(pod, audience, IDENTITY_SECONDS)
         except SourceUnavailable as error:
@@ -104,7 +104,7 @@ class MetadataService:
 
     def _known_audiences(self, pod_uid: str) -> set[str]:
         known = self._audiences[pod_uid] = self._audiences.pop(pod_uid, set())
-        if len(self._audiences) > MOST_PODS:
+        if len(self._audiences) > MAX_PODS:
             del self._audiences[next(iter(self._audiences))]
         return known
 

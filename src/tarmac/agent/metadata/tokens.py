@@ -1,8 +1,8 @@
-"""Tokens that an instance must ask for before it may read about itself.
+"""Session tokens that an instance must request before it may read its metadata.
 
-A proxy that can be talked into fetching an address sends GET without headers of the attacker's choice; a token takes a
-PUT and a header, and is good for its pod only. Nothing is kept: a token is its end and a signature over it and the pod.
-The key is made at start, so that tokens end with the agent; whoever holds one asks for another.
+A proxy abused for server-side request forgery sends GET without headers chosen by the attacker; a token takes a PUT and
+a header, and is valid only for its pod. Tokens are stateless: a token is its expiry with a signature over it and the
+pod. The key is generated at start, so tokens expire with the agent; clients then request a new one.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Final
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
 
-LONGEST: Final = 6 * 3600
+MAX_TTL: Final = 6 * 3600
 _END: Final = struct.Struct("!d")
 _SIGNATURE: Final = 32
 
 
 class MetadataTokens:
-    """Gives out and checks."""
+    """Issues and verifies tokens."""
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock
         self._key = randomness.token(32).encode()
 
     def give(self, pod_uid: str, seconds: int) -> str:
-        """A token for a pod."""
+        """Return a token for a pod."""
         end = _END.pack(self._clock.monotonic() + seconds)
         return base64.urlsafe_b64encode(end + self._sign(end, pod_uid)).decode().rstrip("=")
 
     def is_good(self, token: str, pod_uid: str) -> bool:
-        """Whether a token is this pod's, and has not ended."""
+        """Return True if a token belongs to this pod and has not expired."""
         try:
             raw = base64.b64decode(token.encode("ascii") + b"=" * (-len(token) % 4), b"-_", validate=True)
         except (binascii.Error, UnicodeEncodeError):

@@ -1,1 +1,1 @@
-"""What every part of the agent speaks of: a pod, what the runtime has of it, what it is given, back-offs and waits."""
+"""Data types shared by all parts of the agent: pods, their runtime state, allotments, back-offs and waits."""

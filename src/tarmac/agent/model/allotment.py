@@ -1,4 +1,4 @@
-"""What the allocator answers: an allotment for the pod as a whole and one for each container. Plain data."""
+"""Results of the allocator: an allotment for the pod and one for each container. Plain data."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tarmac.agent.model.devices import NO_DEVICES, ContainerDevices
 from tarmac.agent.model.limits import PERIOD, Limits
 from tarmac.runtimes.interface import Resources
 
-NOBODYS_OWN: Final = ""
-"""The processors of a container that has none to itself: those that all share."""
+SHARED_CPUS: Final = ""
+"""The cpuset of a container without exclusive CPUs: the shared pool."""
 
 Refusal = tuple[str, str]
-"""Reason and message for a pod that may not run here."""
+"""Reason and message for a rejected pod."""
 
 
 class NotGiven(Exception):
-    """A container cannot be made yet, because something it was promised is not there."""
+    """A container cannot be created yet: a resource allocated to it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Why a resize cannot be had: not now, or never on this node."""
+    """Reason why a resize cannot be made: not now, or never on this node."""
 
     reason: Literal["Deferred", "Infeasible"]
     message: str
@@ -31,19 +31,19 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class ContainerAllotment:
-    """What one container is given. `memory` and `quota` are 0 without a limit; times in microseconds."""
+    """Resources of one container. `memory` and `quota` are 0 without a limit; times in microseconds."""
 
     shares: int
     quota: int
     memory: int
     oom_score: int
     period: int = PERIOD
-    cpus: str = NOBODYS_OWN  # a list of processors: 2-3
-    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # the class of each type
+    cpus: str = SHARED_CPUS  # a list of CPUs: 2-3
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # class by type
     devices: ContainerDevices = NO_DEVICES
 
     def resources(self) -> Resources:
-        """As the runtime is told."""
+        """Return the resources in the runtime's form."""
         return Resources(
             cpu_period=self.period,
             cpu_quota=self.quota,
@@ -56,12 +56,12 @@ class ContainerAllotment:
 
 @dataclass(frozen=True, slots=True)
 class PodAllotment:
-    """What a pod is given: `limits` are those of its own cgroup, which is above those of its containers."""
+    """Resources of a pod: `limits` are those of its cgroup, the parent of its containers' cgroups."""
 
     uid: str
-    quality: str  # of service: Guaranteed, Burstable, BestEffort
+    quality: str  # QoS: Guaranteed, Burstable, BestEffort
     limits: Limits
-    burstable: int  # what it adds to the weight of all burstable pods, in thousandths of a processor
+    burstable: int  # its part of the weight of all burstable pods, in millicores
     containers: Mapping[str, ContainerAllotment]
-    cpus: str = NOBODYS_OWN  # of the sandbox, where all processes are in one cgroup
+    cpus: str = SHARED_CPUS  # of the sandbox, if all its processes share one cgroup
     classes: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,4 +1,4 @@
-"""What the pod loop asks of classes, and what it is told. Plain data, and the answer of a node that knows none."""
+"""Interface of the pod loop to QoS classes, its data, and the implementation for nodes without classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _none() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ClassesInEffect:
-    """The classes that a pod and its running containers are in; empty for one that was asked for in vain."""
+    """Classes in effect for a pod and its running containers; empty where a requested class is not in effect."""
 
     pod: Classes = field(default_factory=_none)
     containers: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
@@ -32,7 +32,7 @@ NO_CLASSES = ClassesInEffect()
 
 @dataclass(frozen=True, slots=True)
 class ClassRequest:
-    """What the runtime is asked for with a container that it makes."""
+    """Class settings of a container to be created by the runtime."""
 
     annotations: Mapping[str, str] = field(default_factory=_none)
     classes: Classes = field(default_factory=_none)
@@ -41,7 +41,7 @@ class ClassRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """A container that was made, in its sandbox."""
+    """A created container and its sandbox."""
 
     name: str
     id: str
@@ -49,39 +49,39 @@ class RunningContainer:
 
 
 class PodClasses(Protocol):
-    """Puts pods into classes."""
+    """Assigns pods to classes."""
 
     def handed_on(self, pod: Pod) -> Mapping[str, str]:
-        """The annotations of a pod that the runtime may see."""
+        """Return the pod's annotations that the runtime may see."""
         ...
 
     def of_sandbox(self, allotment: PodAllotment) -> Classes:
-        """What the runtime is told about the pod as a whole."""
+        """Return the classes of the pod for the runtime."""
         ...
 
     def request(self, allotment: PodAllotment, name: str) -> ClassRequest:
-        """What the runtime is asked for with a container. Raises RuntimeFault when its class cannot be had."""
+        """Return the class settings of a new container. Raises RuntimeFault if its class is not available."""
         ...
 
     async def prepare(self, allotment: PodAllotment, container: RunningContainer, *, fresh: bool) -> None:
-        """Right before a container starts; not `fresh`: somebody else made it. Raises RuntimeFault."""
+        """Assign a container right before it starts; not `fresh`: an earlier agent created it. Raises RuntimeFault."""
         ...
 
     async def change(self, allotment: PodAllotment, container: RunningContainer, limits: Resources | None) -> None:
-        """Give a running container other limits and other classes. Raises RuntimeFault, CgroupError."""
+        """Apply new limits and classes to a running container. Raises RuntimeFault, CgroupError."""
         ...
 
     async def look(self, pod: Pod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
-        """Which classes are in effect; what is not as it should be is put right."""
+        """Return the classes in effect, after correcting deviations."""
         ...
 
     def forget(self, uid: str) -> None:
-        """The pod is over."""
+        """Drop the state of a finished pod."""
         ...
 
 
 class Unclassed:
-    """Implements `PodClasses` where the feature is off: nothing is offered, read or shown."""
+    """Implements `PodClasses` while the feature is off: classes are neither offered, read nor shown."""
 
     def __init__(self, runtime: Containers) -> None:
         self._runtime = runtime

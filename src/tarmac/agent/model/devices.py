@@ -1,4 +1,4 @@
-"""Devices, for those who know nothing of plugins: how many there are, what a container gets. Plain data."""
+"""Devices without reference to plugins: amounts, and the devices of a container. Plain data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.runtimes.interface import Device, Mount
 
 @dataclass(frozen=True, slots=True)
 class ContainerDevices:
-    """Of one container, of all plugins together. `cdi` are names of devices that the runtime looks up itself."""
+    """Devices of one container from all plugins. `cdi` are device names that the runtime resolves."""
 
     envs: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
@@ -25,7 +25,7 @@ NO_DEVICES: Final = ContainerDevices()
 
 
 class DeviceAmounts(NamedTuple):
-    """How many devices of each kind there are and may be asked for, and kinds that are here no longer."""
+    """Capacity and allocatable by resource name, and resources that no longer exist here."""
 
     capacity: Amounts
     allocatable: Amounts

@@ -1,4 +1,4 @@
-"""What the pod loop needs from the rest of the agent, so that each part can be tested without the others."""
+"""Interfaces of the pod loop to other parts of the agent, so that each can be tested alone."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from tarmac.api.schema import JsonObject
 
 
 class PodCgroups(Protocol):
-    """A cgroup per pod, above those of its containers. Every call may be repeated."""
+    """A cgroup per pod, above those of its containers. All calls are idempotent."""
 
     def path(self, allotment: PodAllotment) -> str:
-        """The pod's cgroup as runtimes take it, whether it is there or not."""
+        """Return the pod's cgroup path in the runtime's form; the cgroup need not exist."""
         ...
 
     async def create(self, allotment: PodAllotment) -> str:
-        """Make the pod's cgroup with all its limits but the CPU quota; its path as runtimes take it.
+        """Create the pod's cgroup with all limits except the CPU quota; return its path in the runtime's form.
 
-        The quota would slow the start of a sandbox with its own kernel: `update` sets it, once containers run.
+        The quota would slow down the start of a sandbox with its own kernel: `update` sets it once containers run.
         """
         ...
 
     async def update(self, allotment: PodAllotment) -> None:
-        """Put every limit of the pod on its cgroup, the CPU quota included."""
+        """Apply all limits of the pod to its cgroup, including the CPU quota."""
         ...
 
     async def remove(self, uid: str) -> None:
-        """Take the pod's cgroup away; succeeds when there is none."""
+        """Remove the pod's cgroup; succeeds if there is none."""
         ...
 
 
 class Connector(Protocol):
-    """Dials a pod from where its network can be reached."""
+    """Dials a pod from a namespace that reaches its network."""
 
     async def __call__(self, pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-        """A connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
+        """Return a connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
         ...
 
 
 class Handlers(Protocol):
-    """The runtime handlers that this node has proved to work."""
+    """Returns the runtime handlers that passed this node's test."""
 
     def __call__(self) -> frozenset[str]: ...

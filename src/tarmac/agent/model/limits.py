@@ -1,4 +1,4 @@
-"""How much a cgroup may use, and how thousandths of a processor become time. Pure."""
+"""Limits of a cgroup, and the conversion of millicores to CPU time. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-LEAST_QUOTA: Final = 1000  # microseconds; the kernel takes no less
-MOST_QUOTA: Final = (1 << 44) - 1  # nor more
-MOST_MEMORY: Final = (1 << 63) - 1  # bytes, of the runtime's 64 bits
+MIN_QUOTA: Final = 1000  # microseconds; the kernel's minimum
+MAX_QUOTA: Final = (1 << 44) - 1  # the kernel's maximum
+MAX_MEMORY: Final = (1 << 63) - 1  # bytes; the runtime uses 64 bits
 NONE: Final = -1
 PERIOD: Final = 100_000  # microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What to set; None leaves a limit as it is, -1 takes it away. Times in microseconds."""
+    """Limits to set; None leaves a limit unchanged, -1 removes it. Times in microseconds."""
 
     shares: int | None = None
     quota: int | None = None
@@ -26,11 +26,11 @@ class Limits:
 
 
 UNLIMITED: Final = Limits(quota=NONE, memory=NONE, pids=NONE)
-"""What a new group has."""
+"""The limits of a new cgroup."""
 
 
 def unlike(wanted: Limits, known: Limits) -> Limits:
-    """What is left to set of the wanted, where the known is set already."""
+    """Return the wanted limits that differ from the known ones."""
     return Limits(
         shares=wanted.shares if wanted.shares != known.shares else None,
         quota=wanted.quota if (wanted.quota, wanted.period) != (known.quota, known.period) else None,
@@ -42,5 +42,5 @@ def unlike(wanted: Limits, known: Limits) -> Limits:
 
 
 def quota(milli: int, period: int) -> int:
-    """Processors as time in each period; none when zero."""
-    return max(LEAST_QUOTA, min(milli * period // 1000, MOST_QUOTA)) if milli else NONE
+    """Return the CPU time per period for millicores; NONE for zero."""
+    return max(MIN_QUOTA, min(milli * period // 1000, MAX_QUOTA)) if milli else NONE

@@ -1,7 +1,7 @@
-"""A Pod as the loop reads it: the decoded object, with the handful of questions that everybody asks of it.
+"""Read access to a decoded Pod.
 
-The object is shared with caches and never changed. Containers are their specs as decoded; a *sidecar* is an init
-container that is restarted for ever.
+The object is shared with caches and must not be modified. Containers are their decoded specs; a *sidecar* is an init
+container with restart policy Always.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from functools import cached_property
 
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
-from tarmac.base.duration import LONGEST_SECONDS
+from tarmac.base.duration import MAX_SECONDS
 from tarmac.client.events import InvolvedObject
 
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
-CONFIG_MIRROR = "kubernetes.io/config.mirror"
 DEFAULT_GRACE = 30
 
 _SYSTEM_CRITICAL = 2_000_000_000
@@ -38,7 +37,7 @@ class Pod:
         self.ephemeral_containers: list[JsonObject] = self.spec.get("ephemeralContainers") or []
 
     def __str__(self) -> str:
-        """As kubelet's messages name a pod."""
+        """Return the pod's name in kubelet's messages."""
         return f"{self.name}_{self.namespace}({self.uid})"
 
     @property
@@ -48,7 +47,7 @@ class Pod:
 
     @property
     def service_account(self) -> str:
-        """The account that its processes act as."""
+        """The service account of its processes."""
         return self.spec.get("serviceAccountName") or "default"
 
     @property
@@ -63,55 +62,55 @@ class Pod:
 
     @property
     def generation(self) -> int:
-        """Counts changes of the spec."""
+        """The generation of the spec."""
         return self.metadata.get("generation") or 0
 
     @property
     def deleted(self) -> bool:
-        """Whether somebody asked for its end."""
+        """True if its deletion was requested."""
         return self.metadata.get("deletionTimestamp") is not None
 
     @property
     def grace(self) -> int:
-        """Seconds its containers have to end by themselves."""
+        """The grace period of its containers in seconds."""
         asked = self.metadata.get("deletionGracePeriodSeconds") if self.deleted else None
         if asked is None:
             asked = self.spec.get("terminationGracePeriodSeconds")
-        return DEFAULT_GRACE if asked is None else min(asked, LONGEST_SECONDS)
+        return DEFAULT_GRACE if asked is None else min(asked, MAX_SECONDS)
 
     @property
     def restart_policy(self) -> str:
-        """Of the pod as a whole; containers may have their own."""
+        """The restart policy of the pod; containers may have their own."""
         return self.spec.get("restartPolicy") or "Always"
 
     @property
     def host_network(self) -> bool:
-        """Whether it has the node's interfaces."""
+        """True if it uses the node's network namespace."""
         return bool(self.spec.get("hostNetwork"))
 
     @property
     def static(self) -> bool:
-        """Whether it comes from a manifest of the node; such a pod is not in the API, its mirror is."""
+        """True if it comes from a manifest on the node; then only its mirror is in the API."""
         return self.annotations.get(CONFIG_SOURCE, "api") != "api"
 
     @property
     def critical(self) -> bool:
-        """Whether the node keeps it before all others."""
+        """True for static and system-critical pods, which the node ends last."""
         return self.static or (self.spec.get("priority") or 0) >= _SYSTEM_CRITICAL
 
     @property
     def finished(self) -> bool:
-        """Whether the API says that it has run its course."""
+        """True if its phase in the API is Succeeded or Failed."""
         return self.status.get("phase") in TERMINAL
 
     def every_container(self) -> Iterator[JsonObject]:
-        """Init, plain and ephemeral containers."""
+        """Yield init, plain and ephemeral containers."""
         yield from self.init_containers
         yield from self.containers
         yield from self.ephemeral_containers
 
     def container(self, name: str) -> JsonObject | None:
-        """The spec of a container of any sort."""
+        """Return the spec of a container of any kind."""
         return self._by_name.get(name)
 
     @cached_property
@@ -120,11 +119,11 @@ class Pod:
 
     @cached_property
     def reference(self) -> InvolvedObject:
-        """What events are about."""
+        """The reference for events."""
         return InvolvedObject("v1", "Pod", self.name, self.namespace, self.uid)
 
     def container_reference(self, name: str) -> InvolvedObject:
-        """What events of a container are about."""
+        """Return the reference for events of a container."""
         for field in ("containers", "initContainers", "ephemeralContainers"):
             if any(container["name"] == name for container in self.spec.get(field) or ()):
                 return self.reference._replace(field_path=f"spec.{field}{{{name}}}")
@@ -132,17 +131,17 @@ class Pod:
 
 
 def is_sidecar(container: JsonObject) -> bool:
-    """Asked of an init container: does it stay?"""
+    """Return True if an init container is a sidecar."""
     return container.get("restartPolicy") == "Always"
 
 
 def restarts_on_failure(pod: Pod, container: JsonObject) -> bool:
-    """Whether a container that was killed while it ran comes back. Rules on exit codes are not asked."""
+    """Return True if a container killed while running restarts. Exit code rules do not apply."""
     return (container.get("restartPolicy") or pod.restart_policy) != "Never"
 
 
 def restarts_after(pod: Pod, container: JsonObject, exit_code: int) -> bool:
-    """Whether a container that ended with this code comes back."""
+    """Return True if a container that exited with this code restarts."""
     policy = container.get("restartPolicy")
     if policy and any(_applies(rule, exit_code) for rule in container.get("restartPolicyRules") or ()):
         return True

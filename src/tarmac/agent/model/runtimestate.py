@@ -1,4 +1,4 @@
-"""What the runtime holds for one pod, as one immutable picture."""
+"""The runtime state of one pod, as an immutable snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SINCE = {
     "started": ("running", "exited"),
     "stopped": ("exited",),
 }
-"""States that a container can be in after it was told of."""
+"""States that a container can have after an event of this type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,33 +21,33 @@ class PodRuntimeState:
     sandboxes: tuple[Sandbox, ...] = ()
     containers: tuple[Container, ...] = ()
     broken: frozenset[str] = frozenset()
-    """Ids of containers that never ran, and cannot be started any more."""
+    """Ids of containers that never ran and can no longer be started."""
 
     def latest(self, name: str, sandbox_id: str | None = None) -> Container | None:
-        """The newest container of this name, in any sandbox or in that one."""
+        """Return the newest container of this name, in any or in the given sandbox."""
         for container in self.containers:
             if container.name == name and sandbox_id in (None, container.sandbox_id):
                 return container
         return None
 
     def attempts(self, name: str) -> int:
-        """How many containers of this name there have been, as far as the runtime remembers."""
+        """Return the number of attempts of this container, as far as the runtime has them."""
         return max((each.attempt + 1 for each in self.containers if each.name == name), default=0)
 
     @property
     def running(self) -> tuple[Container, ...]:
-        """Containers that have processes, or may have."""
+        """Containers that have or may have processes."""
         return tuple(each for each in self.containers if each.state in ("running", "unknown"))
 
     def shows(self, event: RuntimeEvent) -> bool:
-        """Whether this picture has what an event tells of. An end of a sandbox, and what is gone, is looked at."""
+        """Return True if the snapshot includes the event. False for an ended sandbox and for removed objects."""
         if any(each.id == event.id for each in self.sandboxes):
             return event.what in ("created", "started")
         state = next((each.state for each in self.containers if each.id == event.id), None)
         return state in _SINCE.get(event.what, ())
 
     def usable_sandbox(self, host_network: bool) -> Sandbox | None:
-        """The one sandbox that containers can be started in: the newest, alone ready, with an address."""
+        """Return the sandbox that containers can be started in: the newest, the only ready one, with an address."""
         if not self.sandboxes or sum(each.ready for each in self.sandboxes) != 1:
             return None
         newest = self.sandboxes[0]
@@ -55,5 +55,5 @@ class PodRuntimeState:
 
     @property
     def next_attempt(self) -> int:
-        """What a new sandbox is counted as."""
+        """The attempt number of a new sandbox."""
         return max((each.pod.attempt + 1 for each in self.sandboxes), default=0)

@@ -11,7 +11,7 @@ from tarmac.base.tasks import Tasks
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
-    """Do some work for at most so long; whether it was done. Its own exceptions are raised."""
+    """Run a coroutine with a timeout; return True if it completed. Its exceptions are raised."""
     tasks = Tasks()
     task = tasks.promise(work, "work within a time")
     try:
@@ -21,7 +21,7 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]
 
 
 async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Future[Any]]) -> bool:
-    """Wait for all of these tasks, but not longer than so many seconds. Exceptions of tasks that ended are raised."""
+    """Wait for all of these tasks, at most this many seconds. Exceptions of completed tasks are raised."""
     waited = list(tasks)
     timers = Tasks()
     timer = timers.begin(clock.sleep(seconds), "timer")
@@ -29,7 +29,7 @@ async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Future[
         while not timer.done() and not all(task.done() for task in waited):
             await asyncio.wait({timer, *(task for task in waited if not task.done())}, return_when="FIRST_COMPLETED")
     finally:
-        timers.cancel()  # not waited for: who ends containers in order goes on in the turn in which one has ended
+        timers.cancel()  # not awaited: a caller that ends containers in order must continue in the same loop iteration
     for task in waited:
         if task.done() and not task.cancelled():
             task.result()
@@ -37,7 +37,7 @@ async def first_of(clock: Clock, seconds: float, tasks: Iterable[asyncio.Future[
 
 
 class Alarm:
-    """Calls once, at the earliest of the times it was set to. Times are of the monotonic clock."""
+    """Calls once, at the earliest of the set times. Times are of the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class Alarm:
         self._task: asyncio.Task[None] | None = None
 
     def set(self, seconds: float, call: Any) -> None:
-        """Call in so many seconds, unless an earlier call is set."""
+        """Call after this many seconds, unless an earlier call is set."""
         at = self._clock.monotonic() + seconds
         if self._task is not None and not self._task.done():
             if self._at <= at:
@@ -56,7 +56,7 @@ class Alarm:
         self._task = self._tasks.begin(self._run(seconds, call), "alarm")
 
     def clear(self) -> None:
-        """Do not call."""
+        """Cancel the call."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

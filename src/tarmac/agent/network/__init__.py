@@ -1,1 +1,1 @@
-"""The node's side of networks: what the API says becomes what the datapath makes, and pods are attached when asked."""
+"""The node's side of networks: compiles API objects into the datapath's desired state, and attaches pods on request."""

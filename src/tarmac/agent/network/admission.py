@@ -1,7 +1,7 @@
-"""Which pods a node with networks of ours cannot connect.
+"""Rejects pods that a node with Tarmac's networks cannot connect.
 
-Addresses on Networks are given by the control plane, and held by the object that they are given to. A static pod is
-there before any server is, and its mirror may be deleted while it runs; so it can only be part of its node.
+Addresses on Networks are assigned by the control plane, and belong to an API object. A static pod exists before any
+server does, and its mirror may be deleted while it runs; so it can only use the node's own network.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REASON = "NetworkNotAvailable"
 
 
 def unconnected(pod: JsonObject) -> Refusal | None:
-    """Why a new pod could never have interfaces here, if it could not."""
+    """Return the reason why a new pod can never have interfaces here, or None."""
     asked = Pod(pod)
     if not asked.static or asked.host_network:
         return None

@@ -1,7 +1,7 @@
-"""Connects the sandboxes of this node's pods to their networks, whoever asks: the CNI plugin, or a driver directly.
+"""Connects the sandboxes of this node's pods to their networks, for the CNI plugin and for drivers that call directly.
 
-Who the pod is, is told by namespace, name and uid; what interfaces that pod has is what the agent itself knows of it.
-Nothing is attached before the rules about the pod are in force.
+The caller identifies the pod by namespace, name and uid; the interfaces come from the agent's own knowledge of it. A
+pod is attached only after its rules are in force.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tarmac.datapath.interface import Attached, Datapath
 from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 
 Find = Callable[[str, str, str], JsonObject | None]
-"""The pod of this namespace, name and uid, as the agent knows it."""
+"""Returns the agent's pod of this namespace, name and uid."""
 
 Covered = Callable[[str, Sequence[AttachedInterface]], Awaitable[None]]
-"""Waits until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+"""Waits until the rules for the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
 
 
 class Uncovered(Exception):
-    """A pod must not be attached yet: the rules about it are not in force. The message says why."""
+    """A pod must not be attached yet: its rules are not in force. The message has the reason."""
 
 
 class PodInterfaces:
@@ -40,7 +40,7 @@ class PodInterfaces:
         )
 
     async def attach_taps(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
-        """As `attach`, for a machine: its ends are open files, and in no namespace of its own."""
+        """As `attach`, for a machine: its ends are open files, without a namespace."""
         return await self._connected(
             sandbox_id, pod, lambda interfaces: self._datapath.attach_taps(sandbox_id, interfaces)
         )
@@ -59,7 +59,7 @@ class PodInterfaces:
         try:
             return (await attach(interfaces)).interfaces
         except Exception:
-            # Half of a pod's links is none: a runtime that was told of a failure does not ask for DEL.
+            # Remove a partial attachment: a runtime that got an error does not call DEL.
             await self._datapath.detach(sandbox_id)
             raise
 
@@ -70,7 +70,7 @@ class PodInterfaces:
         return sandbox_id in self._datapath.sandboxes()
 
     def _known(self, identity: PodIdentity) -> tuple[str, Sequence[AttachedInterface]]:
-        """The pod's uid and interfaces. Raises NotConnected."""
+        """Return the pod's uid and interfaces. Raises NotConnected."""
         name = f"{identity.namespace}/{identity.name}"
         pod = self._find(identity.namespace, identity.name, identity.uid)
         if pod is None:

@@ -1,4 +1,4 @@
-"""Dialling pods from inside their network; those with the node's own interfaces, from the node."""
+"""Connects to pods from inside their network; to host-network pods, from the node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.datapath.interface import Datapath
 
 
 def interfaces_of(pod: JsonObject) -> list[AttachedInterface]:
-    """The interfaces that the control plane gave a pod. Raises ValueError when they cannot be read."""
+    """Return the interfaces that the control plane gave a pod. Raises ValueError if they cannot be decoded."""
     text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_INTERFACES, "")
     try:
         return decode_interfaces(text) if text else []
@@ -30,17 +30,17 @@ class PodDialer:
         self._datapath = datapath
 
     async def __call__(self, pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-        """A connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
+        """Return a connected, non-blocking TCP socket. Raises OSError, TimeoutError included."""
         for interface in interfaces_of(pod):
             if address in (own.partition("/")[0] for own in interface.addresses):
                 return await self._datapath.connect(interface.network, address, port, timeout)
-        if not pod["spec"].get("hostNetwork"):  # the node's own loopback, say, is not for everybody
+        if not pod["spec"].get("hostNetwork"):  # the node's own addresses, such as its loopback, must stay out of reach
             raise OSError(errno.ENETUNREACH, f"{address} is not an address of the pod")
         return await from_the_node(pod, address, port, timeout)
 
 
 async def from_the_node(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
-    """As `PodDialer`, over the node's own routes: for its own interfaces, and where other plugins connect pods."""
+    """As `PodDialer`, over the node's own routes: for host-network pods, and for pods connected by other plugins."""
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     made.setblocking(False)
     try:

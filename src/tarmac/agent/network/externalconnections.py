@@ -1,7 +1,7 @@
-"""What this node says of the live connections of an ExternalService: those of its pods, and those under its addresses.
+"""Reports the live connections of an ExternalService on this node: those of its pods, and those under its addresses.
 
-The kernel knows addresses and ports; Forwarders say which pod and Gateways which ExternalService they mean. A transit
-address stands for one ExternalService, node, Network and SourceIP, so pods with equal addresses are told apart by it.
+The kernel knows addresses and ports; Forwarders map them to pods and Gateways to ExternalServices. A transit address
+identifies one ExternalService, node, Network and SourceIP, so it distinguishes pods with equal addresses.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Pod(NamedTuple):
 
 
 class LocalExternalConnections:
-    """Answers for one node."""
+    """Connections of one node."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class LocalExternalConnections:
         self._gateways.add_index(_BY_SERVICE, _services)
 
     async def of(self, namespace: str, name: str) -> NodeConnections:
-        """Those of one ExternalService, at most `MOST_CONNECTIONS` of either sort."""
+        """Return those of one ExternalService, at most `MOST_CONNECTIONS` of either sort."""
         forwarder = self._forwarders.get(f"{NAMESPACE}/{forwarder_name(namespace, name, self._node)}")
         gateways = [each.object for each in self._gateways.indexed(_BY_SERVICE, f"{namespace}.{name}")]
         whose = dict(self._whose(forwarder)) if forwarder is not None else {}
@@ -55,7 +55,7 @@ class LocalExternalConnections:
         transits = carried | {transit for transit, _ in whose}
         if not transits:
             return NodeConnections()
-        # One more than is told, so that it is known whether there are more.
+        # One more than is returned, to know if there are more.
         found = await self._datapath.connections(transits, MOST_CONNECTIONS + 1)
         out = [each for one in found.forwarded if (each := _forwarded(one, whose)) is not None]
         under = [each for one in found.carried if (each := _carried(one, carried)) is not None]
@@ -63,7 +63,7 @@ class LocalExternalConnections:
         return NodeConnections(out[:MOST_CONNECTIONS], under[:MOST_CONNECTIONS], more)
 
     def _whose(self, forwarder: Forwarder) -> Iterator[tuple[tuple[str, str], _Pod]]:
-        """Pods of this node by transit address and their own."""
+        """Yield pods of this node by transit address and their own."""
         own = {each["metadata"]["uid"]: each["metadata"] for each in self._pods()}
         spec = forwarder.spec
         ways = [(each, each.source_ip) for each in spec.egress_rules]
@@ -75,7 +75,7 @@ class LocalExternalConnections:
 
 
 def _services(item: Item[Gateway]) -> set[str]:
-    """The ExternalServices that go through a Gateway, as their Forwarders are called but for the node."""
+    """Return the ExternalServices of a Gateway, as names of their Forwarders without the node."""
     spec = item.object.spec
     rules = (*spec.egress_rules, *spec.ingress_rules)
     return {rule.forwarder.name.rpartition(".")[0] for rule in rules if rule.forwarder is not None}

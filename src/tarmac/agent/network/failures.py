@@ -1,7 +1,7 @@
-"""Networks that could not be made, each by itself: when it is tried again, and what of it the kernel refused.
+"""Failed networks, each by itself: retry times, and the states that the kernel rejected.
 
-A network whose rules were refused is closed meanwhile: nothing passes, so that rules which somebody has taken back are
-not left in force. It is tried as it should be when it has changed, or when its time has come, less and less often.
+A network with rejected rules is closed meanwhile: nothing passes, so that withdrawn rules do not stay in force. It is
+retried when it has changed, or after a backoff.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Trouble:
 
 
 class Troubles:
-    """What failed, by network; the node itself has the name `interface.HOST`."""
+    """Failures by network; the node itself has the name `interface.HOST`."""
 
     def __init__(self, clock: Clock, randomness: Randomness) -> None:
         self._clock = clock
@@ -42,11 +42,11 @@ class Troubles:
 
     @property
     def next_at(self) -> float | None:
-        """When something is to be tried again."""
+        """The time of the next retry, or None."""
         return min((trouble.retry_at for trouble in self._known.values()), default=None)
 
     def stand_in(self, network: NetworkState) -> NetworkState:
-        """What to make of a network now: itself, or itself closed while the very same has been refused."""
+        """Return the state to apply for a network now: itself, or closed while exactly this state was rejected."""
         trouble = self._known.get(network.name)
         if trouble is None or trouble.refused is None or trouble.retry_at <= self._clock.monotonic():
             return network
@@ -56,11 +56,11 @@ class Troubles:
         return closed(network)
 
     def settle(self, made: Iterable[NetworkState], failures: Mapping[str, Exception]) -> bool:
-        """Take note of what became of networks, as they were tried; whether one of them has to be closed now."""
+        """Record the results of an attempt. Return True if a network must be closed now."""
         tried = {network.name: network for network in made}
         for name in self._known.keys() - failures.keys():
             trouble = self._known[name]
-            # A network that was closed meanwhile, and only that, goes on being in trouble.
+            # A network that was only applied in its closed form stays failed.
             if trouble.refused is None or name not in tried or tried[name] != closed(trouble.refused):
                 del self._known[name]
         refused = False
@@ -69,7 +69,7 @@ class Troubles:
         return refused
 
     def _note(self, name: str, failure: Exception, tried: NetworkState | None) -> bool:
-        _log.error("a network could not be made", network=name, error=repr(failure))
+        _log.error("network cannot be applied", network=name, error=repr(failure))
         trouble = self._known.setdefault(name, _Trouble(Backoff(self._randomness, 0.2, 30.0)))
         trouble.retry_at = self._clock.monotonic() + trouble.backoff.next()
         if isinstance(failure, OSError) or tried is None or tried == closed(tried):
@@ -79,12 +79,12 @@ class Troubles:
 
 
 def closed(network: NetworkState) -> NetworkState:
-    """A network in which nobody may talk."""
+    """Return the network with all traffic denied."""
     return replace(network, rules=dict.fromkeys(network.rules, DENIED), services=(), host_ports=())
 
 
 class Complaints:
-    """Tells people by Events why networks are closed, wholly or in part, once for each reason."""
+    """Emits Events with the reason why networks are closed, wholly or in part, once for each reason."""
 
     def __init__(self, recorder: Recorder, networks: Mapping[str, Network]) -> None:
         self._recorder = recorder
@@ -92,7 +92,7 @@ class Complaints:
         self._told: dict[str, tuple[str, ...]] = {}
 
     def about(self, refusals: Mapping[str, Sequence[str]]) -> None:
-        """What is closed now, and why."""
+        """Emit Events for new or changed reasons."""
         now = {name: tuple(why) for name, why in refusals.items()}
         for name, why in now.items():
             if self._told.get(name) != why and name in self._networks:

@@ -1,9 +1,9 @@
-"""What the API says about networks, each object as the few fields that matter here.
+"""Informers of networks, reduced to the few fields that matter here.
 
-A change that makes no difference to those fields, such as a new status of a pod, wakes nobody.
+A change without an effect on those fields, such as a new status of a pod, wakes nothing.
 
-Pods of this node are followed by the informer that the pod loop has of them anyway, since their interfaces and ports
-are made here; of pods elsewhere the node may know their PodEndpoints.
+Pods of this node come from the informer that the pod loop has anyway, since their interfaces and ports are created
+here; of pods elsewhere the node may read only their PodEndpoints.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tarmac.agent.network.compiler.networks import Snapshot
 from tarmac.api.declare import decoder
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.networking.network import Network
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.client.cache import Item
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Feed, Kept
@@ -29,6 +30,7 @@ from tarmac.client.targets.untyped import (
     POD_ENDPOINTS,
     PODS,
     SERVICES,
+    TUNNEL_ENDPOINTS,
 )
 from tarmac.client.watch import Change
 from tarmac.decide.reach.facts import decode_service, decode_slice, policy_of
@@ -38,9 +40,10 @@ T = TypeVar("T")
 
 
 class Watching:
-    """Everything that networks are made of. `changed` is called whenever some of it is different.
+    """All inputs of networks. `changed` is called whenever one of them differs.
 
-    Pods come and go all over the cluster: only what `concerns` says matters here, of a pod before and after, counts.
+    Pods come and go all over the cluster: only changes count for which `concerns`, given the pod before and after, is
+    true.
     """
 
     def __init__(
@@ -76,16 +79,17 @@ class Watching:
         self.services = kept(SERVICES, decode_service)
         self.slices = kept(ENDPOINT_SLICES, decode_slice)
         self.namespaces = kept(NAMESPACES, _labels)
+        self.endpoints = kept(TUNNEL_ENDPOINTS, decoder(TunnelEndpoint))
 
     async def synced(self) -> None:
-        """Wait until all of it is known."""
+        """Wait until all informers have synced."""
         await self._own_pods.synced()
         await self._node.synced()
         for feed in self._feeds:
             await feed.synced()
 
     def snapshot(self) -> Snapshot:
-        """It, as of now, for others to read while it changes."""
+        """Return a copy of the current state, for a thread to read while the original changes."""
         return Snapshot(
             members=[*self.own.by_key.values(), *self.others.by_key.values()],
             networks=dict(self.networks.by_key),
@@ -94,11 +98,12 @@ class Watching:
             services=list(self.services.by_key.values()),
             slices=list(self.slices.by_key.values()),
             zone=next(iter(self._zone.by_key.values()), ""),
+            endpoints=dict(self.endpoints.by_key),
         )
 
 
 def _follow(informer: Informer[Any], sink: Kept[T]) -> Kept[T]:
-    """Tell a sink of what an informer has."""
+    """Forward an informer's changes to a sink."""
 
     def told(old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old

@@ -1,7 +1,7 @@
-"""Links whose sandbox has gone without a word are removed.
+"""Removes links of sandboxes that ended without a DEL call.
 
-A runtime names a sandbox only once it is made, and its links come before: only what two looks in a row found without a
-sandbox is swept.
+A runtime lists a sandbox only once it is complete, and its links exist earlier: so a link is removed only if two checks
+in a row found no sandbox.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = log("network")
 
 
 class Sweeper:
-    """Compares the datapath with the sandboxes that `live` names, twice a minute."""
+    """Compares the datapath with the sandboxes that `live` returns, twice a minute."""
 
     def __init__(self, datapath: Datapath, live: Callable[[], Awaitable[Set[str]]], clock: Clock) -> None:
         self._datapath = datapath
@@ -27,16 +27,16 @@ class Sweeper:
         self._suspects: Set[str] = set()
 
     async def run(self) -> None:
-        """Sweep until cancelled. A failure is for the caller to see and to begin again."""
+        """Sweep until cancelled. Failures propagate to the caller, which restarts it."""
         while True:
             await self.look()
             await self._clock.sleep(EVERY)
 
     async def look(self) -> None:
-        """Remove the links whose sandbox was missing at the last look and is missing now."""
+        """Remove the links without a sandbox in both the last and this check."""
         present = self._datapath.sandboxes()
         live = await self._live()
         swept = await self._datapath.sweep(live | (self._datapath.sandboxes() - self._suspects))
         if swept:
-            _log.info("removed links of sandboxes that are gone", sandboxes=list(swept))
+            _log.info("removed links of ended sandboxes", sandboxes=list(swept))
         self._suspects = present - live - set(swept)

@@ -1,15 +1,15 @@
-"""Keeps the datapath as the API says, and pods from starting before the rules about them are there.
+"""Reconciles the datapath with the API, and delays the start of pods until their rules are in force.
 
-Changes are gathered for a moment, compiled beside the loop and applied; what the kernel has is compared with it every
-minute even when nothing changes. A network stays for a while after its last pod: the next one often comes soon.
+Changes are debounced, compiled in a thread and applied; every minute the kernel's state is verified even if nothing
+changes. A network stays for a while after its last pod: the next one often comes soon.
 
-No network holds up another. One that is late, or that the kernel refuses, is missing from what is applied, and only its
-own pods wait. Where the kernel refuses rules, the network is closed until they change or it is time to try again: its
-pods are denied everything rather than left with rules that somebody has taken back. People are told by an Event.
+Networks do not delay each other. One that is late, or that the kernel rejects, is omitted, and only its own pods wait.
+While the kernel rejects its rules, a network is closed until they change or the backoff ends: its pods are denied
+everything rather than left with withdrawn rules. An Event reports it.
 
-A pod is *covered* once a state that knows it by its addresses has been applied. While the server has not been heard
-since the agent began, what is in force is what an earlier agent left in the kernel: it covers the pods it names, and
-only those. An address that another pod had before is not covered for the one that has it now.
+A pod is *covered* once a state that includes it with its addresses has been applied. Until the informers have synced,
+the rules that an earlier agent left in the kernel are in force: they cover the pods they name, and only those. An
+address that another pod had before is not covered for its new pod.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tarmac.agent.network.compiler import Compiled, Compiler
 from tarmac.agent.network.failures import Complaints, Troubles
 from tarmac.agent.network.informers import Watching
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.interface import HOST, Datapath, NetworkState, NodeNetworks
@@ -54,9 +55,9 @@ class NetworkKeeper:
         self._wake = asyncio.Event()
         self._compiler = Compiler(node, self._clock.monotonic)
         self._applied = NodeNetworks(())
-        self._covered: dict[str, Mapping[str, str]] = {}  # the pods that rules in force are about, by network
+        self._covered: dict[str, Mapping[str, str]] = {}  # the pods with rules in force, by network
         self._check_at = 0.0
-        self._news = asyncio.Event()  # another one each time that something has come into force
+        self._news = asyncio.Event()  # replaced each time that a state has come into force
         self._last_used: dict[str, float] = {}
         self._troubles = Troubles(self._clock, informers.client.randomness)
         self._observers: list[Callable[[Set[str]], Awaitable[None]]] = []
@@ -65,15 +66,25 @@ class NetworkKeeper:
 
     @property
     def networks(self) -> Set[str]:
-        """The networks that are there now."""
+        """The networks in force."""
         return {network.name for network in self._applied.networks}
 
+    @property
+    def applied(self) -> NodeNetworks:
+        """The networks and tunnels in force."""
+        return self._applied
+
+    @property
+    def endpoints(self) -> Mapping[str, TunnelEndpoint]:
+        """The tunnel ends of all nodes, by name."""
+        return self._watching.endpoints.by_key
+
     def on_networks(self, observer: Callable[[Set[str]], Awaitable[None]]) -> None:
-        """Call with the networks of this node whenever they have changed, after they have been made."""
+        """Call `observer` with the networks of this node whenever they have changed, after they were applied."""
         self._observers.append(observer)
 
     async def covered(self, pod: str, interfaces: Sequence[AttachedInterface]) -> None:
-        """Wait until the rules about the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
+        """Wait until the rules for the pod of this uid, with these interfaces, are in force. Raises Uncovered."""
         if self._covers(pod, interfaces):
             return
         try:
@@ -95,14 +106,14 @@ class NetworkKeeper:
             raise Uncovered("the network's rules about the pod are not in force yet") from None
 
     async def run(self) -> None:
-        """Keep the networks right until cancelled."""
+        """Reconcile until cancelled."""
         await self._watching.synced()
         while True:
             await self._pause(await self._turn())
 
     async def _turn(self) -> float:
-        """Compile and apply once; how long it is good for if nothing changes."""
-        self._wake.clear()  # before the snapshot: what changes from here on makes another turn
+        """Compile and apply once. Return the seconds until the next pass if nothing changes."""
+        self._wake.clear()  # before the snapshot, so that a later change starts another pass
         compiled = await self._compile()
         if compiled.late:
             self._wake.set()
@@ -116,7 +127,7 @@ class NetworkKeeper:
         return min(self._check_at, self._check_at if retry_at is None else retry_at) - now
 
     async def _compile(self) -> Compiled:
-        """In a thread: it can take a second, and the loop answers probes and names meanwhile."""
+        """Compile in a thread: it can take a second, and the event loop serves probes and DNS meanwhile."""
         now, snapshot = self._clock.monotonic(), self._watching.snapshot()
         kept = {name for name, at in self._last_used.items() if now - at < LINGER and name in snapshot.networks}
         compiled = await asyncio.to_thread(self._compiler.compile, snapshot, self._node_addresses(), kept)
@@ -128,10 +139,10 @@ class NetworkKeeper:
     async def _apply(self, wanted: NodeNetworks, *, verify: bool) -> None:
         failures = await self._tried(wanted, verify=verify)
         if self._troubles.settle(wanted.networks, failures):
-            self._wake.set()  # to close what was refused
+            self._wake.set()  # to close rejected networks
         if verify:
             self._check_at = self._clock.monotonic() + CHECK_EVERY
-        # Where a network failed, what it was before is what is in force.
+        # A failed network keeps its previous state in force.
         known = {network.name: network for network in self._applied.networks if network.name in failures}
         made = (known.get(each.name) if each.name in failures else each for each in wanted.networks)
         before, self._applied = self.networks, replace(wanted, networks=tuple(each for each in made if each))
@@ -142,7 +153,7 @@ class NetworkKeeper:
                 await observer(self.networks)
 
     async def _tried(self, wanted: NodeNetworks, *, verify: bool) -> Mapping[str, Exception]:
-        """Failures by network; all of them when the node itself could not be prepared."""
+        """Apply; return failures by network, or all networks if the node itself could not be prepared."""
         try:
             if not wanted.node_addresses:
                 raise OSError("the node has no address that others could reach it at")
@@ -151,7 +162,7 @@ class NetworkKeeper:
             return dict.fromkeys((HOST, *(network.name for network in wanted.networks)), error)
 
     def _made(self, network: NetworkState) -> None:
-        """One network is in force: its pods need not wait for the others."""
+        """Mark one network as in force: its pods need not wait for the remaining networks."""
         self._covered[network.name] = network.pods
         self._tell()
 
@@ -160,7 +171,10 @@ class NetworkKeeper:
         self._news = asyncio.Event()
 
     def _concerns(self, before: NetworkPod | None, after: NetworkPod | None) -> bool:
-        """Whether a pod that changed is here, or on a network that is. Where this node is, its pods need not tell."""
+        """Return True if a changed pod is here, or on a network that is.
+
+        Changes of only the own node's addresses are ignored.
+        """
         if before and after and before.node == after.node == self._node:
             return replace_fields(before, hosts=()) != replace_fields(after, hosts=())
         return any(self._is_near(version) for version in (before, after) if version)
@@ -170,7 +184,7 @@ class NetworkKeeper:
         return member.node == self._node or not networks.isdisjoint(self._last_used)
 
     async def _pause(self, seconds: float) -> None:
-        """Until something changes, and a moment more for what changes with it."""
+        """Wait for a change, and then for the debounce interval."""
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()

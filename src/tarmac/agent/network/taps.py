@@ -1,4 +1,4 @@
-"""The taps of this node's machines, for the driver that runs them: what `attaching` is for the CNI plugin."""
+"""The taps of this node's machines, for the driver that runs them: the counterpart of `attaching`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 class MachineTaps:
     """Implements `tarmac.runtimes.qemu.needs.Taps`.
 
-    Machines are found and taken over before anybody knows the pods; what connects new ones comes later, by `meet`.
+    Running machines are adopted before the pods are known; `meet` adds the connector for new ones later.
     """
 
     def __init__(self, datapath: Datapath) -> None:
@@ -22,7 +22,7 @@ class MachineTaps:
         self._pods: PodInterfaces | None = None
 
     def meet(self, pods: PodInterfaces) -> None:
-        """From now on pods are known, and the rules about them."""
+        """Enable attachments: from now on pods and their rules are known."""
         self._pods = pods
 
     async def attach(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:

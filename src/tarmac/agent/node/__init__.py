@@ -1,1 +1,1 @@
-"""The node as the cluster sees it: its Node object, its Lease, its certificates."""
+"""The node's representation in the cluster: its Node object, its Lease, its certificates."""

@@ -1,4 +1,4 @@
-"""A Node's conditions, in the words kubelets use, since people and tools search for them."""
+"""A Node's conditions, with kubelet's reasons and messages, since people and tools search for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.agent.model.tunnels import TunnelState
+from tarmac.api.networking.tunnels import TUNNELS_REACHABLE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 
@@ -40,9 +42,17 @@ PRESSURES: Final = tuple(_SHORT)
 
 
 def conditions(
-    before: Sequence[JsonObject], pressures: frozenset[str], unready: str, now: float, tell: Tell
+    before: Sequence[JsonObject],
+    pressures: frozenset[str],
+    unready: str,
+    now: float,
+    tell: Tell,
+    tunnels: TunnelState | None = None,
 ) -> list[JsonObject]:
-    """The node's own conditions, Ready last. `unready` says why it is not; empty when it is."""
+    """Return the node's own conditions, Ready last. `unready` is the reason why it is not; empty if it is.
+
+    Without a state of `tunnels` the server keeps its condition: a starting agent does not know it yet.
+    """
     known = {each["type"]: each for each in before}
     found: list[JsonObject] = []
     for kind in PRESSURES:
@@ -51,8 +61,17 @@ def conditions(
         found.append(_condition(known.get(kind), kind, status, wording.reason, wording.message, now))
         if known.get(kind, {}).get("status") != status:
             tell(wording.event, wording.event)
+    if tunnels is not None:
+        found.append(_tunnels(known.get(TUNNELS_REACHABLE), tunnels, now, tell))
     found.append(_ready(known.get("Ready"), unready, now, tell))
     return found
+
+
+def _tunnels(before: JsonObject | None, state: TunnelState, now: float, tell: Tell) -> JsonObject:
+    status = "True" if state.reachable else "False"
+    if (before["status"] if before else "True") != status:
+        tell(state.reason, state.message)
+    return _condition(before, TUNNELS_REACHABLE, status, state.reason, state.message, now)
 
 
 def _ready(before: JsonObject | None, unready: str, now: float, tell: Tell) -> JsonObject:
@@ -78,7 +97,7 @@ def _condition(before: JsonObject | None, kind: str, status: str, reason: str, m
 
 
 def same_conditions(ours: Sequence[JsonObject], before: Sequence[JsonObject]) -> bool:
-    """Whether the server knows our conditions already, heartbeats aside."""
+    """Return True if the server has our conditions already, apart from heartbeats."""
     known = {each["type"]: each for each in before}
     return all(_quiet(each) == _quiet(known.get(each["type"], {})) for each in ours)
 

@@ -1,8 +1,9 @@
-"""Limits on the cgroup above all pods, and on those of what is reserved, if the configuration wants them.
+"""Limits on the cgroup above all pods, and on the reserved cgroups, as configured.
 
-The kernel may refuse a limit below what is used just now: that is told as an event and tried again every minute, until
-evictions have made room. Of a reserved cgroup everything is limited, or, if it is listed as compressible, its weight
-alone. Such a cgroup is the administrator's: the agent never makes one, and does not start without one that is named.
+The kernel may reject a limit below the current usage: that is reported as an event and retried every minute, until
+evictions have made room. A reserved cgroup gets all limits, or, if it is listed as compressible, only its CPU weight.
+Such a cgroup belongs to the administrator: the agent never creates one, and does not start if a configured one is
+missing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _log = log("cgroups")
 
 @dataclass(frozen=True, slots=True)
 class ReservedGroup:
-    """A cgroup of what is reserved: `pool` is System or Kube."""
+    """A reserved cgroup: `pool` is System or Kube."""
 
     pool: str
     path: str
@@ -38,7 +39,7 @@ class ReservedGroup:
 
 
 def reserved_groups(kubelet: KubeletConfiguration, reservations: Reservations) -> Iterator[ReservedGroup]:
-    """Those that limits are to be put on."""
+    """Yield the reserved cgroups to limit."""
     for pool, path, reserved in (
         ("system", kubelet.system_reserved_cgroup, reservations.system),
         ("kube", kubelet.kube_reserved_cgroup, reservations.kube),
@@ -53,14 +54,14 @@ def reserved_groups(kubelet: KubeletConfiguration, reservations: Reservations) -
 
 
 def check_reserved_groups(hierarchy: Hierarchy, kubelet: KubeletConfiguration, reservations: Reservations) -> None:
-    """Raises BadConfig when one is not there."""
+    """Raises BadConfig if one does not exist."""
     for each in reserved_groups(kubelet, reservations):
         if not hierarchy.exists(each.path):
             raise BadConfig(f"{_failed(each)}: {each.path!r} cgroup does not exist; make it, or leave it out")
 
 
 class Enforcement:
-    """Puts the limits on, and says so. `tell` makes an event of the node."""
+    """Applies the limits and reports the result. `tell` emits an event of the node."""
 
     def __init__(
         self,
@@ -80,30 +81,30 @@ class Enforcement:
         self._enforced = False
 
     def once(self) -> None:
-        """Try now, and tell what came of it."""
+        """Try once, and report the result."""
         try:
             for done in self.apply():
                 self._tell("Normal", "NodeAllocatableEnforced", done)
             self._enforced = True
             _log.info(
-                "all pods together are limited",
+                "node allocatable limits applied",
                 **{name: shown(name, self._for_pods[name]) for name in (CPU, MEMORY)},
                 pids=self._sizes.pids,
                 cpu_oversubscription=three_decimals(self._sizes.reservations.oversubscription),
             )
         except CgroupError as error:
-            _log.warning("limits of the node are not enforced", why=str(error))
+            _log.warning("node allocatable limits cannot be applied, will retry", why=str(error))
             self._tell("Warning", "FailedNodeAllocatableEnforcement", str(error))
 
     async def run(self) -> None:
-        """Until it is done; then until cancelled."""
+        """Retry until it succeeds; then wait until cancelled."""
         while True:
             await self._clock.sleep(_AGAIN)
             if not self._enforced:
                 self.once()
 
     def apply(self) -> list[str]:
-        """Put every limit on as of now; what was done. Raises CgroupError."""
+        """Apply every limit once; return messages about the changes. Raises CgroupError."""
         self._limit_pods()
         done = ["Updated Node Allocatable limit across pods"]
         for each in reserved_groups(self._kubelet, self._sizes.reservations):
@@ -116,7 +117,7 @@ class Enforcement:
 
     @property
     def _for_pods(self) -> Amounts:
-        # Without enforcement they have everything, said as well: the weight of a new group is that of one processor.
+        # Without enforcement pods get the full capacity, set explicitly: the default weight is that of one processor.
         enforced = "pods" in self._kubelet.enforce_node_allocatable
         return self._sizes.enforced if enforced else self._sizes.capacity
 

@@ -1,14 +1,15 @@
-"""Who the node is towards the API server.
+"""The node's identity towards the API server.
 
 The kubeconfig names the server and, usually, a client certificate. Without one, a bootstrap kubeconfig's token is
-traded for a certificate, and the kubeconfig is written: from then on it is as if it had always been there. A renewed
-certificate lives below the root directory and wins over the kubeconfig's own while it lasts longer.
+exchanged for a certificate, and the kubeconfig is written: later starts use it like any other. A renewed certificate is
+stored below the root directory and has precedence over the kubeconfig's own if it expires later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ _log = log("agent")
 
 
 class Identity:
-    """The node's credentials and the client that uses them. `http` is who we are now, once there is a client."""
+    """The node's credentials and the client that uses them. `http` are the current ones, once there is a client."""
 
     http: HttpConfig
 
@@ -54,11 +55,11 @@ class Identity:
         self._hooks: list[Callable[[], None]] = []
 
     def ends(self) -> float | None:
-        """When our certificate does, if it is renewed here."""
+        """Return the expiry of our certificate, if it is renewed here."""
         return self._rotation.ends if self._rotation else None
 
     async def client(self) -> Client:
-        """The client under the node's own name, after bootstrapping if there is need. Raises BadConfig."""
+        """Return the client with the node's own identity, after bootstrapping if necessary. Raises BadConfig."""
         if not await self._is_known():
             await self._bootstrap()
         connection = load(str(self._config.flags.kubeconfig))
@@ -69,7 +70,7 @@ class Identity:
         return self._client
 
     async def run(self) -> None:
-        """Renew the certificate until cancelled; at once an end when there is none, or it is not to be renewed."""
+        """Renew the certificate until cancelled. Returns at once if there is none, or rotation is off."""
         if not self.http.certificate or not self._config.kubelet.rotate_certificates:
             return
         self._rotation = Rotation(
@@ -83,21 +84,21 @@ class Identity:
         await self._rotation.run(self.http.certificate)
 
     async def follow_servers(self) -> None:
-        """Know every server of the cluster, now and at the next start, if the kubeconfig is one that names them."""
+        """Track every server of the cluster, also for the next start, if the kubeconfig is a file that names them."""
         if self._named is None:
             return
         await follow_servers(self._client, self.http.url, self.http.servers, self._use)
 
     def on_trust(self, hook: Callable[[], None]) -> None:
-        """Call when other authorities are trusted."""
+        """Call `hook` when the trusted authorities change."""
         self._hooks.append(hook)
 
     def trusts(self) -> str:
-        """What the Node says of authorities."""
+        """Return the Node's annotation text about authorities."""
         return self.authorities.words(self._rotation.issuer if self._rotation else "")
 
     async def follow_authorities(self) -> None:
-        """Trust whom the servers of the cluster show, now and at the next start; unless the system says whom."""
+        """Trust the authorities that the servers publish, also at the next start; not with the system's trust store."""
         if self.http.ca is None:
             return
         await self._learn(self.http.ca)
@@ -110,12 +111,12 @@ class Identity:
         try:
             await self.authorities.learn(pem)
         except (CraftError, ValueError) as error:
-            _log.warning("the authorities cannot be read", error=str(error))
+            _log.warning("certificate authorities cannot be read", error=str(error))
         for hook in self._hooks:
             hook()
 
     def _trust(self, pem: str) -> None:
-        _log.info("other authorities vouch for the server", count=len(certificates_in(pem)))
+        _log.info("trusted certificate authorities changed", count=len(certificates_in(pem)))
         self.http = replace(self.http, ca=pem)
         self._transport.replace(replace(self.http, user_agent=_USER_AGENT))
         self._note(lambda text: with_authorities(text, self.http.url, pem))
@@ -126,15 +127,15 @@ class Identity:
         self._note(lambda text: with_servers(text, urls))
 
     def _note(self, change: Callable[[str], str]) -> None:
-        """For the next start, if the kubeconfig is one that is brought up to date."""
+        """Write a change to the kubeconfig for the next start, if it is a file that the agent maintains."""
         if self._named is not None:
             try:
                 write_private(self._named, change(self._named.read_text()))
             except (OSError, BadKubeconfig) as error:
-                _log.warning("the kubeconfig is not brought up to date", file=str(self._named), error=str(error))
+                _log.warning("kubeconfig cannot be updated", file=str(self._named), error=str(error))
 
     def _changed(self, certificate: str, key: str) -> None:
-        _log.info("the client certificate is renewed")
+        _log.info("client certificate renewed")
         self.http = replace(self.http, certificate=certificate, key=key)
         self._transport.replace(replace(self.http, user_agent=_USER_AGENT))
 
@@ -156,18 +157,24 @@ class Identity:
         flags = self._config.flags
         first = load(str(flags.bootstrap_kubeconfig)).http
         client = Client(HttpTransport(first, self._clock), self._clock, self._randomness)
+        # A token is bound to one key: an agent that is killed before it has the certificate retries with the same key.
+        pending = self._config.root_dir / "pki" / "bootstrap.key"
         try:
-            certificate, key = await obtain(client, CLIENT_SIGNER, self._subject)
+            kept = pending.read_text() if pending.exists() else ""
+            keep = partial(write_private, pending)
+            certificate, key = await obtain(client, CLIENT_SIGNER, self._subject, kept, keep)
         except CertificateRefused as error:
             raise BadConfig(f"--bootstrap-kubeconfig: the cluster gives no certificate: {error}") from error
         finally:
             await client.close()
         self._file.write(certificate, key)
         write_private(flags.kubeconfig, _kubeconfig(first, self._file.path))
-        _log.info("the node has its own certificate now", kubeconfig=str(flags.kubeconfig))
+        # Last: after a crash before this point the next agent retries with the same key.
+        pending.unlink(missing_ok=True)
+        _log.info("bootstrap complete, client certificate issued", kubeconfig=str(flags.kubeconfig))
 
     async def _newest(self, http: HttpConfig) -> HttpConfig:
-        """With the certificate that lasts longest: the kubeconfig's, or a renewed one."""
+        """Return the configuration with the certificate that expires last: the kubeconfig's, or a renewed one."""
         renewed = self._file.read()
         user = self._subject.common_name
         if not renewed or not http.certificate:

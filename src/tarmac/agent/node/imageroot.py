@@ -1,8 +1,8 @@
-"""An image's files as a folder, for disks that start as a copy of one and for volumes that show one.
+"""An image's files as a directory, for disks that start as a copy of one and for volumes that show one.
 
-CRI has no call for this, so containerd is asked through its own tool, `ctr`. The mount is a read-only view of the
-image's layers and is taken away with the context; one that a killed agent left is found by its name and goes first.
-A pod gets what it could run: its pull secrets count, and of the platform's own registry it sees what it may pull.
+CRI has no call for this, so containerd's own tool `ctr` is used. The mount is a read-only view of the image's layers
+and is removed with the context; one that a killed agent left is found by its name and removed first. A pod gets only
+images that it could run: its pull secrets apply, and its permissions in the platform's own registry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ImageRoot = Callable[[str, JsonObject], AbstractAsyncContextManager[str]]
 
 
 def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str, folder: Path) -> ImageRoot:
-    """How a pod sees an image's files; views are mounted below `folder`."""
+    """Return the function that mounts an image for a pod; views are mounted below `folder`."""
     locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
@@ -48,7 +48,7 @@ def image_root(runtime: Runtime, access: RepositoryAccess, socket: str, ctr: str
 
 
 async def _name(runtime: Runtime, access: RepositoryAccess, image: str, pod: Pod) -> str:
-    """The image's full name, after pulling it if need be."""
+    """Return the image's full name, after pulling it if necessary."""
     try:
         found = await runtime.image(image)
         if found is None or await access.refusal(image, found, pod):
@@ -59,7 +59,7 @@ async def _name(runtime: Runtime, access: RepositoryAccess, image: str, pod: Pod
 
 
 async def _run(*command: str) -> str:
-    """What went wrong; empty when nothing did."""
+    """Run a command. Return its error; empty if it succeeded."""
     try:
         done = await run_program(*command)
     except OSError as error:

@@ -1,7 +1,7 @@
 """The node's heartbeat: a Lease in kube-node-lease, renewed four times within its duration.
 
-The last answer of the server is what the next renewal starts from, so in the common case a heartbeat is one request.
-The Lease is owned by the Node and goes away with it; without a Node none is made.
+The server's last response is the base of the next renewal, so usually a heartbeat is one request. The Node owns the
+Lease, which is deleted with it; without a Node none is created.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tarmac.client.targets.untyped import LEASES
 
 NAMESPACE = "kube-node-lease"
 RENEWALS_IN_A_DURATION = 4
-_SOON = 1.0  # a first failure is tried again after so many seconds
+_SOON = 1.0  # retry delay after a first failure
 _log = log("agent")
 
 
 class Heartbeat:
-    """Keeps one node's Lease fresh. `node` gives the Node as the server last showed it."""
+    """Renews one node's Lease. `node` returns the Node as last received from the server."""
 
     def __init__(self, client: Client, name: str, duration: int, node: Callable[[], JsonObject | None]) -> None:
         self._client = client
@@ -47,7 +47,7 @@ class Heartbeat:
             await self._client.clock.sleep(pause)
 
     async def renew(self) -> None:
-        """One heartbeat. Raises ApiError, ClientError."""
+        """Renew once. Raises ApiError, ClientError."""
         node = self._node()
         if node is None:
             return
@@ -59,11 +59,11 @@ class Heartbeat:
         try:
             self._known = await self._leases.update({**lease, "spec": spec})
         except (Conflict, NotFound):
-            self._known = None  # somebody else wrote it, or it is gone: read it and try again
+            self._known = None  # written by another client, or deleted: read it again on the next attempt
             raise
 
     async def attempt(self) -> bool:
-        """One heartbeat; whether it was heard."""
+        """Renew once. Return False if it failed."""
         try:
             await self.renew()
         except (ApiError, ClientError) as error:
@@ -71,7 +71,7 @@ class Heartbeat:
             tell("the lease is not renewed", node=self._name, why=str(error))
             return False
         if self._backoff.failures:
-            _log.info("the lease is renewed again", node=self._name)
+            _log.info("lease renewed again", node=self._name)
             self._backoff.reset()
         return True
 

@@ -1,6 +1,6 @@
-"""What the machine is: the facts of a Node's capacity and info, read from the kernel and from files.
+"""Facts about the machine for a Node's capacity and info, read from the kernel and from files.
 
-Everything is below a `root`, so that tests bring their own /proc, /sys and /etc.
+All paths are below a `root`, so that tests provide their own /proc, /sys and /etc.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Machine:
 
     @property
     def processors(self) -> int:
-        """How many are online."""
+        """The number of online processors."""
         return len(self.topology.cpus)
 
 
 def machine(root: Path = Path("/")) -> Machine:
-    """The machine this runs on."""
+    """Return the facts about this machine."""
     memory = _meminfo(root)
     machine_id = _first(root, "etc/machine-id", "var/lib/dbus/machine-id")
     return Machine(
@@ -57,7 +57,7 @@ def machine(root: Path = Path("/")) -> Machine:
 
 
 def capacity(machine: Machine, storage: int, max_pods: int, pods_per_core: int) -> Amounts:
-    """What there is in all. `storage` is the size of the file system pods write to."""
+    """Return the total capacity. `storage` is the size of the file system pods write to."""
     pods = min(pods_per_core * machine.processors, max_pods) if pods_per_core else max_pods
     huge = {f"hugepages-{size}": amount for size, amount in machine.huge_pages}
     return {CPU: machine.processors * 1000, MEMORY: machine.memory, STORAGE: storage, PODS: pods, **huge}
@@ -82,7 +82,7 @@ def _huge_pages(directory: Path) -> list[tuple[str, int]]:
 
 
 def _first(root: Path, *files: str) -> str:
-    """The content of the first of these files that can be read."""
+    """Return the content of the first readable file."""
     for file in files:
         try:
             return (root / file).read_text().strip("\0\n ")

@@ -1,4 +1,4 @@
-"""The disks that machines' disks begin with: raw images of operating systems, as the pod says they are."""
+"""Source images of virtual machines' disks: raw operating system images, as configured in the pod's annotation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tarmac.runtimes.interface import RuntimeFault
 from tarmac.volumes.interface import SourceUnavailable
 
 RawDisks = Callable[[str, str], AbstractAsyncContextManager[Path]]
-"""The raw disk of an image, by its name and by what the pod's annotation says of images; raises RuntimeFault."""
+"""Opens the raw disk of an image, given its name and the pod's annotation about images. Raises RuntimeFault."""
 
 
 def machine_image(disks: RawDisks) -> ImageRoot:
-    """How volumes see them."""
+    """Return the function that opens them for volumes."""
 
     @asynccontextmanager
     async def image_of(image: str, pod: JsonObject) -> AsyncGenerator[str]:

@@ -1,9 +1,9 @@
-"""Who connects pods: the agent itself, or the cluster's own plugins.
+"""Decides if pods are connected by the agent itself, or by the cluster's own CNI plugins.
 
-The agent makes networks from PodEndpoints, which Tarmac's own server makes of Pods; elsewhere a node may not know the
-pods of other nodes, and Networks are only definitions. So when it is left to the agent (`auto`) it does so where they
-are served, and when it is told to (`tarmac`) and they are not, it does not start. The answer is kept on disk, so that
-an agent that starts while the server is away does as it did before.
+The agent builds networks from PodEndpoints, which Tarmac's own server derives from Pods; elsewhere a node may not know
+the pods of other nodes, and Networks are only definitions. So in mode `auto` the agent connects pods if the server has
+PodEndpoints, and in mode `tarmac` it does not start without them. The answer is kept on disk, so that an agent that
+starts while the server is unreachable behaves as before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _log = log("agent")
 
 
 async def has_own_network(config: AgentConfig, client: Client) -> bool:
-    """Whether pods are connected by us; waits for the server only if nothing was ever known. Raises BadConfig."""
+    """Return True if the agent connects pods.
+
+    Waits for the server only if there is no earlier answer. Raises BadConfig.
+    """
     told = config.flags.network
     if told == "cni":
         return False
@@ -38,9 +41,9 @@ async def has_own_network(config: AgentConfig, client: Client) -> bool:
             kept.write_text("tarmac" if await serves(client, POD_ENDPOINTS) else "cni")
         except (ApiError, ClientError) as error:
             if told == "tarmac":
-                return True  # as told: it has nothing to make networks from until the server is back anyway
+                return True  # as configured: without the server it has no input for networks anyway
             if not kept.exists():
-                _log.warning("the server does not say whether it has Networks", why=str(error))
+                _log.warning("cannot determine if the server has PodEndpoints, will retry", why=str(error))
                 await client.clock.sleep(_PAUSE)
                 continue
         own = kept.read_text() == "tarmac"

@@ -1,4 +1,4 @@
-"""Gathering the facts that a Node's status is made from. Nothing here fails: what cannot be found out is a fact too."""
+"""Gathers the facts that a Node's status is made from. Nothing here raises: a failed query is a fact, too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.machine import Machine, capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth
@@ -18,9 +19,10 @@ from tarmac.runtimes.interface import Image, RuntimeStatus
 
 
 class Observer:
-    """Looks at the node. `images` and `pressures` come from whoever keeps them; `troubles` say why pods cannot run.
+    """Gathers facts of the node.
 
-    `classes` finds out which classes are offered, given what the runtime last said.
+    `images` and `pressures` return the current ones; `troubles` return reasons why pods cannot run. `classes` returns
+    the offered classes, given the runtime's last status.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Observer:
         pressures: Callable[[], frozenset[str]],
         troubles: Sequence[Callable[[], str]] = (),
         classes: Callable[[RuntimeStatus | None], JsonObject] = lambda _status: {},
+        tunnels: Callable[[], TunnelState | None] = lambda: None,
     ) -> None:
         self._config = config
         self._machine = machine
@@ -42,9 +45,10 @@ class Observer:
         self._pressures = pressures
         self._troubles = troubles
         self._classes = classes
+        self._tunnels = tunnels
 
     async def __call__(self) -> Facts:
-        """The facts as of now."""
+        """Return the facts as of now."""
         await self._health.look()
         troubles = [self._health.unready, *(trouble() for trouble in self._troubles)]
         devices = self._sizes.devices()
@@ -61,11 +65,12 @@ class Observer:
             gone=devices.gone,
             devices=NodeDevices(frozenset(devices.capacity), self._health.device_handlers()),
             offered=self._classes(self._health.status),
+            tunnels=self._tunnels(),
         )
 
 
 def node_capacity(config: AgentConfig, machine: Machine) -> Amounts:
-    """What the node has. Pods write below the root directory, so its file system is their storage."""
+    """Return the node's capacity. Pods write below the root directory, so its file system is their storage."""
     files = os.statvfs(config.root_dir)
     storage = files.f_blocks * files.f_frsize
     return capacity(machine, storage, config.kubelet.max_pods, config.kubelet.pods_per_core)

@@ -1,4 +1,4 @@
-"""The event that tells how many processors a node lends out twice."""
+"""The event that reports the CPU oversubscription of a node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REASON = "CPUOverSubscription"
 
 
 def oversubscription_event(ledger: NodeLedger) -> tuple[EventType, str, str] | None:
-    """Type, reason and message; none where nothing is lent out. More than is reserved is worth a warning."""
+    """Return type, reason and message; None without oversubscription. More than the reserved CPU is a warning."""
     cpu = ledger[CPU]
     if not cpu.oversubscription:
         return None

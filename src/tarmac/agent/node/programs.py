@@ -1,4 +1,4 @@
-"""Running another program to its end, or ending it when nobody wants the answer any more."""
+"""Runs another program to its end, or kills it on cancellation."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How it ended and what it said."""
+    """Exit code and output of a program."""
 
     code: int
     out: bytes
     err: bytes
 
     def __repr__(self) -> str:
-        """Without what it said: that may be a key."""
+        """Omit the output: it may contain a key."""
         return f"Outcome({self.code})"
 
 
 async def run_program(*command: str, stdin: bytes = b"") -> ProgramResult:
-    """Run to its end. Raises OSError when it cannot be started."""
+    """Run a program to its end. Raises OSError if it cannot be started."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
     try:

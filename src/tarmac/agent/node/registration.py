@@ -1,8 +1,8 @@
-"""Making the Node object, or adopting the one that is there.
+"""Creates the Node object, or adopts an existing one.
 
-An existing Node keeps everything that others wrote. At each start of the agent the labels that describe the machine
-are set right, the ones the agent was told by flag, and which Tarmac it runs; taints are given to new Nodes only, and to
-the one that the server makes when a bootstrap token is traded for a certificate.
+An existing Node keeps all fields of other writers. At each start the agent corrects the labels that describe the
+machine, those given by flag, and the annotation with its Tarmac version; taints are given to new Nodes only, and to the
+one that the server creates when a bootstrap token is exchanged for a certificate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = log("agent")
 
 
 def node_object(config: AgentConfig, architecture: str, status: JsonObject) -> JsonObject:
-    """The Node as it is created. Its hostname is its name and nobody else's, as with a kubelet that is told one."""
+    """Return the Node to create. Its hostname is its name, as with a kubelet with --hostname-override."""
     described = {
         f"{prefix}kubernetes.io/{name}": value
         for prefix in ("", "beta.")
@@ -45,13 +45,13 @@ def node_object(config: AgentConfig, architecture: str, status: JsonObject) -> J
 
 
 async def register(client: Client, node: JsonObject) -> JsonObject:
-    """Be known to the server, however long that takes. The Node as the server has it."""
+    """Register, retrying until it succeeds. Return the Node as the server has it."""
     backoff = Backoff(client.randomness, FIRST_PAUSE, LONGEST_PAUSE)
     while True:
         try:
             return await _try(client, node)
         except (ApiError, ClientError) as error:
-            _log.warning("not registered yet", node=node["metadata"]["name"], why=str(error))
+            _log.warning("node registration failed, will retry", node=node["metadata"]["name"], why=str(error))
         await client.clock.sleep(backoff.next())
 
 
@@ -63,17 +63,17 @@ async def _try(client: Client, node: JsonObject) -> JsonObject:
         try:
             existing = await nodes.get(name)
         except NotFound:
-            raise refusal from None  # forbidden, and there is none
+            raise refusal from None  # forbidden, and there is no Node
     else:
-        _log.info("registered", node=name)
+        _log.info("node registered", node=name)
         return created
-    _log.info("the node is known already", node=name)
+    _log.info("node exists already", node=name)
     patch = _missing(node, existing)
     return await nodes.patch(name, patch, type="strategic") if patch else existing
 
 
 def _missing(node: JsonObject, existing: JsonObject) -> JsonObject:
-    """A patch with the labels that are not as told and, for a Node that was made for this node to fill, its spec."""
+    """Return a patch with the wrong labels and, for a Node that the server created for this node, its spec."""
     have = existing["metadata"].get("labels") or {}
     labels = {key: value for key, value in node["metadata"]["labels"].items() if have.get(key) != value}
     patch: JsonObject = {"metadata": {"labels": labels}} if labels else {}

@@ -1,14 +1,14 @@
-"""Keeping the Node object true: registered once, its status patched when it changed, or every five minutes.
+"""Keeps the Node object up to date: registered once, its status patched on changes, and at least every five minutes.
 
-In between only the Lease tells that the node lives. While the node is not ready it looks again every second, so that
-it is reported ready as soon as it is; after that, at the usual pace or when woken. A Node that is deleted stays so
-until the agent starts anew: whoever deleted it meant it.
+In between only the Lease is renewed. While the node is not ready it is checked every second, so that it is reported
+ready as soon as it is; after that, at the configured interval or when woken. A deleted Node stays deleted until the
+agent restarts: its deletion is taken as intended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.node.ownfields import annotation_changes, keeps_fields, without_own_fields
@@ -24,6 +24,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import NODES
+from tarmac.decide import reasons
 from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.scheduling.amounts import CPU
 
@@ -32,7 +33,7 @@ _log = log("agent")
 
 
 class NodeReporter:
-    """Speaks for the node. `observe` gathers the facts; it must not fail."""
+    """Reports the node's status. `observe` gathers the facts; it must not raise."""
 
     def __init__(
         self,
@@ -41,17 +42,17 @@ class NodeReporter:
         config: AgentConfig,
         observe: Callable[[], Awaitable[Facts]],
         recorder: Recorder,
-        trusts: Callable[[], str] = str,
+        annotations: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`trusts`: what the Node says of authorities; empty says nothing."""
-        self._trusts = trusts
+        """`annotations`: those that other parts of the agent keep on the Node; an empty one is left unchanged."""
+        self._annotations = annotations
         self.registered = asyncio.Event()
         self._client = client
         self._clock = client.clock
         self._config = config
         self._observe = observe
         self._recorder = recorder
-        # kubelets give a Node's events its name as uid: it is known before there is a Node
+        # as kubelet, use the name as uid: it is known before the Node exists
         self._about = InvolvedObject("v1", "Node", config.node_name, uid=config.node_name)
         self._informer = informers.informer(NODES, fields=f"metadata.name={config.node_name}")
         self._informer.on_change(lambda _old, new: self._heard(new.object if new else None))
@@ -59,15 +60,15 @@ class NodeReporter:
         self._reported = 0.0
         self._unready = True
         self._unheard = False
-        self._keeps: bool | None = None  # whether the server has all our fields; None: nobody knows yet
+        self._keeps: bool | None = None  # True if the server keeps all our fields; None: unknown yet
         self._woken = asyncio.Event()
 
     def node(self) -> JsonObject | None:
-        """The Node as the server last showed it; None before it was registered."""
+        """Return the Node as last received from the server; None before it was registered."""
         return self._node
 
     def wake(self) -> None:
-        """Something changed that the cluster should know now."""
+        """Report soon: a value of the status has changed."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -82,7 +83,7 @@ class NodeReporter:
             await self.report()
 
     async def report(self) -> None:
-        """Tell the server what is new, or that nothing is when that was long ago."""
+        """Patch the status if it changed, or if the last report is too old."""
         before = self._node
         if before is None:
             return
@@ -93,7 +94,7 @@ class NodeReporter:
             self._keeps = True
         status = without_own_fields(whole) if self._keeps is False else whole
         patch = changes(status, before.get("status") or {}, facts.gone)
-        metadata = annotation_changes(whole, before, self._keeps, facts.devices, self._trusts())
+        metadata = annotation_changes(whole, before, self._keeps, facts.devices, self._annotations())
         due = self._clock.monotonic() - self._reported >= self._config.kubelet.report_frequency
         if not patch and not metadata and not due:
             return
@@ -114,13 +115,16 @@ class NodeReporter:
             await self._learn(keeps_fields(status, node))
 
     async def _learn(self, keeps: bool | None) -> None:
-        """Whether the server keeps all fields. What it does not keep it is to hear at once, in another way."""
+        """Record if the server keeps all own fields.
+
+        Fields that it dropped are sent again at once, as an annotation.
+        """
         if keeps is None or keeps is self._keeps:
             return
         self._keeps = keeps
         if not keeps:
-            _log.info("the server does not keep all fields of the node's status; it is told them in an annotation")
-        await self.report()  # not for ever: what was dropped is not sent again as a field
+            _log.info("server drops own fields of the node status, using an annotation instead")
+        await self.report()  # ends: dropped fields are not sent as fields again
 
     def _took(self, node: JsonObject) -> None:
         self._node = node
@@ -143,21 +147,22 @@ class NodeReporter:
 
     def _heard(self, node: JsonObject | None) -> None:
         if node is None:
-            _log.warning("the Node object is deleted; start the agent anew to register again")
+            _log.warning("Node object was deleted; restart the agent to register again")
         elif self._node is not None and not is_newer(_version(node), _version(self._node)):
-            return  # an answer to a write of ours was quicker than the watch
+            return  # the response to our own write was faster than the watch
         self._node = node
 
     def _tell_sizes(self, facts: Facts, patch: JsonObject) -> None:
         told = {name: patch[name] for name in ("capacity", "allocatable") if name in patch}
         if told:
             lent = three_decimals(facts.ledger[CPU].oversubscription)
-            _log.info("the node reports other sizes", **told, cpu_oversubscription=lent)
+            _log.info("node sizes changed", **told, cpu_oversubscription=lent)
 
     def _tell(self, reason: str, message: str) -> None:
         if reason.startswith("NodeHas") or reason in ("NodeReady", "NodeNotReady"):
             message = f"Node {self._config.node_name} status is now: {message}"
-        self._recorder.event(self._about, "Warning" if reason == "Rebooted" else "Normal", reason, message)
+        bad = reason in ("Rebooted", reasons.TUNNEL_CLOSED, reasons.ENCRYPTION_UNAVAILABLE)
+        self._recorder.event(self._about, "Warning" if bad else "Normal", reason, message)
 
 
 def _version(node: JsonObject) -> str:

@@ -1,7 +1,7 @@
-"""A transport whose credentials can be changed under way.
+"""A transport with replaceable credentials.
 
-New requests go out under the new credentials at once. Connections under the old ones are closed, so that watches come
-back as who the node is now; the reflectors take such a break for what it is and resume.
+New requests use the new credentials at once. Connections with the old ones are closed after a while, so that watches
+reconnect with the new identity; the reflectors treat that as a normal disconnect and resume.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LAST_REQUESTS = 35.0  # longer than any request may take
 
 
 class RotatingTransport:
-    """One transport after the other. Make it inside a running loop; `close` it when done."""
+    """A sequence of transports. Create it inside a running event loop; `close` it when done."""
 
     def __init__(self, config: HttpConfig, clock: Clock) -> None:
         self.config = config
@@ -28,26 +28,26 @@ class RotatingTransport:
         self._closing = Tasks()
 
     def replace(self, config: HttpConfig) -> None:
-        """Use other credentials from now on."""
+        """Use new credentials from now on."""
         old, self._current = self._current, HttpTransport(config, self._clock)
         self.config = config
         self._closing.begin(self._end(old), "last requests under old credentials")
 
     def use(self, urls: Sequence[str]) -> None:
-        """These are the servers from now on, the first one first."""
+        """Set the servers, in order of preference."""
         self.config = replace(self.config, servers=tuple(urls))
         self._current.use(urls)
 
     async def request(self, request: Request) -> Reply:
-        """One exchange."""
+        """Send one request and return its response."""
         return await self._current.request(request)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        """One exchange whose answer is read piece by piece."""
+        """Send one request and stream its response."""
         return self._current.stream(request)
 
     def shared(self, group: str, plural: str, key: str, raw: bytes, /) -> bytes:
-        """Another process's memory cannot be shared."""
+        """Return `raw`: memory cannot be shared with another process."""
         return raw
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Whether the container runtime works, as last heard: asked regularly, and given 30 seconds of silence.
+"""Health of the container runtime as of its last answer: polled regularly, with a timeout of 30 seconds.
 
-The node is not ready when the runtime has not answered for that long, or answers that it, or its network, is not. A
-handler with a kernel of its own counts only once a sandbox has run with it; one that failed is tried again when the
-runtime comes back from somewhere.
+The node is not ready if the runtime has not answered for that long, or reports that it, or its network, is not ready. A
+handler with its own kernel counts only once a sandbox has run with it; one that failed is retried after the runtime was
+unreachable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _log = log("agent")
 
 
 class RuntimeHealth:
-    """The runtime's last answer, and how old it is. `prove` tries its handlers, `failed` hears of those that do not."""
+    """The runtime's last answer and its age.
+
+    `prove` tests its handlers, `failed` is called for those that do not work.
+    """
 
     def __init__(
         self,
@@ -44,25 +47,25 @@ class RuntimeHealth:
         self._why = "it has not been asked yet"
 
     def handlers(self) -> frozenset[str]:
-        """Those that work; the empty name is the runtime's default."""
+        """Return the working handlers; the empty name is the runtime's default."""
         return frozenset(("", *(each.name for each in self.status.handlers))) if self.status else frozenset()
 
     def device_handlers(self) -> frozenset[str]:
-        """Those that pass devices of the host on to containers; the empty name is the runtime's default."""
+        """Return the handlers that pass host devices to containers; the empty name is the runtime's default."""
         offered = (self.status.default, *self.status.handlers) if self.status else ()
         return frozenset(each.name for each in offered if each.devices)
 
     def own_kernel(self, handler: str) -> bool:
-        """Whether sandboxes of a handler have a kernel of their own."""
+        """Return True if sandboxes of a handler have their own kernel."""
         offered = self.status.handlers if self.status else ()
         return any(each.own_kernel for each in offered if each.name == handler)
 
     def sandbox_image(self) -> str:
-        """What sandboxes are made from."""
+        """Return the image of sandboxes."""
         return self.status.sandbox_image if self.status else ""
 
     async def look(self) -> None:
-        """Ask the runtime. Its silence is a finding, never an error."""
+        """Query the runtime. No answer is a finding, never an error."""
         try:
             status = await self._runtime.status()
             if status.ready:
@@ -70,7 +73,7 @@ class RuntimeHealth:
         except RuntimeFault as error:
             self._why = str(error)
             self._failed.clear()
-            _log.debug("the runtime does not answer", why=self._why)
+            _log.debug("runtime does not answer", why=self._why)
             return
         self._heard = self._clock.monotonic()
         working = tuple(each for each in status.handlers if not each.own_kernel or each.name in self._proven)
@@ -78,7 +81,7 @@ class RuntimeHealth:
 
     @property
     def unready(self) -> str:
-        """Why no pod can be run; empty when pods can."""
+        """The reason why no pod can run; empty if pods can."""
         silence = self._clock.monotonic() - self._heard
         if self.status is None:
             return f"container runtime is down: {self._why}"
@@ -100,9 +103,9 @@ class RuntimeHealth:
         except TimeoutError:
             failures = dict.fromkeys(offered, f"no trial sandbox started within {_TRIAL_SECONDS:.0f} s")
         if failures:
-            await self._runtime.status()  # a runtime that was killed under the trial proves nothing about its handlers
+            await self._runtime.status()  # raises if the runtime died during the test
         for handler, why in failures.items():
-            _log.warning("a runtime handler does not work and is not offered", handler=handler, why=why)
+            _log.warning("runtime handler failed its test and is not offered", handler=handler, why=why)
             self._tell_failed(handler, why)
         self._failed = set(failures)
         self._proven = offered - self._failed

@@ -1,7 +1,7 @@
-"""The certificate of the node's own HTTP API: the cluster's if somebody signs one, else one that nobody vouches for.
+"""The certificate of the node's own HTTP API: signed by the cluster if possible, else self-signed.
 
-A self-signed pair is there from the start, so the API never waits. When `serverTLSBootstrap` is on, a signed one is
-asked for under the addresses that the Node object shows, and replaces it; it is asked for anew when these change.
+A self-signed pair exists from the start, so the API never waits. With `serverTLSBootstrap`, a signed certificate is
+requested for the addresses of the Node object, and replaces it; it is requested anew when these change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = log("agent")
 
 
 class ServingCertificate:
-    """`certificate` and `key` name the files to serve with now; `on_change` hooks hear of new ones."""
+    """`certificate` and `key` are the files to serve with now; `on_change` hooks are called for new ones."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ServingCertificate:
 
     @property
     def certificate(self) -> Path:
-        """The chain to show."""
+        """The certificate chain to serve."""
         return self._files[0]
 
     @property
@@ -57,11 +57,11 @@ class ServingCertificate:
         return self._files[1]
 
     def on_change(self, hook: Callable[[], None]) -> None:
-        """Call when there is another pair to serve with."""
+        """Call `hook` when there is a new pair."""
         self._hooks.append(hook)
 
     async def prepare(self, addresses: list[JsonObject]) -> None:
-        """Have something to serve with: what is configured, what was signed earlier, or a pair of our own."""
+        """Select the pair to serve with: the configured one, one signed earlier, or a self-signed one."""
         if self._config.kubelet.tls_cert_file:
             return
         subject = _subject(self._config.node_name, addresses)
@@ -78,7 +78,7 @@ class ServingCertificate:
         self._use(self._own)
 
     async def run(self) -> None:
-        """Ask for a signed certificate and renew it, until cancelled."""
+        """Request a signed certificate and renew it, until cancelled."""
         if self._config.kubelet.tls_cert_file or not self._config.kubelet.server_tls_bootstrap:
             return
         current = split_pair(self._signed.read())[0] if self._files[0] == self._signed.path else ""
@@ -110,7 +110,7 @@ class ServingCertificate:
             await self._clock.sleep(_LOOK)
 
     def _changed(self) -> None:
-        _log.info("the serving certificate is signed by the cluster")
+        _log.info("serving certificate signed by the cluster")
         self._use(self._signed)
         for hook in self._hooks:
             hook()

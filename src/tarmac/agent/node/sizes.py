@@ -1,7 +1,6 @@
-"""How large the node is: what the machine has, what is held back of it now, and what pods may have.
+"""Sizes of the node: the machine's capacity, the current reservations, and the amounts for pods.
 
-Everybody who needs one of these asks here each time, because what is held back may change while the node runs. The
-numbers are the ledger's.
+Callers query them each time, because reservations may change while the node runs. All numbers come from the ledger.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from tarmac.decide.scheduling.amounts import Amounts
 
 
 class NodeSizes:
-    """The node's sizes as of now; making them raises BadConfig. `processes`: how many the machine can have.
+    """The node's sizes as of now; the constructor raises BadConfig. `processes`: the machine's maximum.
 
-    `exclusive`: how many processors may be given to containers for themselves; None where the policy gives none.
-    `devices` says how many there are, whenever it is asked.
+    `exclusive`: number of CPUs available as exclusive CPUs; None if the policy gives none. `devices` returns the
+    current number of devices.
     """
 
     def __init__(
@@ -34,23 +33,23 @@ class NodeSizes:
         self.reservations = self.fitting(reservations)
 
     def fitting(self, reservations: Reservations) -> Reservations:
-        """The same if the machine has as much. Raises BadConfig."""
+        """Return the reservations if the machine has as much. Raises BadConfig."""
         if findings := objections(self._sized(reservations)):
             raise BadConfig(f"invalid Node Allocatable configuration. {' '.join(findings)}")
         return reservations
 
     def ledger(self, pods: Sequence[PodEntry] = (), offered: OfferedClasses = NOTHING) -> NodeLedger:
-        """Every number of the node, with these pods on it."""
+        """Return every number of the node, with these pods on it."""
         return node_ledger(self._sized(self.reservations), pods, offered)
 
     @property
     def enforced(self) -> Amounts:
-        """What all pods together can get at most."""
+        """The limits of all pods together."""
         return self.ledger().amounts("enforced")
 
     @property
     def pids(self) -> int:
-        """How many processes all pods together may have."""
+        """The process limit of all pods together."""
         return self.enforced[PID]
 
     def _sized(self, reservations: Reservations) -> NodeSize:

@@ -1,8 +1,8 @@
-"""`status` of the Node, as a function of facts: the machine, the runtime's answer, images and pressures.
+"""Computes `status` of the Node from facts: the machine, the runtime's status, images and pressures.
 
-Only what a kubelet owns is written, and only what differs: resources and conditions of others (administrators, network
-controllers) are never touched. The patch is a strategic merge; addresses are replaced as a whole, because several of
-one type would be merged into one.
+Only kubelet's fields are written, and only differences: resources and conditions of other writers (administrators,
+network controllers) are never touched. The patch is a strategic merge; addresses are replaced as a whole, because
+several of one type would be merged into one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
 from tarmac.agent.node.machine import Machine
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
@@ -28,7 +29,7 @@ _CLASSES = (POD_LEVEL, CONTAINER_LEVEL)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything a status is made from. `unready` says why no pod can be run, if so."""
+    """The inputs of a status. `unready` is the reason why no pod can run, if any."""
 
     machine: Machine
     ledger: NodeLedger
@@ -44,15 +45,19 @@ class Facts:
     devices: NodeDevices = NO_DEVICES
     offered: JsonObject = field(default_factory=dict[str, Any])
     """Fields of the status about classes."""
+    tunnels: TunnelState | None = None
+    """The tunnels to other nodes; None if unknown, or not managed by the agent."""
 
 
 def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
-    """What to report, given the status the server has."""
+    """Return the status to report, given the one that the server has."""
     if (booted := (before.get("nodeInfo") or {}).get("bootID")) and booted != facts.machine.boot_id:
         tell("Rebooted", f"Node has been rebooted, boot id: {facts.machine.boot_id}")
     status: JsonObject = {
         **sizes_in_status(facts.ledger),
-        "conditions": conditions(before.get("conditions") or (), facts.pressures, facts.unready, now, tell),
+        "conditions": conditions(
+            before.get("conditions") or (), facts.pressures, facts.unready, now, tell, facts.tunnels
+        ),
         "addresses": list(facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
         "nodeInfo": _info(facts),
@@ -67,9 +72,9 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
 
 
 def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = frozenset()) -> JsonObject:
-    """The fields of a strategic merge patch that makes `before` say what `status` says; empty when it does.
+    """Return the fields of a strategic merge patch from `before` to `status`; empty if they are equal.
 
-    `gone`: resources to be taken away.
+    `gone`: resources to remove.
     """
     found: JsonObject = {}
     for name, value in status.items():
@@ -85,7 +90,7 @@ def changes(status: JsonObject, before: JsonObject, gone: frozenset[str] = froze
 
 
 def _replaced(field: str, value: Any) -> Any:
-    """Lists that the server would merge are replaced as a whole; those about classes are taken away when empty."""
+    """Return the patch of a list: replaced as a whole instead of merged; those about classes are removed when empty."""
     if field in _CLASSES and not value:
         return None
     return [{"$patch": "replace"}, *value] if field in ("addresses", *_CLASSES) else value
@@ -125,7 +130,7 @@ def _images(images: Sequence[Image], most: int) -> list[JsonObject]:
 
 
 def _handlers(runtime: RuntimeStatus) -> list[JsonObject]:
-    """With the default first, whose name is empty."""
+    """Return the handlers, with the default first, which has an empty name."""
     return [
         {
             "name": handler.name,

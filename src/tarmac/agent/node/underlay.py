@@ -1,7 +1,7 @@
-"""Says on the Node how large a packet reaches other nodes, from which networks know how large theirs may be.
+"""Publishes the largest packet between nodes in an annotation of the Node; Networks derive their MTU from it.
 
-It is the size of the link that has the node's own address. Interfaces are asked through sockets: what `/sys` shows may
-belong to another network namespace than the agent is in.
+It is the MTU of the link that has the node's own address. Interfaces are queried through sockets: `/sys` may show
+another network namespace than the agent's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
-from tarmac.api.status import ApiError
+from tarmac.api.status import ApiError, Forbidden
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
@@ -32,7 +32,7 @@ _log = log("agent")
 
 
 def mtu_of(address: str) -> int | None:
-    """The size of the link that has an address; None when no link has it."""
+    """Return the MTU of the link that has an address; None if no link has it."""
     link = _link_with_ipv6(address) if ":" in address else _link_with_ipv4(address)
     if link is None:
         return None
@@ -58,21 +58,22 @@ def _link_with_ipv6(address: str) -> str | None:
 
 
 class UnderlayAnnotation:
-    """Keeps the annotation right."""
+    """Keeps the annotation up to date."""
 
     def __init__(self, client: Client, node: str, addresses: Callable[[], Sequence[str]]) -> None:
         self._client = client
         self._node = node
         self._addresses = addresses
         self._told: int | None = None
+        self._refused: int | None = None  # logged once
 
     async def run(self) -> NoReturn:
-        """Look now and then until cancelled."""
+        """Update the annotation periodically until cancelled."""
         while True:
             await self._client.clock.sleep(CHECK_EVERY if await self.look() else AGAIN_SECONDS)
 
     async def look(self) -> bool:
-        """Tell what is new; whether that is settled."""
+        """Write the annotation if it changed. Return False if it must be retried."""
         sizes = [size for address in self._addresses() if (size := mtu_of(address)) is not None]
         if not sizes:
             return False
@@ -81,8 +82,13 @@ class UnderlayAnnotation:
         patch = {"metadata": {"annotations": {ANNOTATION_UNDERLAY_MTU: str(min(sizes))}}}
         try:
             await self._client.resource(NODES).patch(self._node, patch)
+        except Forbidden as refusal:
+            if min(sizes) != self._refused:
+                self._refused = min(sizes)
+                _log.warning("server rejects the underlay MTU annotation", node=self._node, why=str(refusal))
+            return False
         except (ApiError, ClientError) as error:
-            _log.debug("underlay not told yet", node=self._node, why=str(error))
+            _log.debug("underlay MTU annotation write failed, will retry", node=self._node, why=str(error))
             return False
         self._told = min(sizes)
         return True

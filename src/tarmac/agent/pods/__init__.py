@@ -1,1 +1,1 @@
-"""The pod loop: what the API and manifests ask for, made true by the runtime, one worker per pod."""
+"""The pod loop: one worker per pod makes the runtime match the pods of the API and of manifests."""

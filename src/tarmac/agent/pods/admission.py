@@ -1,6 +1,7 @@
-"""Whether a pod that was bound here may run here. The scheduler may have been wrong, or not have been asked.
+"""Predicates that decide if a pod bound to this node may run on it, or be resized on it.
 
-Refusals are in kubelet's words: the pod becomes Failed with the reason, and its controller makes another.
+The node repeats the scheduler's checks: the scheduler may have used outdated data, or the pod may have been bound
+without it. Reasons and messages are kubelet's. A rejected pod becomes Failed, and its controller creates a replacement.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def refusal(
     unsafe_sysctls: Iterable[str] = (),
     awaited: Set[str] = frozenset(),
 ) -> Refusal | None:
-    """Why not, if not. `others` are the pods that are here already, `awaited` what nobody can count yet."""
+    """Return the reason to reject the pod, or None.
+
+    `others` are the pods already here, `awaited` the resources whose capacity is not known yet.
+    """
     others = list(others)
     return (
         _system(pod)
@@ -48,10 +52,10 @@ def refusal(
 
 
 def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]) -> Refusal | None:
-    """A RuntimeClass that this node cannot serve.
+    """Reject a pod whose RuntimeClass has a handler that this node does not offer.
 
-    A runtime that has not answered yet offers nothing that anybody knows of: then nobody is refused for good, and the
-    pod's sandbox waits for the runtime.
+    While the runtime has not answered yet, the set of handlers is empty. No pod is rejected then, since rejection is
+    final; the pod's sandbox waits for the runtime.
     """
     offered = known()
     if not handler or not offered or handler in offered:
@@ -61,12 +65,12 @@ def handler_refusal(name: str, handler: str, known: Callable[[], frozenset[str]]
 
 
 def memory_postponed(has: Pod, asks: Pod) -> Postponed | None:
-    """Why a virtual machine that runs cannot have what it asks for: processors can be added to one, memory cannot."""
+    """Reject a memory resize of a running virtual machine: CPUs can be hot-plugged, memory cannot."""
     return Postponed("Infeasible", MACHINE_MEMORY) if _memory(has) != _memory(asks) else None
 
 
 def postponed(pod: Pod, node: JsonObject, others: Iterable[Pod]) -> Postponed | None:
-    """Why a pod that runs cannot have the resources it now asks for."""
+    """Return the reason why a running pod cannot get the resources its spec requests now, or None."""
     if pod.static:
         return Postponed("Infeasible", "In-place resize of static-pods is not supported")
     allocatable = _allocatable(node)
@@ -94,7 +98,7 @@ def _system(pod: Pod) -> Refusal | None:
 
 
 def _isolation(pod: Pod, node: JsonObject) -> Refusal | None:
-    """What this node cannot enforce must not look enforced."""
+    """Reject isolation settings that this node cannot enforce: a pod must never appear more isolated than it is."""
     stated = pod.spec.get("securityContext") or {}
     features = (node.get("status") or {}).get("features") or {}
     if wants_strict_groups(pod) and not features.get("supplementalGroupsPolicy"):

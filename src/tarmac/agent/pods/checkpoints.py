@@ -1,11 +1,11 @@
-"""Pod definitions kept on disk, so that pods are looked after while the server is away, by the next agent too.
+"""Pod definitions on disk, for running pods without the server and for adoption by the next agent.
 
-Each is one file that only root may read. It holds the pod's object and the resources it was promised, never what the
-object refers to: secrets are not kept. A pod is kept before anything of it is made, so that whatever the runtime has is
-known to the next agent; what changes later is written a moment after, many changes at once. Files are not waited for to
-reach the disk: they outlive a killed agent, and after a loss of power nothing runs that would have to be looked after.
+Each checkpoint is one file, readable only by root. It holds the pod object and its allocated resources, never the
+Secrets and ConfigMaps it refers to. A checkpoint is written before any part of the pod is created, so the next agent
+knows every pod that the runtime has. Later changes are debounced and written together. Files are not synced to disk:
+they survive a killed agent, and after a power loss no pod runs that would need adoption.
 
-Pods of the node's own manifests are not kept: their manifests are.
+Static pods have no checkpoint: their manifests serve as such.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 
 DELAY = 0.5
-_PASSING = ("managedFields", "resourceVersion")
+_VOLATILE = ("managedFields", "resourceVersion")
 
 _log = log("pods")
 
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PodCheckpoints:
-    """The kept definitions of this node's pods."""
+    """The checkpoints of this node's pods."""
 
     def __init__(self, paths: PodPaths, clock: Clock) -> None:
         self._paths = paths
@@ -51,19 +51,19 @@ class PodCheckpoints:
         self._filled = asyncio.Event()
 
     def keep(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
-        """Write this soon."""
+        """Queue the pod for writing after `DELAY`."""
         if not pod.static:
             self._new[pod.uid] = (pod, status, promised)
             self._filled.set()
 
     def keep_now(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
-        """Write this before anything else happens. A disk that takes nothing does not keep a pod from running."""
+        """Write the checkpoint synchronously. A write error is logged and does not prevent the pod from running."""
         if not pod.static:
             self._new.pop(pod.uid, None)
             self._write(pod, status, promised)
 
     async def run(self) -> NoReturn:
-        """Write what is new, until cancelled."""
+        """Write queued checkpoints until cancelled."""
         while True:
             await self._filled.wait()
             await self._clock.sleep(DELAY)
@@ -72,7 +72,7 @@ class PodCheckpoints:
                 self._write(*self._new.pop(next(iter(self._new))))
 
     def _write(self, pod: Pod, status: JsonObject, promised: Resizes) -> None:
-        metadata = {field: value for field, value in pod.metadata.items() if field not in _PASSING}
+        metadata = {field: value for field, value in pod.metadata.items() if field not in _VOLATILE}
         data = _encode(_Kept({**pod.raw, "metadata": metadata, "status": status}, dict(promised)))
         if self._written.get(pod.uid) == data:
             return
@@ -81,27 +81,27 @@ class PodCheckpoints:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
             _replace(path, data)
         except OSError as error:
-            _log.warning("pod definition not kept", pod=pod.key, error=str(error))
+            _log.warning("pod checkpoint write failed", pod=pod.key, error=str(error))
             return
         self._written[pod.uid] = data
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop the queued and cached state of a removed pod. Its file goes with the pod's directory."""
         self._new.pop(uid, None)
         self._written.pop(uid, None)
 
     def read(self) -> Iterator[tuple[Pod, Resizes]]:
-        """Everything kept. What cannot be read is left where it is, and said."""
+        """Yield all checkpoints. Unreadable files stay in place and are logged."""
         for path in sorted((self._paths.root / "pods").glob("*/pod.json")):
             try:
                 kept = _decode(path.read_bytes())
                 yield Pod(kept.pod), kept.promised
             except (OSError, msgspec.MsgspecError, KeyError) as error:
-                _log.warning("kept pod definition not read", path=str(path), error=str(error))
+                _log.warning("pod checkpoint cannot be read", path=str(path), error=str(error))
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """In one step: a reader finds the old one or the new one."""
+    """Replace the file atomically: a reader sees either the old or the new content."""
     unfinished = path.with_suffix(".new")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "wb") as file:

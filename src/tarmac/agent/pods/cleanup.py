@@ -1,4 +1,4 @@
-"""Taking away what pods leave behind: sandboxes and containers in the runtime, volumes, cgroups, files and logs."""
+"""Removal of terminated pods: sandboxes and containers in the runtime, volumes, cgroups, files and logs."""
 
 from __future__ import annotations
 
@@ -8,78 +8,87 @@ from collections.abc import Callable, Set
 
 from tarmac.agent.containers.notes import TERMINATION_GRACE
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.termination import LEAST_GRACE
+from tarmac.agent.pods.termination import MIN_GRACE
+from tarmac.base.digits import whole
+from tarmac.base.duration import MAX_SECONDS
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.client.backoff import Backoff
 from tarmac.runtimes.interface import Container
 
 FIRST_RETRY = 1.0
-LONGEST_RETRY = 60.0
+MAX_RETRY = 60.0
 
 _log = log("pods")
 
 
 class PodCleanup:
-    """Buries pods, each once, trying for as long as it takes."""
+    """Cleans up pods, one task per pod, retrying until it succeeds."""
 
-    def __init__(self, tools: PodDependencies, buried: Callable[[str], None]) -> None:
-        self._tools = tools
-        self._buried = buried
+    def __init__(self, deps: PodDependencies, done: Callable[[str], None]) -> None:
+        self._deps = deps
+        self._done = done
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._owned = Tasks()
 
     @property
     def busy(self) -> Set[str]:
-        """Uids of pods that are being buried."""
+        """Uids of pods whose cleanup is in progress."""
         return self._tasks.keys()
 
     def bury(self, uid: str, *, released: bool = False) -> None:
-        """Leave nothing of this pod. `released`: its worker has given back its volumes and its cgroup."""
+        """Remove all resources of this pod.
+
+        `released`: its worker has already unmounted its volumes and removed its cgroup.
+        """
         if uid not in self._tasks:
             task = self._tasks[uid] = self._owned.begin(self._persist(uid, released), f"burying {uid}")
             task.add_done_callback(lambda _: self._tasks.pop(uid, None))
 
     async def close(self) -> None:
-        """Stop; the next agent finds what is left."""
+        """Cancel running cleanups; the next agent finds the remains and starts over."""
         await self._owned.close()
 
     async def _persist(self, uid: str, released: bool) -> None:
-        backoff = Backoff(self._tools.randomness, FIRST_RETRY, LONGEST_RETRY)
+        backoff = Backoff(self._deps.randomness, FIRST_RETRY, MAX_RETRY)
         while True:
             try:
                 await self._once(uid, released)
             except Exception as error:
-                _log.info("pod not buried yet", uid=uid, error=str(error))
-                await self._tools.clock.sleep(backoff.next())
+                _log.info("pod cleanup failed, will retry", uid=uid, error=str(error))
+                await self._deps.clock.sleep(backoff.next())
             else:
-                self._buried(uid)
+                self._done(uid)
                 return
 
     async def _once(self, uid: str, released: bool) -> None:
-        runtime = self._tools.runtime
+        runtime = self._deps.runtime
         sandboxes = await runtime.sandboxes(uid)
         running = [each for each in await runtime.containers(uid) if each.state in ("running", "unknown")]
         await asyncio.gather(*(runtime.stop_container(each.id, _grace(each)) for each in running))
         for sandbox in sandboxes:
             await runtime.stop_sandbox(sandbox.id)
         if not released:
-            await self._tools.volumes.unmount(uid)
-            await self._tools.cgroups.remove(uid)
-            self._tools.allocator.release(uid)
+            await self._deps.volumes.unmount(uid)
+            await self._deps.cgroups.remove(uid)
+            # Last: freed CPUs and devices may be assigned at once, so no process of the pod may be left.
+            self._deps.allocator.release(uid)
         for sandbox in sandboxes:
             await runtime.remove_sandbox(sandbox.id)
         self._clear(uid)
 
     def _clear(self, uid: str) -> None:
-        """Files last: as long as the definition is there, the next agent knows that something is left."""
-        for logs in self._tools.paths.logs.glob(f"*_{uid}"):
+        """Delete logs and files.
+
+        The checkpoint goes last: while it exists, the next agent knows that cleanup is incomplete.
+        """
+        for logs in self._deps.paths.logs.glob(f"*_{uid}"):
             shutil.rmtree(logs, ignore_errors=True)
-        home = self._tools.paths.home(uid)
+        home = self._deps.paths.home(uid)
         if home.exists():
             shutil.rmtree(home)
 
 
 def _grace(container: Container) -> float:
     stated = container.annotations.get(TERMINATION_GRACE, "")
-    return max(LEAST_GRACE, float(stated) if stated.isdigit() else 0.0)
+    return max(MIN_GRACE, float(whole(stated, MAX_SECONDS) or 0))

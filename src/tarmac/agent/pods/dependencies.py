@@ -1,4 +1,4 @@
-"""What every pod's worker works with."""
+"""Dependencies shared by all pod workers."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class PodDependencies:
     """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
 
     def host_addresses(self) -> list[str]:
-        """The node's own, one of each family at most."""
+        """InternalIP addresses of the node, at most one of each family."""
         listed = (self.node().get("status") or {}).get("addresses") or ()
         return [each["address"] for each in listed if each["type"] == "InternalIP"][:2]
 
     def surroundings(self, sandbox: Sandbox, pod: Pod) -> PodEnvironment:
-        """What a new container of the pod finds."""
+        """Addresses, allocatable resources and Services, for the environment of a new container."""
         hosts = self.host_addresses()
         return PodEnvironment(
             hosts if pod.host_network else in_order(sandbox.addresses, hosts),

@@ -1,8 +1,8 @@
-"""Taking the steps of a plan, and telling what came of them.
+"""Executes the steps of a plan and records their results.
 
-`StepExecutor` does one pod's steps in order. What fails is told as an event and, for a container, as the reason it
-waits; the pod is asked about again later. Starting stops at the first container whose image is still being pulled, so
-that containers start in the order they are written.
+`StepExecutor` executes the steps of one pod in order. A failure is recorded as an event and, for a container, as its
+waiting reason; the worker retries later. Starting stops at the first container whose image is still being pulled, so
+that containers start in the order of the spec.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _log = log("pods")
 
 
 class StepFailed(Exception):
-    """A step of the pod as a whole did not work; what there is to say has been said."""
+    """A step that concerns the whole pod failed. Its event has been recorded."""
 
 
 class StepExecutor:
-    """Does what was decided about one pod."""
+    """Executes the planned steps of one pod."""
 
-    def __init__(self, tools: PodDependencies, back_offs: BackOffs, wake: Callable[[], None]) -> None:
+    def __init__(self, deps: PodDependencies, back_offs: BackOffs, wake: Callable[[], None]) -> None:
         self.waiting: dict[str, tuple[str, str]] = {}
-        """Why containers have not started: reason and message."""
+        """Waiting reason and message by container name."""
         self.applied: dict[str, JsonObject] = {}
-        """The resources that running containers were given."""
+        """Resources applied to running containers, by name."""
         self.classed: dict[str, Classes] = {}
-        """The classes that running containers were put into."""
+        """QoS classes applied to running containers, by name."""
         self.ask_again: float | None = None
-        self._tools = tools
+        self._deps = deps
         self._back_offs = back_offs
         self._wake = wake
         self._volumes: Mapping[str, MountedVolume] | None = None
@@ -72,144 +72,148 @@ class StepExecutor:
         self._quota_set = False
         self._not_before: dict[str, float] = {}
         self._stale = False
-        self._outdated: set[str] = set()  # volumes that a machine has as they were
+        self._outdated: set[str] = set()  # volumes that changed after the virtual machine started
 
     def out_of_date(self) -> None:
-        """What containers wait for may be there, and what volumes show may have changed."""
+        """Clear retry delays and mark volumes for a refresh: an object that the pod refers to has changed."""
         self._not_before.clear()
         self._stale = True
 
     async def refresh(self, pod: Pod, seen: PodRuntimeState) -> None:
-        """Bring files projected from objects up to date, if they are not."""
+        """Update files projected from objects, if they were marked as out of date."""
         if not self._stale:
             return
         self._stale = False
         try:
-            changed = await self._tools.volumes.refresh(pod.raw)
+            changed = await self._deps.volumes.refresh(pod.raw)
         except VolumeError as error:
-            self._tell_volume(pod, error)
+            self._record_volume_error(pod, error)
             return
-        if (
-            is_machine(pod.raw) and seen.running
-        ):  # one that is yet to start, while its image comes, has them as they are
-            self._tell_not_updated(pod, changed)
+        # A machine that has not started yet (its image is being pulled) gets the current files.
+        if is_machine(pod.raw) and seen.running:
+            self._record_not_updated(pod, changed)
 
-    def _tell_not_updated(self, pod: Pod, changed: Set[str]) -> None:
-        """A machine has the files as a disk, as they were at its start. Said once for each start."""
+    def _record_not_updated(self, pod: Pod, changed: Set[str]) -> None:
+        """Record that a machine still has the old files: it sees them as a disk made at its start. Once per start."""
         for volume in sorted(changed - self._outdated):
             message = f'Volume "{volume}" has changed; the machine sees it when it is restarted'
-            self._tools.recorder.event(pod.reference, "Normal", "VolumeNotUpdated", message)
+            self._deps.recorder.event(pod.reference, "Normal", "VolumeNotUpdated", message)
         self._outdated |= changed
 
     def adopt(self, seen: PodRuntimeState, promised: Mapping[str, JsonObject], classes: Mapping[str, Classes]) -> None:
-        """Containers that ran before the agent did have what they were promised then."""
+        """Assume that containers started by an earlier agent have the resources allocated then."""
         for container in seen.running:
             if container.name in promised:
                 self.applied.setdefault(container.name, promised[container.name])
                 self.classed.setdefault(container.name, classes.get(container.name, {}))
 
-    # --- the pod as a whole -----------------------------------------------------------------------------------------
+    # --- the whole pod ----------------------------------------------------------------------------------------------
 
     async def make_sandbox(self, pod: Pod, action: MakeSandbox) -> str:
-        """Everything containers share; the sandbox's id. Raises StepFailed."""
+        """Create everything the containers share; return the sandbox's id. Raises StepFailed."""
         if action.replaces:
             message = "Pod sandbox changed, it will be killed and re-created."
-            self._tools.recorder.event(pod.reference, "Normal", "SandboxChanged", message)
+            self._deps.recorder.event(pod.reference, "Normal", "SandboxChanged", message)
         if not is_machine(pod.raw):
-            # A machine's disk begins with its image, so its volumes come after that; its sandbox needs none of them.
+            # The disk of a machine is made from its image, so its volumes are mounted after the pull; its sandbox needs
+            # none.
             await self._prepare(pod)
         self._quota_set = False
         try:
-            handler = self._tools.handler(pod)
+            handler = self._deps.handler(pod)
             config = await self._sandbox_config(pod, action.attempt)
             Path(config.log_directory).mkdir(parents=True, exist_ok=True)
-            self._tools.images.expect(pod, handler)
-            return await self._tools.runtime.run_sandbox(config, handler)
+            self._deps.images.expect(pod, handler)
+            return await self._deps.runtime.run_sandbox(config, handler)
         except (RuntimeFault, ConfigMissing, HostnameTooLong, OSError) as error:
-            await self._tell_no_sandbox(pod, error)
+            await self._record_no_sandbox(pod, error)
             raise StepFailed from error
 
     async def set_quota(self, pod: Pod) -> None:
-        """Once containers run, the pod may no longer take more processor than it has."""
+        """Set the CPU limit of the pod's cgroup. Done once containers run, so that it does not slow their start."""
         if self._quota_set:
             return
         try:
-            await self._tools.cgroups.update(self._tools.allocator.allot(pod))
+            await self._deps.cgroups.update(self._deps.allocator.allot(pod))
             self._quota_set = True
         except CgroupError as error:
-            _log.warning("limits of a pod not set", pod=pod.key, error=str(error))
-            self.ask(self._tools.clock.monotonic() + self._tools.settings.retry)
+            _log.warning("pod CPU limit cannot be set, will retry", pod=pod.key, error=str(error))
+            self.ask(self._deps.clock.monotonic() + self._deps.settings.retry)
 
     async def release(self, uid: str) -> None:
-        """Give back what was made for a pod that is over. Raises VolumeError, and what the cgroups raise."""
-        await self._tools.volumes.unmount(uid)
+        """Unmount the volumes and remove the cgroup of a finished pod. Raises VolumeError, CgroupError."""
+        await self._deps.volumes.unmount(uid)
         self._volumes = None
-        await self._tools.cgroups.remove(uid)
+        await self._deps.cgroups.remove(uid)
         self._cgroup = None
-        self._tools.allocator.release(uid)
-        self._tools.classes.forget(uid)
+        # Last: freed CPUs and devices may be assigned at once, so no process of the pod may be left.
+        self._deps.allocator.release(uid)
+        self._deps.classes.forget(uid)
 
     async def _prepare(self, pod: Pod) -> Mapping[str, MountedVolume]:
-        """Folders and volumes. Raises StepFailed."""
+        """Create the pod's directory and mount its volumes. Raises StepFailed."""
         if self._volumes is None:
-            self._tools.paths.home(pod.uid).mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._deps.paths.home(pod.uid).mkdir(parents=True, exist_ok=True, mode=0o750)
             try:
-                self._volumes = await self._tools.volumes.mount(pod.raw)
+                self._volumes = await self._deps.volumes.mount(pod.raw)
             except VolumeError as error:
-                self._tell_volume(pod, error)
+                self._record_volume_error(pod, error)
                 raise StepFailed from error
         return self._volumes
 
-    def _tell_volume(self, pod: Pod, error: VolumeError) -> None:
+    def _record_volume_error(self, pod: Pod, error: VolumeError) -> None:
         message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
-        self._tools.recorder.event(pod.reference, "Warning", error.reason, message)
+        self._deps.recorder.event(pod.reference, "Warning", error.reason, message)
 
     async def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
-        """The same for the sandbox and its first containers: it is asked for with each of them."""
+        """Return the sandbox's configuration. Cached, since each container of the sandbox is created with it too."""
         if self._shared is not None and self._shared[0] is pod and self._shared[1].pod.attempt == attempt:
             return self._shared[1]
-        settings = self._tools.settings
+        settings = self._deps.settings
         if self._cgroup is None:
             try:
-                self._cgroup = await self._tools.cgroups.create(self._tools.allocator.allot(pod))
+                self._cgroup = await self._deps.cgroups.create(self._deps.allocator.allot(pod))
             except CgroupError as error:
                 message = f"unable to ensure pod container exists: {error}"
-                self._tools.recorder.event(pod.reference, "Warning", "FailedCreatePodContainer", message)
+                self._deps.recorder.event(pod.reference, "Warning", "FailedCreatePodContainer", message)
                 raise StepFailed from error
         dns = resolving(pod, read_resolv_conf(settings.resolv_conf), settings.cluster_dns, settings.cluster_domain)
         for warning in dns.warnings:
-            self._tools.recorder.event(pod.reference, "Warning", "DNSConfigForming", warning)
+            self._deps.recorder.event(pod.reference, "Warning", "DNSConfigForming", warning)
         config = replace(
-            sandbox_config(pod, attempt, self._tools.paths, self._cgroup, dns, settings.cluster_domain),
-            annotations=self._tools.classes.handed_on(pod),
-            classes=self._tools.classes.of_sandbox(self._tools.allocator.allot(pod)),
+            sandbox_config(pod, attempt, self._deps.paths, self._cgroup, dns, settings.cluster_domain),
+            annotations=self._deps.classes.handed_on(pod),
+            classes=self._deps.classes.of_sandbox(self._deps.allocator.allot(pod)),
         )
         self._shared = pod, config
         return config
 
-    async def _tell_no_sandbox(self, pod: Pod, error: Exception) -> None:
+    async def _record_no_sandbox(self, pod: Pod, error: Exception) -> None:
         said = without_ids(str(error), pod.name)
         reason, message = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}"
-        why = await _network_trouble(self._tools.runtime) if isinstance(error, RuntimeFault) else ""
+        why = await _network_error(self._deps.runtime) if isinstance(error, RuntimeFault) else ""
         if why and not pod.host_network:
             reason, message = "NetworkNotReady", f"network is not ready: container runtime network not ready: {why}"
-        self._tools.recorder.event(pod.reference, "Warning", reason, message)
+        self._deps.recorder.event(pod.reference, "Warning", reason, message)
 
     # --- containers -------------------------------------------------------------------------------------------------
 
     async def start(self, pod: Pod, action: Start, sandbox: Sandbox, seen: PodRuntimeState) -> str | None:
-        """Start a container; its id. Empty: it waits, and why is noted. None: its image is on the way."""
+        """Start a container and return its id.
+
+        Empty: it waits, with a recorded reason. None: its image is being pulled.
+        """
         name = action.container["name"]
-        if name in self.waiting and self._not_before.get(name, 0.0) > self._tools.clock.monotonic():
+        if name in self.waiting and self._not_before.get(name, 0.0) > self._deps.clock.monotonic():
             self.ask(self._not_before[name])
             return ""
         try:
             if action.created:
                 return await self._run_created(pod, action, sandbox)
             if sandbox.handler == MACHINE_CLASS and action.container in pod.ephemeral_containers:
-                self._soon(name)  # before its image is asked for, which is none of a machine
+                self._soon(name)  # checked before the image pull: a machine has no image for it
                 return self._fail(pod, name, "CreateContainerConfigError", NO_EXEC, f"Error: {NO_EXEC}")
-            image = await self._tools.images.ensure(pod, action.container, sandbox.handler, self._wake)
+            image = await self._deps.images.ensure(pod, action.container, sandbox.handler, self._wake)
             if isinstance(image, Pulling):
                 return None
             if isinstance(image, Unavailable):
@@ -218,7 +222,7 @@ class StepExecutor:
             if action.instead:
                 await self._discard(pod, action, action.instead)
             if action.failed_at is not None:
-                self._back_offs.next(name, action.failed_at, self._tools.clock.now())
+                self._back_offs.next(name, action.failed_at, self._deps.clock.now())
             created = await self._create(pod, action, sandbox, seen, image)
             return await self._run(pod, action.container, created, sandbox, fresh=True) if created else ""
         except RuntimeFault as error:
@@ -231,25 +235,25 @@ class StepExecutor:
         name = container["name"]
         self._outdated.clear()
         try:
-            await self._tools.allocator.before_start(pod, name)
+            await self._deps.allocator.before_start(pod, name)
             wanted = ContainerToMake(
                 pod,
                 container,
                 self._attempt(pod, action),
                 image,
                 await self._prepare(pod),
-                self._tools.surroundings(sandbox, pod),
-                self._tools.allocator.allot(pod).containers[name],
+                self._deps.surroundings(sandbox, pod),
+                self._deps.allocator.allot(pod).containers[name],
                 target=_target(container, seen),
             )
-            config = await self._tools.configs.config(wanted)
+            config = await self._deps.configs.config(wanted)
         except (ConfigMissing, SecurityRefused, NotGiven, OSError) as error:
             self._soon(name)
             return self._fail(pod, name, "CreateContainerConfigError", str(error), f"Error: {error}")
         try:
             shared = await self._sandbox_config(pod, sandbox.pod.attempt)
-            config = self._classed(config, self._tools.classes.request(self._tools.allocator.allot(pod), name))
-            created = await self._tools.runtime.create_container(sandbox.id, config, shared)
+            config = self._classed(config, self._deps.classes.request(self._deps.allocator.allot(pod), name))
+            created = await self._deps.runtime.create_container(sandbox.id, config, shared)
         except RuntimeFault as error:
             self._soon(name)
             why = without_ids(str(error), name, sandbox.id)
@@ -258,7 +262,10 @@ class StepExecutor:
         return created
 
     async def _run_created(self, pod: Pod, action: Start, sandbox: Sandbox) -> str:
-        """Go on where an agent was cut short. What cannot be started as it is makes room for another."""
+        """Start a container that an earlier agent had created.
+
+        If that is impossible, remove it so a new one can be created.
+        """
         try:
             return await self._run(pod, action.container, action.created, sandbox, fresh=False)
         except (RuntimeRefused, NotFound):
@@ -266,9 +273,12 @@ class StepExecutor:
             raise
 
     async def _discard(self, pod: Pod, action: Start, id: str) -> None:
-        """Take away a container that never ran; its log first, or the next would be counted as another attempt."""
-        self._tools.paths.container_log(pod, action.container["name"], action.attempt).unlink(missing_ok=True)
-        await self._tools.runtime.remove_container(id)
+        """Remove a container that never ran.
+
+        Its log goes first: with the log in place the next one would be a new attempt.
+        """
+        self._deps.paths.container_log(pod, action.container["name"], action.attempt).unlink(missing_ok=True)
+        await self._deps.runtime.remove_container(id)
 
     @staticmethod
     def _classed(config: ContainerConfig, asked: ClassRequest) -> ContainerConfig:
@@ -281,11 +291,12 @@ class StepExecutor:
 
     async def _run(self, pod: Pod, container: JsonObject, id: str, sandbox: Sandbox, *, fresh: bool) -> str:
         name = container["name"]
-        # Nothing may come between these two: a container that starts is in its classes, whoever made it.
-        await self._tools.classes.prepare(
-            self._tools.allocator.allot(pod), RunningContainer(name, id, sandbox), fresh=fresh
+        # Keep these two calls adjacent: a container must be in its classes when it starts, also if an earlier agent
+        # made it.
+        await self._deps.classes.prepare(
+            self._deps.allocator.allot(pod), RunningContainer(name, id, sandbox), fresh=fresh
         )
-        await self._tools.runtime.start_container(id)
+        await self._deps.runtime.start_container(id)
         self._tell(pod, name, "Started", "Container started")
         self.waiting.pop(name, None)
         self._given(pod, container)
@@ -295,79 +306,82 @@ class StepExecutor:
         return id
 
     async def _after_start(self, pod: Pod, container: JsonObject, id: str, hook: JsonObject, sandbox: Sandbox) -> None:
-        """A container whose hook fails is ended: it never was what it should be."""
-        address = next(iter(self._tools.surroundings(sandbox, pod).pod_addresses), "")
+        """Run the postStart hook. If it fails, stop the container."""
+        address = next(iter(self._deps.surroundings(sandbox, pod).pod_addresses), "")
         try:
-            await self._tools.hooks.run(pod, container, id, hook, address)
+            await self._deps.hooks.run(pod, container, id, hook, address)
         except HookFailed as error:
             self._fail(
                 pod, container["name"], "PostStartHookError", str(error), "PostStartHook failed", "FailedPostStartHook"
             )
             self._tell(pod, container["name"], "Killing", "FailedPostStartHook")
-            await self._tools.runtime.stop_container(id, pod.grace)
+            await self._deps.runtime.stop_container(id, pod.grace)
 
     async def resize(self, pod: Pod, action: Resize, sandbox: Sandbox) -> bool:
-        """Give a running container other limits, or other classes."""
+        """Apply new limits or new classes to a running container. Returns False on failure."""
         name = action.container["name"]
-        allotment = self._tools.allocator.allot(pod)
+        allotment = self._deps.allocator.allot(pod)
         try:
             if action.amounts:
-                await self._tools.cgroups.update(allotment)
+                await self._deps.cgroups.update(allotment)
             limits = allotment.containers[name].resources() if action.amounts else None
-            await self._tools.classes.change(allotment, RunningContainer(name, action.id, sandbox), limits)
+            await self._deps.classes.change(allotment, RunningContainer(name, action.id, sandbox), limits)
         except (RuntimeFault, CgroupError) as error:
             self._soon(name)
             message = f"Error resizing container {name}: {without_ids(str(error), name, sandbox.id)}"
-            self._tools.recorder.event(pod.reference, "Warning", "ResizeError", message)
+            self._deps.recorder.event(pod.reference, "Warning", "ResizeError", message)
             return False
         self._given(pod, action.container)
         return True
 
     def _given(self, pod: Pod, container: JsonObject) -> None:
-        """A running container has what it should have."""
+        """Record the resources and classes that a running container has now."""
         self.applied[container["name"]] = container.get("resources") or {}
-        self.classed[container["name"]] = self._tools.allocator.allot(pod).containers[container["name"]].classes
+        self.classed[container["name"]] = self._deps.allocator.allot(pod).containers[container["name"]].classes
 
     def _attempt(self, pod: Pod, action: Start) -> int:
-        """A runtime that forgot its containers has left their logs: they are not written over."""
+        """Return the attempt number.
+
+        If the runtime lost its containers, count on from their logs instead of overwriting.
+        """
         if action.attempt or action.instead:
             return action.attempt
         try:
-            logs = [each.stem for each in self._tools.paths.container_logs(pod, action.container["name"]).iterdir()]
+            logs = [each.stem for each in self._deps.paths.container_logs(pod, action.container["name"]).iterdir()]
         except OSError:
             return 0
         return max((int(each.partition(".")[0]) + 1 for each in logs if each.partition(".")[0].isdigit()), default=0)
 
-    # --- telling ----------------------------------------------------------------------------------------------------
+    # --- status and events ------------------------------------------------------------------------------------------
 
     def ask(self, at: float) -> None:
-        """Something can be tried again at this time of the monotonic clock."""
+        """Request a retry at this monotonic time."""
         self.ask_again = at if self.ask_again is None else min(self.ask_again, at)
 
     def _soon(self, container: str) -> None:
-        self._later(container, self._tools.clock.monotonic() + self._tools.settings.retry)
+        self._later(container, self._deps.clock.monotonic() + self._deps.settings.retry)
 
     def _later(self, container: str, at: float) -> None:
-        """However often the pod is looked at until then, this container is not tried again."""
+        """Retry this container not before `at`, however often the worker runs until then."""
         self._not_before[container] = at
         self.ask(at)
 
     def _fail(
         self, pod: Pod, container: str, reason: str, message: str, event: str, event_reason: str = "Failed"
     ) -> str:
-        """Note why a container waits; the id it does not have."""
+        """Record the waiting reason of a container and an event; return the empty id."""
         if self.waiting.get(container) != (reason, message):
             _log.info("container not started", pod=pod.key, container=container, reason=reason)
         self.waiting[container] = (reason, message)
-        self._tools.recorder.event(pod.container_reference(container), "Warning", event_reason, event)
+        self._deps.recorder.event(pod.container_reference(container), "Warning", event_reason, event)
         return ""
 
     def _tell(self, pod: Pod, container: str, reason: str, message: str) -> None:
-        self._tools.recorder.event(pod.container_reference(container), "Normal", reason, message)
+        self._deps.recorder.event(pod.container_reference(container), "Normal", reason, message)
 
 
 def _target(container: JsonObject, seen: PodRuntimeState) -> str:
-    """The container whose processes a debugging one sees. Raises ConfigMissing."""
+    """Return the container whose processes an ephemeral container shares. Raises ConfigMissing."""
     name = container.get("targetContainerName")
     if not name:
         return ""
@@ -377,8 +391,8 @@ def _target(container: JsonObject, seen: PodRuntimeState) -> str:
     return target.id
 
 
-async def _network_trouble(runtime: Runtime) -> str:
-    """Why the runtime has no network, if it says so."""
+async def _network_error(runtime: Runtime) -> str:
+    """Return the runtime's reason for an unready network, or an empty string."""
     try:
         status = await runtime.status()
     except RuntimeFault:

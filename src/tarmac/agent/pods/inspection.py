@@ -1,8 +1,8 @@
-"""Looking at what the runtime has for one pod, with as few questions as possible.
+"""Reads the runtime state of one pod with a minimum of calls.
 
-Two lists say what there is and in what state. Details are asked for when a state is new: once for a container that
-runs, once when it has ended (with its last words), once for the addresses of a sandbox. After a step of our own only
-what it made is looked at: the way from a bound pod to a running one has no question too many.
+Two lists give all sandboxes and containers with their states. Details are fetched only for a new state: once for a
+running container, once after it exited (with its termination message), once for the addresses of a sandbox. After a
+step of this agent only the objects it created are read, so starting a bound pod makes no unnecessary call.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tarmac.agent.status.containers import LOST_REASON
 from tarmac.runtimes.interface import Container, NotFound, Runtime, Sandbox
 
 _UNKNOWN_CODE = 255
-_CUT_SHORT = ("context canceled", "signal: killed")
-"""What a runtime says of a start during which the agent that had asked for it went away."""
-_NOBODY_SAW = "The container ended while nobody was watching: its exit code is not known"
+_INTERRUPTED_START = ("context canceled", "signal: killed")
+"""Errors of a runtime when the agent that had requested a start disconnected during it."""
+_EXIT_UNOBSERVED = "The container ended while nobody was watching: its exit code is not known"
 
 
 @dataclass(slots=True)
 class Made:
-    """Ids of what a step has made; `other`: it may have changed something else too."""
+    """Ids of objects that a step created; `other`: it may have changed further objects too."""
 
     sandbox: str = ""
     containers: list[str] = field(default_factory=list[str])
@@ -37,7 +37,7 @@ class Made:
 
 
 class Looker:
-    """Remembers what cannot have changed since the last look."""
+    """Caches details that cannot have changed since the last inspection."""
 
     def __init__(self, runtime: Runtime, paths: PodPaths, uid: str) -> None:
         self._runtime = runtime
@@ -48,7 +48,7 @@ class Looker:
         self._broken: set[str] = set()
 
     async def look(self) -> PodRuntimeState:
-        """What there is now. Raises RuntimeFault."""
+        """Return the current state. Raises RuntimeFault."""
         sandboxes, containers = await asyncio.gather(
             self._runtime.sandboxes(self._uid), self._runtime.containers(self._uid)
         )
@@ -56,21 +56,21 @@ class Looker:
         details = await asyncio.gather(*(self._container(each) for each in containers))
         self._sandboxes = {each.id: each for each in found if each is not None}
         self._containers = {each.id: each for each in details if each is not None}
-        return self._picture()
+        return self._state()
 
     async def look_at(self, made: Made) -> PodRuntimeState:
-        """What there was, and what has just been made. Raises RuntimeFault."""
+        """Return the cached state updated with the objects just created. Raises RuntimeFault."""
         details = await asyncio.gather(*(self._runtime.container(each) for each in made.containers))
-        self._containers |= {each.id: self._told(each) for each in details}
+        self._containers |= {each.id: self._normalised(each) for each in details}
         if made.sandbox:
             self._sandboxes[made.sandbox] = await self._runtime.sandbox(made.sandbox)
-        return self._picture()
+        return self._state()
 
-    def _picture(self) -> PodRuntimeState:
+    def _state(self) -> PodRuntimeState:
         return PodRuntimeState(
             tuple(sorted(self._sandboxes.values(), key=lambda each: (-each.pod.attempt, -each.created_at))),
-            # By attempt first: were a clock that was set back believed, the newest would look like the oldest, and be
-            # started again and again.
+            # By attempt first: if the clock was set back, creation times would make the newest container look like the
+            # oldest, and it would be started over and over.
             tuple(sorted(self._containers.values(), key=lambda each: (-each.attempt, -each.created_at))),
             frozenset(self._broken & self._containers.keys()),
         )
@@ -91,12 +91,12 @@ class Looker:
         if known is not None and (_is_as_known(known, listed) or known.id in self._broken):
             return known
         try:
-            return self._told(await self._runtime.container(listed.id))
+            return self._normalised(await self._runtime.container(listed.id))
         except NotFound:
             return None
 
-    def _told(self, container: Container) -> Container:
-        """As it counts for the pod."""
+    def _normalised(self, container: Container) -> Container:
+        """Return the container in the state that counts for the pod: one that never ran counts as created."""
         if container.state != "exited":
             return container
         if _never_ran(container):
@@ -105,9 +105,9 @@ class Looker:
         return self._ended(container)
 
     def _ended(self, container: Container) -> Container:
-        """With the last words of the container."""
+        """Return the exited container with its termination message."""
         if container.exit_code == _UNKNOWN_CODE and container.reason == "Unknown":
-            container = replace(container, reason=LOST_REASON, message=container.message or _NOBODY_SAW)
+            container = replace(container, reason=LOST_REASON, message=container.message or _EXIT_UNOBSERVED)
         if not container.annotations.get(TERMINATION_PATH):
             return container
         said = termination_message(
@@ -119,11 +119,14 @@ class Looker:
 
 
 def _is_as_known(known: Container, listed: Container) -> bool:
-    """Whether nothing can have changed. A container that runs may stand still, and tells so in lists too."""
+    """Return True if the cached details are still valid.
+
+    A running container may be paused, which lists report as reason.
+    """
     return known.state == listed.state and (known.state != "running" or known.reason == listed.reason)
 
 
 def _never_ran(container: Container) -> bool:
-    """Its start was cut short: that is no failure of the container, and must not count as one."""
-    cut = any(words in container.message for words in _CUT_SHORT)
+    """Return True if the start was interrupted: that is no failure of the container and must not count as a crash."""
+    cut = any(words in container.message for words in _INTERRUPTED_START)
     return cut and container.reason == "StartError" and container.started_at == 0

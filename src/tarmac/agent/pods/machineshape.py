@@ -1,7 +1,7 @@
-"""What a pod must look like to be a virtual machine: as the controller of Instances writes it, and no other way.
+"""Validates pods of the virtual machine RuntimeClass: only the form that the Instance controller writes is accepted.
 
-A pod of a class for machines that says more than that would be run as if it had not said it: containers that never
-start, a network of the host that the guest does not have. So it is refused, for good.
+The machine runtime would ignore other settings: containers that never start, a host network that the guest does not
+have. Such a pod is rejected for good.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ _HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
 
 
 def machine_check(handler: Callable[[JsonObject], str], machines: str) -> Callable[[JsonObject], Refusal | None]:
-    """A question to every new pod. `handler` tells what runs it, `machines` is what runs machines."""
+    """Return an admission check.
+
+    `handler` gives the runtime handler of a pod, `machines` is the handler of machines.
+    """
 
     def check(raw: JsonObject) -> Refusal | None:
         try:
             if handler(raw) != machines:
                 return None
         except ConfigMissing:
-            return None  # without its class it has no sandbox either
+            return None  # without its RuntimeClass the pod gets no sandbox either
         why = not_a_machine(Pod(raw))
         return (
             (REASON, f"Pod is not a virtual machine: {why}. Create a Workload with runtime.virtualMachine")
@@ -40,7 +43,7 @@ def machine_check(handler: Callable[[JsonObject], str], machines: str) -> Callab
 
 
 def not_a_machine(pod: Pod) -> str:
-    """What is wrong with it; empty when it is one."""
+    """Return the defect of the pod as a machine; empty if there is none."""
     if shared := next((each for each in _HOST if pod.spec.get(each)), ""):
         return f"spec.{shared} is set"
     if pod.init_containers or len(pod.containers) != 1:

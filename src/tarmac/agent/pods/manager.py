@@ -1,10 +1,10 @@
-"""The pods of one node: who they are, their workers, and what others may ask about them.
+"""Manages the pods of one node and their workers, and answers queries about them.
 
-`PodManager` hears of pods from the API (`spec.nodeName` is this node), from manifests in a folder, and, while the
-server is away, from the definitions it kept on disk. Each pod has one worker; events of the runtime and of probes only
-wake it. What the runtime holds for no known pod is an orphan and is taken away, once the API has been heard.
+`PodManager` receives pods from the API (`spec.nodeName` is this node), from manifests in a directory, and, while the
+server is unreachable, from checkpoints on disk. Each pod has one worker; runtime events and probe results only wake it.
+Sandboxes of unknown pods are orphans. They are removed, but only after the API's pods have been listed.
 
-A pod passes through here so: heard of, admitted or refused, worked on, over, vanished from the API, buried.
+Life of a pod here: received, admitted or rejected, running, over, removed from the API, cleaned up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.classes import PodClasses, Unclassed
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
-from tarmac.agent.model.pod import CONFIG_MIRROR, Pod
+from tarmac.agent.model.pod import Pod
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.model.waits import within
 from tarmac.agent.pods.checkpoints import PodCheckpoints
@@ -31,7 +31,7 @@ from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podadmission import PodAdmission
 from tarmac.agent.pods.restoration import Restoration
-from tarmac.agent.pods.termination import LEAST_GRACE
+from tarmac.agent.pods.termination import MIN_GRACE
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
 from tarmac.agent.static.manifests import Manifests
@@ -39,6 +39,7 @@ from tarmac.agent.static.mirrors import Mirrors
 from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.restored import RunningReport
 from tarmac.api.schema import JsonObject
@@ -53,26 +54,26 @@ from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
 from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
 from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
-_SAY_EVERY = 60.0  # while there is no runtime
-SETTLE_SECONDS = 2.0
-"""After a restore, how often a node tells what runs."""
-PATIENCE = 5.0
-"""How long a new agent waits for a server that does not answer before it goes on without."""
-LAST_WORDS = 5.0
-"""How long a node that shuts down waits for the server to take the last statuses."""
+_LOG_INTERVAL = 60.0  # while the runtime does not answer
+RUNNING_REPORT_INTERVAL = 2.0
+"""Interval of running reports after a restore."""
+SYNC_TIMEOUT = 5.0
+"""Time a starting agent waits for an unresponsive server before it continues with its checkpoints."""
+SHUTDOWN_STATUS_TIMEOUT = 5.0
+"""Time a node that shuts down waits for the server to accept the last statuses."""
 
 _log = log("pods")
 
 
 def no_notes(_uid: str) -> Mapping[str, str]:
-    """Nothing to annotate a pod with."""
+    """Return no annotations."""
     return {}
 
 
 class PodManager:
-    """Runs the pods of this node. `node` gives the Node object as last reported, `informers` must be running.
+    """Runs the pods of this node. `node` returns the Node object as last reported, `informers` must be running.
 
-    `notes` are annotations that a pod gets with its status.
+    `notes` returns annotations that are written with a pod's status.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class PodManager:
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._admission = PodAdmission(settings, node, handlers, self._classes, allocator, self._others)
-        self._kept = PodCheckpoints(paths, clock)
-        self._tools = PodDependencies(
+        self._checkpoints = PodCheckpoints(paths, clock)
+        self._deps = PodDependencies(
             runtime=runtime,
             volumes=volumes,
             cgroups=cgroups,
@@ -125,63 +126,63 @@ class PodManager:
             randomness=client.randomness,
             settings=settings,
             paths=paths,
-            kept=self._kept,
+            kept=self._checkpoints,
             node=node,
             services=lambda: [item.object for item in self._services.cache.items()],
             runtime_name=lambda: self._runtime_name,
             handler=self._admission.handler,
         )
-        self._undertaker = PodCleanup(self._tools, self._kept.forget)
+        self._cleanup = PodCleanup(self._deps, self._checkpoints.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock, settings.manifest_interval)
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._vanished: set[str] = set()
-        self._unknown: set[str] = set()  # run, and a restored store does not have them so
-        self._held: dict[str, Pod] = {}  # by uid; not begun while they may run elsewhere
+        self._removed: set[str] = set()
+        self._unknown: set[str] = set()  # running, but missing or different in the restored store
+        self._held: dict[str, Pod] = {}  # by uid; not started yet: after a restore they may run elsewhere
         self._static: dict[str, Pod] = {}
         self._in_runtime: set[str] = set()
-        self._told_of_status: list[Callable[[JsonObject, JsonObject], None]] = []
+        self._status_listeners: list[Callable[[JsonObject, JsonObject], None]] = []
         self._ready = asyncio.Event()
         self._progress = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
 
-    # --- what others ask --------------------------------------------------------------------------------------------
+    # --- queries and registration -----------------------------------------------------------------------------------
 
     async def ready(self) -> None:
-        """Wait until the runtime's pods are known (from it or from disk): before, absence means nothing."""
+        """Wait until the pods of the runtime are known (from it or from disk). Before, an absent pod means nothing."""
         await self._ready.wait()
 
     def add_admission(self, admit: Callable[[JsonObject], Refusal | None]) -> None:
-        """Ask one more question of every new pod; a refusal makes it Failed with this reason and message."""
+        """Add a check of new pods; a refusal makes the pod Failed with this reason and message."""
         self._admission.admit_checks.append(admit)
 
     def on_status(self, tell: Callable[[JsonObject, JsonObject], None]) -> None:
-        """Tell of every status that is reported: the pod, and the status."""
-        self._told_of_status.append(tell)
+        """Call `tell(pod, status)` with every reported status."""
+        self._status_listeners.append(tell)
 
     def add_resize_check(self, postponed: Callable[[Pod, Pod], Postponed | None]) -> None:
-        """Ask one more question of every pod that has been promised something and asks for something else."""
+        """Add a check of resizes, called with the pod as allocated and as requested."""
         self._admission.resize_checks.append(postponed)
 
     def handler(self, pod: JsonObject) -> str:
-        """The runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
+        """Return the runtime handler of a pod's RuntimeClass. Raises ConfigMissing."""
         return self._admission.handler(Pod(pod))
 
     def pods(self) -> Sequence[JsonObject]:
-        """Every pod bound here, with its status as of now; static pods as themselves, not as mirrors."""
+        """Return all pods bound here with their current status; static pods as such, not as mirrors."""
         return [_shown(worker) for worker in self._workers.values()]
 
     def allocated(self) -> Sequence[JsonObject]:
-        """The same, with the resources that each pod has been promised, whatever it asks for by now."""
+        """Return all pods like `pods`, but with the resources allocated to each instead of those its spec requests."""
         return [_shown(worker, worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
 
     def beside(self, uid: str) -> Sequence[Pod]:
-        """The pods that take room here, with what they have been promised, but for one."""
+        """Return all pods that use resources here, with their allocated resources, except the one with this uid."""
         return self._others(uid)
 
     def find(self, namespace: str, name: str, uid: str | None = None) -> JsonObject | None:
-        """One pod with its status as of now."""
+        """Return one pod with its current status."""
         worker = next(
             (
                 each
@@ -193,34 +194,34 @@ class PodManager:
         return None if worker is None else _shown(worker)
 
     def container_id(self, pod: JsonObject, container: str, previous: bool = False) -> str | None:
-        """The runtime's id of a container, or of the one before it. None: there is none yet."""
+        """Return the runtime's id of a container or of its previous attempt; None if there is none yet."""
         found = self._containers(pod, container)
         index = 1 if previous else 0
         return found[index].id if len(found) > index else None
 
     def sandbox_id(self, pod: JsonObject) -> str | None:
-        """The runtime's id of the pod's sandbox, if it has one that is ready."""
+        """Return the runtime's id of the pod's ready sandbox, if any."""
         worker = self._workers.get(pod["metadata"]["uid"])
         ready = [each.id for each in worker.seen.sandboxes if each.ready] if worker else []
         return ready[0] if ready else None
 
     def log_path(self, pod: JsonObject, container: str, previous: bool = False) -> Path | None:
-        """Where a container's log is, or that of the one before it."""
+        """Return the log path of a container or of its previous attempt."""
         found = self._containers(pod, container)
         index = 1 if previous else 0
         if len(found) <= index:
             return None
-        return self._tools.paths.container_log(Pod(pod), container, found[index].attempt)
+        return self._deps.paths.container_log(Pod(pod), container, found[index].attempt)
 
     def evict(self, pod: JsonObject, reason: str, message: str, grace: float | None = None) -> None:
-        """End a pod for the node's sake: it becomes Failed with this reason. The object stays for its controller."""
+        """Evict a pod: it becomes Failed with this reason. The object stays for its controller."""
         worker = self._workers.get(pod["metadata"]["uid"])
         if worker is not None and not worker.ending:
             self._recorder.event(worker.pod.reference, "Warning", reason, message)
             worker.end(Ending(grace, _disrupted(reason, message)))
 
     async def drain(self, grace: float, critical_grace: float = 0.0) -> None:
-        """Graceful shutdown of the node: end ordinary pods within `grace`, then critical ones; refuse new ones."""
+        """Shut down the node gracefully: end ordinary pods within `grace`, then critical ones; reject new pods."""
         self._admission.shutting_down = True
         message = "Pod was terminated in response to imminent node shutdown."
         for critical, seconds in ((False, grace), (True, critical_grace)):
@@ -228,31 +229,31 @@ class PodManager:
             for worker in going:
                 worker.end(Ending(min(seconds, worker.pod.grace), _disrupted("Terminated", message)))
             if going:
-                await within(self._clock, max(seconds, LEAST_GRACE + 1), self._all_over(going))
-        await within(self._clock, LAST_WORDS, self.writer.settled())
+                await within(self._clock, max(seconds, MIN_GRACE + 1), self._all_over(going))
+        await within(self._clock, SHUTDOWN_STATUS_TIMEOUT, self.writer.settled())
 
     def wake(self, uid: str | None = None) -> None:
-        """Something a pod refers to has changed, or may have for all of them: look again, and try again at once."""
+        """Reconcile and retry one pod, or all, at once: an object it refers to has changed, or may have."""
         for worker in self._workers.values() if uid is None else self._known(uid):
             worker.try_again()
 
     async def check_classes(self) -> None:
-        """Look whether pods are in their classes, and put right what is not."""
+        """Check the QoS classes of all pods and correct deviations."""
         for worker in list(self._workers.values()):
             try:
                 await worker.check_classes()
             except RuntimeFault as error:
-                _log.info("classes not looked at", pod=worker.pod.key, error=str(error))
+                _log.info("pod classes cannot be checked", pod=worker.pod.key, error=str(error))
 
     # --- running ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep pods as they should be until cancelled; running containers are left alone then."""
-        await self._tools.volumes.start()
-        await self._meet_runtime()
-        # Containers are told where Services are, sandboxes need their class, and new pods are judged beside those that
-        # the API still has: worth a moment, but not worth being down.
-        await within(self._clock, PATIENCE, self._lookups())
+        """Run the pods until cancelled. Cancellation leaves containers running."""
+        await self._deps.volumes.start()
+        await self._wait_for_runtime()
+        # Containers get the addresses of Services, sandboxes need their RuntimeClass, and admission counts the pods
+        # that the API has: worth a short wait, but not an outage.
+        await within(self._clock, SYNC_TIMEOUT, self._lookups())
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -261,30 +262,30 @@ class PodManager:
                 self._pods.on_change(self._changed)
                 for part in (
                     self._listen,
-                    self._sweep_often,
-                    self._refresh_often,
+                    self._sweep_periodically,
+                    self._refresh_periodically,
                     self._read_manifests,
                     self._settle_restores,
-                    self._kept.run,
+                    self._checkpoints.run,
                 ):
                     group.create_task(part())
         finally:
             self._group = None
             await self._mirrors.close()
-            await self._undertaker.close()
-            await self._tools.images.close()
+            await self._cleanup.close()
+            await self._deps.images.close()
             await self.writer.close()
 
-    async def _meet_runtime(self) -> None:
-        """Know what it is and whose sandboxes it has."""
-        said = -_SAY_EVERY
+    async def _wait_for_runtime(self) -> None:
+        """Wait for the runtime; read its name and the pods it has sandboxes for."""
+        said = -_LOG_INTERVAL
         while True:
             try:
-                self._runtime_name = (await self._tools.runtime.status()).name
-                self._in_runtime = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
+                self._runtime_name = (await self._deps.runtime.status()).name
+                self._in_runtime = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
                 return
             except RuntimeFault as error:
-                if self._clock.monotonic() - said >= _SAY_EVERY:
+                if self._clock.monotonic() - said >= _LOG_INTERVAL:
                     _log.warning("no container runtime answers, so no pod can run; is containerd up?", error=str(error))
                     said = self._clock.monotonic()
                 await self._clock.sleep(1)
@@ -295,57 +296,60 @@ class PodManager:
         await self._pods.synced()
 
     def _adopt(self) -> None:
-        """Go on with the pods that were here before: from disk, until the API is heard."""
-        for pod, promised in self._kept.read():
+        """Start workers for checkpointed pods that the runtime has; the API confirms or removes them later."""
+        for pod, promised in self._checkpoints.read():
             if pod.uid in self._in_runtime:
                 self._begin(pod, promised)
 
     async def _listen(self) -> None:
-        async for event in self._tools.runtime.events():
+        async for event in self._deps.runtime.events():
             for worker in self._workers.values() if event is None else self._known(event.pod_uid):
                 worker.stir(event)
 
     def _runs_something(self) -> bool:
-        """By what is kept on disk: the API may be heard before the runtime is."""
-        return any((self._tools.paths.root / "pods").glob("*/pod.json"))
+        """Return True if a checkpoint exists.
+
+        The API may answer before the runtime does, so this asks only the disk.
+        """
+        return any((self._deps.paths.root / "pods").glob("*/pod.json"))
 
     def _known(self, uid: str) -> list[PodWorker]:
         return [self._workers[uid]] if uid in self._workers else []
 
-    async def _sweep_often(self) -> None:
-        """Once the API has been heard, what nobody asked for goes; and again now and then, to be sure."""
+    async def _sweep_periodically(self) -> None:
+        """Remove orphans once the API's pods have been listed, then periodically. Each time, wake all workers too."""
         await self._pods.synced()
         await self._manifests.read_once()
         while True:
             try:
                 await self._sweep()
             except (RuntimeFault, VolumeError, OSError) as error:
-                _log.info("orphans not looked for", error=str(error))
+                _log.info("orphan sweep failed, will retry", error=str(error))
             await self._clock.sleep(self._settings.relist)
             for worker in self._workers.values():
                 worker.wake()
 
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
-            if not worker.pod.static and uid not in self._vanished and not self._is_wanted(worker.pod):
-                self._vanish_unless_restored(uid)
-        if self._restoration.active:  # what nobody can name may be somebody's as well
+            if not worker.pod.static and uid not in self._removed and not self._is_wanted(worker.pod):
+                self._remove_unless_restored(uid)
+        if self._restoration.active:  # until the restore is settled, an unknown pod may still be wanted
             return
-        uids = {each.pod.uid for each in await self._tools.runtime.sandboxes()}
-        uids |= {each.name for each in (self._tools.paths.root / "pods").glob("*") if each.is_dir()}
-        uids |= self._tools.allocator.holders()  # of an agent that was killed before it made anything else
-        for uid in uids - self._workers.keys() - self._undertaker.busy:
-            _log.info("orphaned pod is taken away", uid=uid)
-            self._undertaker.bury(uid)
-        await self._tools.volumes.sweep(self._workers.keys() | self._undertaker.busy)
+        uids = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
+        uids |= {each.name for each in (self._deps.paths.root / "pods").glob("*") if each.is_dir()}
+        uids |= self._deps.allocator.holders()  # resources held by a pod for which a killed agent created nothing else
+        for uid in uids - self._workers.keys() - self._cleanup.busy:
+            _log.info("orphaned pod removed", uid=uid)
+            self._cleanup.bury(uid)
+        await self._deps.volumes.sweep(self._workers.keys() | self._cleanup.busy)
 
     def _is_wanted(self, pod: Pod) -> bool:
-        """Whether the API has this very pod: another of its name may have taken its place while nobody listened."""
+        """Return True if the API has this pod: a new one of its name may have replaced it unobserved."""
         found = self._pods.cache.item(pod.key)
         return found is not None and found.metadata.uid == pod.uid
 
-    async def _refresh_often(self) -> None:
-        """Files projected from objects follow them; tokens are renewed in time."""
+    async def _refresh_periodically(self) -> None:
+        """Update projected files and renew tokens periodically."""
         while True:
             await self._clock.sleep(self._settings.volume_refresh)
             for worker in self._workers.values():
@@ -353,82 +357,82 @@ class PodManager:
                     worker.try_again()
 
     async def _read_manifests(self) -> None:
-        """Static pods come and go with their files; their mirrors follow."""
+        """Start and end static pods as their files come and go; mirror pods follow."""
         async for pods in self._manifests.changes():
             self._static = {pod.uid: pod for pod in pods}
             self._follow_manifests()
 
     def _follow_manifests(self) -> None:
-        """A pod whose manifest changed is another pod, and starts when the one before it is gone."""
+        """Apply the manifests. A changed manifest is a new pod, started after the old one is gone."""
         for uid, worker in list(self._workers.items()):
             if worker.pod.static and uid not in self._static:
-                self._vanish(uid)
+                self._remove(uid)
         names = {worker.pod.key for worker in self._workers.values() if worker.pod.static}
         for pod in self._static.values():
             if pod.key not in names:
-                self._welcome(pod)
+                self._add(pod)
 
     # --- after a restore --------------------------------------------------------------------------------------------
 
     async def _settle_restores(self) -> None:
-        """Tell what runs, whenever the server's store was restored, until nothing is left to decide."""
+        """After a restore of the store, report the running pods until the server has decided about all."""
         while True:
             await self._restoration.began.wait()
             await self._pods.synced()
             try:
                 await self._settle_restore()
             except (ApiError, ClientError, OSError, ValueError) as error:
-                _log.info("what runs is not told yet", error=str(error))
-            await self._clock.sleep(SETTLE_SECONDS)
+                _log.info("running pods cannot be reported yet", error=str(error))
+            await self._clock.sleep(RUNNING_REPORT_INTERVAL)
 
     async def _settle_restore(self) -> None:
         for uid in self._unknown & self._workers.keys():
             if self._workers[uid].over:
-                self._vanish(uid)
+                self._remove(uid)
             elif self._is_wanted(self._workers[uid].pod):
                 self._unknown.discard(uid)
-        running = [_shown(each) for each in self._workers.values() if not each.pod.static and not each.over]
+        running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
         waiting = {pod.key: uid for uid, pod in self._held.items()}
         answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
         for uid in self._unknown & set(answer.remove):
             self._unknown.discard(uid)
-            self._vanish(uid)
+            self._remove(uid)
         if not answer.settled:
             return
-        # By name: a pod of this node that runs under another uid stands against it as one elsewhere does.
+        # Compared by name: a running pod with this name and a different uid blocks the start on any node, also here.
         taken = {*answer.held, *(self._workers[uid].pod.key for uid in self._unknown & self._workers.keys())}
         for uid in [uid for key, uid in waiting.items() if key not in taken]:
             if (pod := self._held.pop(uid, None)) is not None:
-                self._welcome(pod)
+                self._add(pod)
         if not self._unknown and not self._held:
             self._restoration.answered()
 
     # --- pods come and go -------------------------------------------------------------------------------------------
 
     def _changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
-        """The API's view of a pod changed."""
+        """Handle a change of a pod in the API."""
         if new is None:
             if old is not None:
-                self._lost(Pod(old.object))
+                self._removed_from_api(Pod(old.object))
             return
         pod = Pod(new.object)
         self.writer.heard(pod)
-        if CONFIG_MIRROR in pod.annotations:
+        if MIRROR in pod.annotations:
             for worker in self._known(self._mirrors.heard(pod)):
                 worker.wake()
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
-            self._unknown.discard(pod.uid)  # somebody has decided for it
+            self._unknown.discard(pod.uid)  # the store has this pod now
             worker.update(pod)
             self._keep(worker)
         elif self._restoration.active and pod.uid not in self._in_runtime and not pod.deleted:
             self._held[pod.uid] = pod
         else:
-            self._welcome(pod)
+            self._add(pod)
 
-    def _welcome(self, pod: Pod) -> None:
-        """A pod that is new here."""
+    def _add(self, pod: Pod) -> None:
+        """Admit or reject a new pod and start its worker."""
         known = pod.uid in self._in_runtime or pod.deleted or pod.finished
         why = None if known else self._admission.refusal(pod)
         if why is None:
@@ -446,7 +450,7 @@ class PodManager:
             self._report(uid, status, over)
 
         worker = PodWorker(
-            self._tools,
+            self._deps,
             pod,
             report,
             self._admission.postponement,
@@ -462,44 +466,44 @@ class PodManager:
     def _report(self, uid: str, status: JsonObject, over: bool) -> None:
         worker = self._workers[uid]
         self._keep(worker)
-        for tell in self._told_of_status:
+        for tell in self._status_listeners:
             tell(worker.pod.raw, status)
-        if uid in self._unknown:  # the API has no such pod, or another one of that name
+        if uid in self._unknown:  # the API has no such pod, or a different one of that name
             pass
         elif not worker.pod.static:
             self.writer.submit(uid, status, self._notes(uid), delete=over and worker.pod.deleted)
-        elif uid not in self._vanished and (mirror := self._mirrors.of(worker.pod)) is not None:
+        elif uid not in self._removed and (mirror := self._mirrors.of(worker.pod)) is not None:
             self.writer.submit(mirror, status, self._notes(uid))
         if over:
             self._progress.set()
-            if uid in self._vanished:
+            if uid in self._removed:
                 self._forget(uid)
 
-    def _lost(self, pod: Pod) -> None:
-        """The API no longer has a pod; its last state says how much time it was given."""
+    def _removed_from_api(self, pod: Pod) -> None:
+        """Handle a pod's removal from the API. Its last state has the grace period."""
         self._mirrors.gone(pod)
         self.writer.forget(pod.uid)
         self._held.pop(pod.uid, None)
         if pod.deleted and pod.uid in self._workers:
             self._workers[pod.uid].update(pod)
         if self._restoration.listing and not pod.deleted:
-            self._vanish_unless_restored(pod.uid)
+            self._remove_unless_restored(pod.uid)
         else:
-            self._vanish(pod.uid)
+            self._remove(pod.uid)
 
-    def _vanish_unless_restored(self, uid: str) -> None:
-        """The API lacks a pod: nobody wants it, or the server has forgotten it."""
+    def _remove_unless_restored(self, uid: str) -> None:
+        """Terminate a pod missing from the API, unless a restored store may have lost it."""
         if not self._restoration.active:
-            self._vanish(uid)
+            self._remove(uid)
         elif uid in self._workers:
             self._unknown.add(uid)
 
-    def _vanish(self, uid: str) -> None:
-        """Nobody wants the pod any more: it ends, and then goes without a trace."""
+    def _remove(self, uid: str) -> None:
+        """Terminate the pod and clean it up: it is no longer wanted."""
         worker = self._workers.get(uid)
         if worker is None:
             return
-        self._vanished.add(uid)
+        self._removed.add(uid)
         if worker.over:
             self._forget(uid)
         elif not worker.pod.deleted:
@@ -511,23 +515,24 @@ class PodManager:
         worker = self._workers.pop(uid)
         self._unknown.discard(uid)
         self.writer.forget(uid)
+        # Possibly called from the worker's own pass; reporting that it is over is the last step of a pass.
         self._tasks.pop(uid).cancel()
-        self._vanished.discard(uid)
+        self._removed.discard(uid)
         self._in_runtime.discard(uid)
-        self._undertaker.bury(uid, released=worker.released)
+        self._cleanup.bury(uid, released=worker.released)
         if worker.pod.static:
             self._mirrors.drop(worker.pod)
             self._follow_manifests()
 
     def _keep(self, worker: PodWorker) -> None:
-        """Remember a pod beyond the life of this process."""
+        """Queue a checkpoint of the pod."""
         if not worker.over:
-            self._kept.keep(worker.pod, worker.status, worker.allocation.promised)
+            self._checkpoints.keep(worker.pod, worker.status, worker.allocation.promised)
 
-    # --- looking up -------------------------------------------------------------------------------------------------
+    # --- lookups ----------------------------------------------------------------------------------------------------
 
     def _others(self, uid: str) -> list[Pod]:
-        """The pods here that take room, but for one."""
+        """Return the pods that use resources here, except one."""
         return [
             worker.allocation.effective(worker.pod)
             for each, worker in self._workers.items()
@@ -538,7 +543,7 @@ class PodManager:
         ]
 
     def _is_orphan(self, worker: PodWorker) -> bool:
-        """A pod that an earlier agent left, and that the API has not: it is on its way out, and takes no room."""
+        """Return True for a pod that the API does not have: it is terminating and uses no resources."""
         known = worker.pod.static or worker.pod.uid in self._unknown
         return not known and self._pods.has_synced and not self._is_wanted(worker.pod)
 
@@ -554,6 +559,12 @@ class PodManager:
 
 def _shown(worker: PodWorker, pod: Pod | None = None) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Pod", **(pod or worker.pod).raw, "status": worker.status}
+
+
+def _reported(worker: PodWorker) -> JsonObject:
+    """A pod as the node reports it. Managed fields are half of it, and adoption needs none."""
+    shown = _shown(worker)
+    return {**shown, "metadata": {key: each for key, each in shown["metadata"].items() if key != "managedFields"}}
 
 
 def _disrupted(reason: str, message: str) -> PodTermination:

@@ -1,14 +1,14 @@
-"""What to do next about a pod: a pure function of its definition and of what is seen.
+"""Computes the next steps of a pod: a pure function of its definition and the observed state.
 
-`decide` looks at everything at once and names the steps that can be taken now. The caller takes them, looks again and
-asks again, until a plan has no steps. So a crash of the agent between any two steps loses nothing: the next look shows
-what was done. The rules are kubelet's:
+`decide` considers the whole state and returns the steps that can be taken now. The caller executes them, inspects again
+and decides again, until a plan has no steps. So a crash of the agent between any two steps loses nothing: the next
+inspection shows the completed steps. The rules are kubelet's:
 
 - no container starts without the one usable sandbox; a sandbox that died takes its containers with it, and init
   containers run again in the next one;
 - init containers run one after the other, a sidecar counts as done once it has started; plain containers follow;
-- what ended comes back as its restart policy says, later each time;
-- when nothing runs and nothing will, the sandbox goes too and the pod is `finished`.
+- exited containers restart by their restart policy, with growing delays;
+- when no container runs or will run, the sandbox is stopped too and the pod is `finished`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tarmac.base.duration import format_duration
 from tarmac.runtimes.interface import Container, Sandbox
 
 KillReason = Literal["", "LivenessProbe", "StartupProbe"]
-LONGEST_SANDBOX_DELAY = 30.0
-_SAME_TIME = 1.0  # seconds that stamps of the runtime may be ahead of us
+MAX_SANDBOX_DELAY = 30.0
+_CLOCK_SKEW = 1.0  # seconds that the runtime's timestamps may be ahead of the agent's clock
 
 
 @dataclass(frozen=True, slots=True)
 class MakeSandbox:
-    """Make the pod's sandbox; `replaces` one that is no longer usable."""
+    """Create the pod's sandbox; `replaces` an unusable one."""
 
     attempt: int
     replaces: bool
@@ -42,23 +42,23 @@ class MakeSandbox:
 
 @dataclass(frozen=True, slots=True)
 class StopSandbox:
-    """Stop a sandbox and give back its network."""
+    """Stop a sandbox and release its network."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a container, or the one that was `created` already and never started.
+    """Start a container, or one that is already `created` and was never started.
 
-    `instead`: the id of one that takes the place of this attempt, and cannot be started.
+    `instead`: the id of a container that has this attempt number and cannot be started; it is removed first.
     """
 
     container: JsonObject
     attempt: int
     created: str = ""
     instead: str = ""
-    failed_at: float | None = None  # when the one before it ended, if that counts for the back-off
+    failed_at: float | None = None  # end of the previous attempt, if it counts for the back-off
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running container the resources its spec has now; without `amounts`, only its classes differ."""
+    """Apply the resources of the spec to a running container; without `amounts`, only its classes differ."""
 
     container: JsonObject
     id: str
@@ -86,7 +86,7 @@ Action = MakeSandbox | StopSandbox | Start | Kill | Resize
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All that a decision rests on."""
+    """All inputs of a decision."""
 
     pod: Pod
     seen: PodRuntimeState
@@ -97,23 +97,25 @@ class Situation:
     unhealthy: Set[str] = frozenset()
     """Ids of containers that failed their liveness probe."""
     killing: Set[str] = frozenset()
-    """Ids of containers that are being ended."""
+    """Ids of containers whose termination is in progress."""
     replaced: Set[str] = frozenset()
-    """Ids of containers that were ended for a new one to come: no crash, so no back-off."""
+    """Ids of containers ended in order to be replaced: not a crash, so no back-off, unless they are `unwell`."""
+    unwell: Set[str] = frozenset()
+    """Ids of containers ended after a failed probe: these count as crashes."""
     stopped: Set[str] = frozenset()
-    """Ids of sandboxes that were stopped with all they held."""
+    """Ids of sandboxes that were stopped with all their containers."""
     back_offs: BackOffs = field(default_factory=BackOffs)
     applied: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Resources that running containers have, by name."""
     classes: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
-    """Classes that containers should be in, by name, wherever they were asked for."""
+    """Classes that containers should be in, by name, from any source."""
     classed: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
     """Classes that running containers were put into, by name."""
 
 
 @dataclass(slots=True)
 class PodActions:
-    """Steps to take now, why containers wait, when to ask again, and whether all is over."""
+    """Steps to take now, waiting reasons, the time of the next decision, and if the pod is finished."""
 
     actions: list[Action] = field(default_factory=list[Action])
     waiting: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
@@ -121,12 +123,12 @@ class PodActions:
     finished: bool = False
 
     def wake(self, at: float) -> None:
-        """Ask again at this time at the latest."""
+        """Decide again at this time at the latest."""
         self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
 
 def decide(situation: Situation) -> PodActions:
-    """The next steps."""
+    """Return the next steps."""
     if situation.ending:
         return _wind_down(situation)
     sandbox = situation.seen.usable_sandbox(situation.pod.host_network)
@@ -134,7 +136,7 @@ def decide(situation: Situation) -> PodActions:
 
 
 def _wind_down(situation: Situation) -> PodActions:
-    """End every container, sidecars last and in reverse, then the sandboxes."""
+    """End all containers, sidecars last and in reverse order, then the sandboxes."""
     running = situation.seen.running
     if running:
         return PodActions(_kills(situation, running))
@@ -169,7 +171,7 @@ def _without_sandbox(situation: Situation) -> PodActions:
 
 
 def _complete(pod: Pod, seen: PodRuntimeState) -> bool:
-    """Whether a pod that lost its sandbox had done what it was for."""
+    """Return True if a pod that lost its sandbox had completed its work."""
     if not seen.sandboxes:
         return False
     if pod.restart_policy == "Never" and seen.containers:
@@ -184,15 +186,15 @@ def _complete(pod: Pod, seen: PodRuntimeState) -> bool:
 
 
 def _sandbox_not_before(seen: PodRuntimeState, now: float) -> float:
-    """A sandbox that dies as soon as it is made is not made again in a tight loop."""
+    """Return the earliest time for a new sandbox. The delay grows, so a sandbox that dies at once is no tight loop."""
     newest = seen.sandboxes[0] if seen.sandboxes else None
-    if newest is None or newest.created_at - _SAME_TIME > now:  # made before the clock was set back
+    if newest is None or newest.created_at - _CLOCK_SKEW > now:  # made before the clock was set back
         return 0.0
-    return newest.created_at + min(2.0 ** min(newest.pod.attempt, 10), LONGEST_SANDBOX_DELAY)
+    return newest.created_at + min(2.0 ** min(newest.pod.attempt, 10), MAX_SANDBOX_DELAY)
 
 
 class _Within:
-    """Deciding about containers, given a usable sandbox."""
+    """Decides about containers, given a usable sandbox."""
 
     def __init__(self, situation: Situation, sandbox: Sandbox) -> None:
         self._situation = situation
@@ -218,13 +220,13 @@ class _Within:
     # --- init containers --------------------------------------------------------------------------------------------
 
     def _initialize(self) -> bool | None:
-        """Move initialisation on. True: done; None: failed for good."""
+        """Advance initialisation. True: done; None: failed for good."""
         init = self._pod.init_containers
         here = self._sandbox.id
         if any(self._seen.latest(each["name"], here) for each in self._pod.containers):
             self._keep_sidecars(init)
             return True
-        # The last one that ever ran tells how far it came: those before it may have been cleaned away.
+        # The last init container that ran gives the progress: earlier ones may have been garbage-collected.
         reached = [index for index, each in enumerate(init) if self._seen.latest(each["name"], here)]
         if not reached:
             return self._start_init(init, 0)
@@ -242,7 +244,7 @@ class _Within:
         return False
 
     def _step(self, container: JsonObject, last: Container) -> bool | None:
-        """One init container that has to end well."""
+        """Advance one init container that must exit with 0."""
         if last.state == "running":
             return False
         if last.state == "unknown":
@@ -266,7 +268,7 @@ class _Within:
                 self._sidecar(container, self._seen.latest(container["name"], self._sandbox.id))
 
     def _sidecar(self, container: JsonObject, last: Container | None) -> bool:
-        """Keep a sidecar running; whether it has started."""
+        """Keep a sidecar running; return True if it has started."""
         name = container["name"]
         if last is None or last.state in ("created", "exited"):
             self._start(container, last)
@@ -288,7 +290,7 @@ class _Within:
     # --- containers -------------------------------------------------------------------------------------------------
 
     def _keep(self, container: JsonObject) -> bool:
-        """Bring one plain container on; whether it runs or will."""
+        """Keep one plain container running; return True if it runs or will run."""
         last = self._seen.latest(container["name"])
         if last is None or last.state == "created":
             self._start(container, last)
@@ -304,7 +306,7 @@ class _Within:
         return self._check(container, last)
 
     def _check(self, container: JsonObject, last: Container) -> bool:
-        """A running container stays, unless its definition or a probe is against it."""
+        """Kill a running container if its definition changed or a probe failed; return True if one runs or will run."""
         name = container["name"]
         restart = restarts_on_failure(self._pod, container)
         reason: KillReason = ""
@@ -333,9 +335,9 @@ class _Within:
         failed_at = self._crashed_at(name)
         if failed_at is not None:
             delay = self._situation.back_offs.delay(name, failed_at)
-            # One that ended in the future ended before the clock was set back: how long ago nobody knows. Waiting for
-            # the clock to come round again could take years; started once too early, it is stamped by the new clock.
-            if failed_at - _SAME_TIME < self._situation.now < failed_at + delay:
+            # An end in the future means that the clock was set back since, and the elapsed time is unknown. Waiting for
+            # the clock to catch up could take years; one early start gives the container a timestamp of the new clock.
+            if failed_at - _CLOCK_SKEW < self._situation.now < failed_at + delay:
                 message = f"back-off {format_duration(delay)} restarting failed container={name} pod={self._pod}"
                 self._plan.waiting[name] = ("CrashLoopBackOff", message)
                 self._plan.wake(failed_at + delay)
@@ -343,9 +345,10 @@ class _Within:
         self._plan.actions.append(Start(container, self._seen.attempts(name), failed_at=failed_at))
 
     def _crashed_at(self, name: str) -> float | None:
-        """When the newest container that ended by itself did so."""
+        """Return the end of the newest container that exited by itself or failed a probe."""
+        on_purpose = self._situation.replaced - self._situation.unwell
         for container in self._seen.containers:
-            if container.name == name and container.state == "exited" and container.id not in self._situation.replaced:
+            if container.name == name and container.state == "exited" and container.id not in on_purpose:
                 return container.finished_at
         return None
 
@@ -354,7 +357,7 @@ class _Within:
             self._plan.actions.append(Kill(container, message, reason, restart=restart))
 
     def _reclassed(self, name: str) -> bool:
-        """Whether it should be in other classes than it was put into; never a reason to restart it."""
+        """Return True if the container's classes differ from the wanted ones; never a reason for a restart."""
         classed = self._situation.classed.get(name)
         return classed is not None and classed != self._situation.classes.get(name, {})
 

@@ -1,4 +1,4 @@
-"""Admission of pods on the node: which may run here, what they run in, and what they may grow to."""
+"""Admission of pods to this node, their runtime handlers and their resizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHUTTING_DOWN = ("NodeShutdown", "Pod was rejected as the node is shutting down.
 
 
 class PodAdmission:
-    """Judges pods. `others(uid)` are the pods here but for that one; while `shutting_down` no pod is admitted."""
+    """Admits pods. `others(uid)` are the pods here except that one; while `shutting_down` all pods are rejected."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class PodAdmission:
         self._others = others
 
     def refusal(self, pod: Pod) -> Refusal | None:
-        """Why a new pod may not run here, if it may not."""
+        """Return the reason to reject a new pod, or None."""
         if self.shutting_down:
             return SHUTTING_DOWN
         for check in self.admit_checks:
@@ -53,14 +53,14 @@ class PodAdmission:
         try:
             unserved = handler_refusal(name, self.handler(pod), self._handlers)
         except ConfigMissing:
-            unserved = None  # the class may come yet: until then there is no sandbox
+            unserved = None  # the RuntimeClass may still be created; until then the pod has no sandbox
         others, sysctls = self._others(pod.uid), self._settings.allowed_unsafe_sysctls
         unfit = unserved or refusal(pod, self._node(), others, sysctls, self._allocator.awaited())
-        # The allocator comes last: whoever it lets in holds what it was given until it has ended.
+        # The allocator must come last: a pod it admits holds its resources until it has ended.
         return unfit or self._allocator.admit(pod)
 
     def postponement(self, has: Pod, asks: Pod) -> Postponed | None:
-        """Why a pod that runs here cannot have what it now asks for, if it cannot."""
+        """Return the reason why a running pod cannot get the resources it now requests, or None."""
         for check in self.resize_checks:
             if (why := check(has, asks)) is not None:
                 return why
@@ -75,7 +75,7 @@ class PodAdmission:
             return False
 
     def handler(self, pod: Pod) -> str:
-        """What runs its sandbox. Raises ConfigMissing."""
+        """Return the runtime handler of the pod's sandbox. Raises ConfigMissing."""
         name = pod.spec.get("runtimeClassName")
         if not name:
             return ""

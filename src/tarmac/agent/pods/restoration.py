@@ -1,12 +1,12 @@
-"""What a node does when the server's store was restored from a backup that is older than what runs here.
+"""Protects running pods after the server's store was restored from an older backup.
 
-The Node's annotation `tarmac.dev/restored` says when that was. A node that has not answered to that restore ends
-nothing for being unknown to the server, and starts nothing that may run elsewhere: it tells what runs, again and again,
-until every node has done so and somebody has decided about whatever runs otherwise than the store has it. Only then is
-the time noted on disk, as answered; an agent that is killed before begins anew.
+The Node's annotation `tarmac.dev/restored` has the time of the restore. A node that has not completed that restore ends
+no pod for being unknown to the server and starts no pod that may run elsewhere. It reports its running pods repeatedly,
+until every node has done so and every difference from the store has been decided. Only then is the time written to disk
+as completed; an agent killed earlier starts over.
 
-After a restore every revision that a client knows is gone, so pods are always listed afresh. Looking at the Node right
-before a listing is believed is therefore enough: nothing is asked while a watch goes on.
+A restore invalidates every revision that clients know, so pods are always listed again. Reading the Node right before
+each list is therefore enough; watches need no check.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ _log = log("pods")
 
 
 class Restoration:
-    """Whether this node has a restore to answer to."""
+    """State of the restore that this node has to complete, if any."""
 
     def __init__(self, client: Client, node: str, note: Path, at_stake: Callable[[], bool]) -> None:
-        """`note` keeps the time of the restore that was answered to last; `at_stake`: whether anything runs here."""
+        """`note` stores the time of the last completed restore; `at_stake` returns True if any pod runs here."""
         self._at_stake = at_stake
         self._client = client
         self._node = node
         self._note = note
         self._time = ""
-        self.listing = False  # the whole state is being taken over: what is missing in it may just be unknown
+        self.listing = False  # a list is being applied: a pod missing in it may be unknown rather than deleted
         self.began = asyncio.Event()
 
     @property
     def active(self) -> bool:
-        """Whether what runs may be newer than what the server knows."""
+        """True while running pods may be newer than the server's store."""
         return self.began.is_set()
 
     @asynccontextmanager
     async def around_listing(self) -> AsyncGenerator[None]:
-        """Know of a restore before what is missing in the new state is believed to be gone."""
+        """Detect a restore before pods missing in the new list are treated as deleted."""
         await self._look()
         self.listing = True
         try:
@@ -60,7 +60,7 @@ class Restoration:
             self.listing = False
 
     async def tell(self, report: RunningReport) -> RunningAnswer:
-        """Say what runs. Raises ApiError, ClientError."""
+        """Report the running pods. Raises ApiError, ClientError."""
         report.restored = self._time
         body = msgspec.json.encode(report)
         reply = await self._client.call(
@@ -69,26 +69,26 @@ class Restoration:
         return msgspec.json.decode(reply.body, type=RunningAnswer)
 
     def answered(self) -> None:
-        """Nothing is left to decide; the next agent need not ask again."""
+        """Record the restore as completed, for later agents too."""
         unfinished = self._note.with_suffix(".new")
         unfinished.write_text(self._time)
         unfinished.replace(self._note)
         self.began.clear()
-        _log.info("the restore of the server's store is answered", restored=self._time)
+        _log.info("restore of the server's store completed", restored=self._time)
 
     async def _look(self) -> None:
         try:
             node = await self._client.resource(NODES).get(self._node)
         except NotFound:
             if self._at_stake():
-                # The store may be older than this node. Once the Node is registered again it says whether that is so.
+                # The store may be older than this node. The Node says so once it is registered again.
                 raise Disconnected(f"the server does not know the node {self._node} yet") from None
             return
         time = (node["metadata"].get("annotations") or {}).get(RESTORED, "")
         if time and time != self._known():
             self._time = time
             if not self.active:
-                _log.warning("the server's store was restored: nothing that runs is ended", restored=time)
+                _log.warning("server's store was restored: running pods are kept until it is settled", restored=time)
             self.began.set()
 
     def _known(self) -> str:

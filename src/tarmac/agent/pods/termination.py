@@ -1,8 +1,7 @@
-"""Ending containers: the hook first, then a signal, then the end, all within one grace period.
+"""Terminates containers: preStop hook, then stop signal, then kill, all within one grace period.
 
-Each container that ends has a task of its own, so that one which takes its time holds up neither the others nor the
-pod's worker. A grace period that is shortened on the way starts the task again with what is left; the hook is not
-run twice.
+Each container has its own task, so a slow one delays neither the other containers nor the pod's worker. If the grace
+period is shortened meanwhile, the task restarts with the remaining time; the hook does not run twice.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.interface import Container, RuntimeFault
 
-LEAST_GRACE = 2.0
-"""Every container gets at least this long: a signal that nobody can hear in time is no use."""
-RETRY = 2.0
-"""How soon a container that could not be ended is tried again."""
+MIN_GRACE = 2.0
+"""Lower bound of every grace period: time for a process to handle the signal."""
+RETRY_INTERVAL = 2.0
+"""Delay before a failed termination is retried."""
 
 _log = log("pods")
 _decode = msgspec.json.Decoder().decode
@@ -40,10 +39,10 @@ class _Ending:
 
 
 class Killer:
-    """Ends containers of one pod. `woken` is called when one has ended, or could not be."""
+    """Terminates containers of one pod. `woken` is called when one has ended or could not be ended."""
 
-    def __init__(self, tools: PodDependencies, woken: Callable[[], None]) -> None:
-        self._tools = tools
+    def __init__(self, deps: PodDependencies, woken: Callable[[], None]) -> None:
+        self._deps = deps
         self._woken = woken
         self._endings: dict[str, _Ending] = {}
         self._hooked: set[str] = set()
@@ -51,39 +50,39 @@ class Killer:
 
     @property
     def busy(self) -> Set[str]:
-        """Ids of containers that are being ended."""
+        """Ids of containers whose termination is in progress."""
         return self._endings.keys()
 
     def kill(self, pod: Pod, action: Kill, grace: float, address: str) -> None:
-        """Begin to end a container."""
+        """Start the termination of a container."""
         container = action.container
         spec = pod.container(container.name) or _remembered(container)
         if container.id not in self._hooked:
             message = action.message or f"Stopping container {container.name}"
-            self._tools.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
+            self._deps.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
         after = [self._endings[each].task for each in action.after if each in self._endings]
         work = self._end(pod, spec, container, grace, address, after)
         task = self._tasks.promise(work, f"ending {pod.key} {container.name}")
-        self._endings[container.id] = _Ending(task, self._tools.clock.monotonic() + grace)
+        self._endings[container.id] = _Ending(task, self._deps.clock.monotonic() + grace)
         task.add_done_callback(lambda done: self._ended(container.id, done))
 
     def shorten(self, grace: float) -> None:
-        """Nothing may take longer than this from now on."""
-        deadline = self._tools.clock.monotonic() + grace
+        """Cancel terminations that would take longer than this; the worker restarts them with the shorter period."""
+        deadline = self._deps.clock.monotonic() + grace
         for container, ending in list(self._endings.items()):
             if ending.deadline > deadline:
                 del self._endings[container]
                 ending.task.cancel()
 
     def stop(self) -> None:
-        """Let go: what has been told to end ends by itself."""
+        """Cancel all tasks. A stop already sent to the runtime completes there."""
         for ending in self._endings.values():
             ending.task.cancel()
         self._endings.clear()
 
     def _ended(self, id: str, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
-            _log.error("container not ended", container=id, error=repr(error))
+            _log.error("container termination failed", container=id, error=repr(error))
         ending = self._endings.get(id)
         if ending is not None and ending.task is done:
             del self._endings[id]
@@ -98,7 +97,7 @@ class Killer:
         address: str,
         after: list[asyncio.Future[None]],
     ) -> None:
-        clock = self._tools.clock
+        clock = self._deps.clock
         deadline = clock.monotonic() + grace
         hook = (spec.get("lifecycle") or {}).get("preStop")
         if hook and grace > 0 and container.id not in self._hooked:
@@ -107,27 +106,27 @@ class Killer:
         if after and deadline > clock.monotonic():
             await first_of(clock, deadline - clock.monotonic(), after)
         try:
-            await self._tools.runtime.stop_container(container.id, max(LEAST_GRACE, deadline - clock.monotonic()))
+            await self._deps.runtime.stop_container(container.id, max(MIN_GRACE, deadline - clock.monotonic()))
         except RuntimeFault as error:
             which = f'failed to "KillContainer" for "{container.name}" with KillContainerError'
             why = f'error killing pod: {which}: "{error}"'
-            self._tools.recorder.event(pod.reference, "Warning", "FailedKillPod", why)
-            await clock.sleep(RETRY)
+            self._deps.recorder.event(pod.reference, "Warning", "FailedKillPod", why)
+            await clock.sleep(RETRY_INTERVAL)
 
     async def _run_hook(
         self, pod: Pod, spec: JsonObject, container: Container, hook: JsonObject, address: str, grace: float
     ) -> None:
         try:
-            await within(self._tools.clock, grace, self._tools.hooks.run(pod, spec, container.id, hook, address))
+            await within(self._deps.clock, grace, self._deps.hooks.run(pod, spec, container.id, hook, address))
         except HookFailed as error:
             _log.info("hook failed", pod=pod.key, container=container.name, error=str(error))
-            # What the hook said may hold secrets: the event does not repeat it.
+            # The hook's output may contain secrets, so the event leaves it out.
             about = pod.container_reference(container.name)
-            self._tools.recorder.event(about, "Warning", "FailedPreStopHook", "PreStopHook failed")
+            self._deps.recorder.event(about, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
 
 def _remembered(container: Container) -> JsonObject:
-    """As much of a lost spec as the container's annotations keep."""
+    """Rebuild the hook and the ports of a missing spec from the container's annotations."""
     spec: JsonObject = {"name": container.name}
     if hook := container.annotations.get(PRE_STOP):
         spec["lifecycle"] = {"preStop": _decode(hook)}

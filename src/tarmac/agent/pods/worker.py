@@ -1,11 +1,11 @@
-"""One pod's worker: look, decide, act, tell; then wait to be woken.
+"""Reconciles one pod: inspect the runtime, decide the next steps, execute them, report status.
 
-It is woken by a new definition, an event of the runtime, a probe, an image that has come, a container that was ended,
-or by its alarm. Whatever woke it, it does the same: looks at everything, unless events told only of what it has seen,
-such as the start of a container that it started itself. A pass that is under way when the pod has to end is cut short;
-what it had done is seen by the next.
+The worker is woken by spec changes, runtime events, probe results, image pulls, terminated containers and a timer. Each
+wake-up runs the same full pass. Runtime events are debounced, and ignored if they describe a known state, such as the
+start of a container that this worker started. Ending the pod cancels the current pass; the next one inspects the steps
+it had completed.
 
-A worker that is cancelled leaves all containers as they are: the next agent adopts them.
+Cancelling the worker leaves all containers running for the next agent to adopt.
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ from tarmac.client.backoff import Backoff
 from tarmac.runtimes.interface import RuntimeEvent, RuntimeFault
 
 FIRST_RETRY = 1.0
-LONGEST_RETRY = 20.0
+MAX_RETRY = 20.0
 
-TOGETHER = 0.05
-"""Events of the runtime within so many seconds of each other are answered by one look."""
+EVENT_DEBOUNCE = 0.05
+"""Debounce of runtime events, in seconds: one inspection serves all events of a burst."""
 
-FIRST_WORDS = 0.5
-"""That a pod has begun is told after so many seconds, unless there is more to tell by then: mostly it runs."""
+INITIAL_STATUS_DELAY = 0.5
+"""Delay before the first status is written. Most pods are Running by then, which saves one write per pod."""
 
 _log = log("pods")
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The pod has to end. `grace`: None for the pod's own. `verdict`: when it is the node that ends it."""
+    """Request to end the pod. `grace`: None for the pod's own. `verdict`: set if the node ends it."""
 
     grace: float | None = None
     verdict: PodTermination | None = None
 
 
 class PodWorker:
-    """Looks after one pod. `report(status, over)` is called with every status that is worked out.
+    """Reconciles one pod. `report(status, over)` is called with every computed status.
 
-    `promised` are resources that an earlier agent allotted, `refused` the status of a pod that may not run here;
-    `fresh`: the runtime is known to have nothing of it.
+    `promised` are resources that an earlier agent allocated, `refused` the status of a rejected pod; `fresh`: the
+    runtime is known to have nothing of it.
     """
 
     def __init__(
         self,
-        tools: PodDependencies,
+        deps: PodDependencies,
         pod: Pod,
         report: Callable[[JsonObject, bool], None],
         fits: Fits,
@@ -79,55 +79,56 @@ class PodWorker:
         self.seen = PodRuntimeState()
         self.status: JsonObject = refused or pod.status
         self.over = refused is not None
-        """Nothing of it runs, nothing will, and what it had is given back."""
+        """True once no container runs or will run, and the pod's resources are released."""
         self.released = False
-        """It was this worker that gave it back. Of a pod that was refused, an earlier agent may have left something."""
+        """True if this worker released them. A rejected pod may have resources from an earlier agent."""
         self.allocation = PodPromises(pod, promised)
-        self._tools = tools
+        self._deps = deps
         self._report = report
         self._fits = fits
         self._ending: Ending | None = Ending() if pod.deleted else None
         self._woken = asyncio.Event()
-        self._rumours: list[RuntimeEvent | None] = []
+        self._pending_events: list[RuntimeEvent | None] = []
         self._tasks = Tasks()
         self._pass: asyncio.Future[None] | None = None
-        self._cut = False
-        self._back_offs = BackOffs(longest=tools.settings.crash_loop_longest)
-        self._hands = StepExecutor(tools, self._back_offs, self.wake)
-        self._killer = Killer(tools, self.wake)
-        self._prober = Prober(tools.checks, tools.recorder, tools.clock, tools.randomness, self.wake)
+        self._pass_cancelled = False
+        self._back_offs = BackOffs(longest=deps.settings.crash_loop_longest)
+        self._executor = StepExecutor(deps, self._back_offs, self.wake)
+        self._terminator = Killer(deps, self.wake)
+        self._prober = Prober(deps.checks, deps.recorder, deps.clock, deps.randomness, self.wake)
         self._prober.adopt(pod, pod.status)
-        self._looker = Looker(tools.runtime, tools.paths, pod.uid)
-        self._alarm = Alarm(tools.clock)
-        self._began: tuple[str, float] | None = None  # the pod's startTime, and the monotonic clock then
-        self._stirred = Alarm(tools.clock)
-        self._begun = Alarm(tools.clock)
-        self._retry = Backoff(tools.randomness, FIRST_RETRY, LONGEST_RETRY)
+        self._inspector = Looker(deps.runtime, deps.paths, pod.uid)
+        self._alarm = Alarm(deps.clock)
+        self._began: tuple[str, float] | None = None  # the pod's startTime, and the monotonic clock at that time
+        self._event_timer = Alarm(deps.clock)
+        self._initial_status_timer = Alarm(deps.clock)
+        self._retry = Backoff(deps.randomness, FIRST_RETRY, MAX_RETRY)
         self._replaced: set[str] = set()
+        self._unwell: set[str] = set()
         self._stopped: set[str] = set()
         self._backed_off: set[tuple[str, str]] = set()
-        self._untouched = fresh
+        self._fresh = fresh
         self._classes = NO_CLASSES
         self.wake()
 
-    # --- what others call -------------------------------------------------------------------------------------------
+    # --- called by the manager and by the parts ---------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Look again now."""
+        """Run a pass now."""
         self._woken.set()
 
     def stir(self, event: RuntimeEvent | None) -> None:
-        """Look again soon: the runtime tells of every step, and one look is enough for those that come together."""
-        self._rumours.append(event)
-        self._stirred.set(TOGETHER, self._weigh_rumours)
+        """Run a pass soon: the runtime sends an event for every step, and one pass serves a burst of them."""
+        self._pending_events.append(event)
+        self._event_timer.set(EVENT_DEBOUNCE, self._flush_events)
 
     def try_again(self) -> None:
-        """Something it refers to has changed: what failed may work now, and files may be out of date."""
-        self._hands.out_of_date()
+        """Retry failed steps at once and refresh volumes: an object the pod refers to has changed."""
+        self._executor.out_of_date()
         self.wake()
 
     def update(self, pod: Pod) -> None:
-        """The definition changed."""
+        """Accept a new version of the pod."""
         before, self.pod = self.pod, pod
         if pod.deleted and (self._ending is None or pod.grace < before.grace or not before.deleted):
             self.end(Ending(verdict=self._ending.verdict if self._ending else None))
@@ -135,60 +136,64 @@ class PodWorker:
             self.wake()
 
     def end(self, ending: Ending) -> None:
-        """Let the pod end; if it is ending already, not later than this."""
+        """End the pod; if it is ending already, apply the new grace period."""
         begins = self._ending is None
         self._ending = ending
         if begins and self._pass is not None:
-            self._cut = True
+            self._pass_cancelled = True
             self._pass.cancel()
-        self._killer.shorten(self._grace)
+        self._terminator.shorten(self._grace)
         self.wake()
 
     @property
     def ending(self) -> bool:
-        """Whether it will not run any longer."""
+        """True if the pod is ending or has ended."""
         return self._ending is not None or self.pod.finished or self.status.get("phase") in TERMINAL
 
-    def _weigh_rumours(self) -> None:
-        """In the middle of a pass it is too early to tell whether they are news: then they wait for its end."""
+    def _flush_events(self) -> None:
+        """Wake the worker if pending events show news.
+
+        During a pass they wait for its end: only then is the state known.
+        """
         if self._pass is not None:
             return
-        rumours, self._rumours = self._rumours, []
-        if not all(event is not None and self.seen.shows(event) for event in rumours):
+        events, self._pending_events = self._pending_events, []
+        if not all(event is not None and self.seen.shows(event) for event in events):
             self.wake()
 
     # --- the loop ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled. A pod that is over still answers to updates: its object may outlive it."""
+        """Run passes until cancelled. A pod that is over still handles updates: its object may exist longer."""
         try:
             while True:
                 await self._woken.wait()
                 self._woken.clear()
                 self._alarm.clear()
-                self._pass = self._tasks.promise(self._attend(), f"pass of {self.pod.key}")
+                self._pass = self._tasks.promise(self._reconcile(), f"pass of {self.pod.key}")
                 try:
                     await self._pass
                 except asyncio.CancelledError:
-                    # The pass was cut short by `end`, or the worker itself is cancelled, or both in one turn, which
-                    # comes as one exception. Taken for the cut alone, the agent would wait for this worker for ever.
+                    # `end` cancelled the pass, or the worker itself is cancelled, or both in one iteration of the loop,
+                    # which raises a single exception. Swallowing it in the last case would make the agent wait for this
+                    # worker for ever.
                     this = asyncio.current_task()
-                    if not self._cut or (this is not None and this.cancelling()):
+                    if not self._pass_cancelled or (this is not None and this.cancelling()):
                         raise
                     self._woken.set()
                 finally:
-                    self._pass, self._cut = None, False
-                if self._rumours:
-                    self._stirred.set(TOGETHER, self._weigh_rumours)
+                    self._pass, self._pass_cancelled = None, False
+                if self._pending_events:
+                    self._event_timer.set(EVENT_DEBOUNCE, self._flush_events)
         finally:
             self._alarm.clear()
-            self._stirred.clear()
-            self._begun.clear()
+            self._event_timer.clear()
+            self._initial_status_timer.clear()
             self._prober.stop()
-            self._killer.stop()
+            self._terminator.stop()
 
-    async def _attend(self) -> None:
-        """One pass, whatever happens in it."""
+    async def _reconcile(self) -> None:
+        """Run one pass; schedule a retry if it fails."""
         try:
             await self._once()
             self._retry.reset()
@@ -196,10 +201,10 @@ class PodWorker:
             self._tell()
             self._alarm.set(self._retry.next(), self.wake)
         except RuntimeFault as error:
-            _log.info("runtime in the way", pod=self.pod.key, error=str(error))
+            _log.info("runtime call failed, will retry", pod=self.pod.key, error=str(error))
             self._alarm.set(self._retry.next(), self.wake)
         except Exception as error:
-            _log.error("pod not attended to", pod=self.pod.key, error=repr(error))
+            _log.error("pod reconcile failed, will retry", pod=self.pod.key, error=repr(error))
             self._alarm.set(self._retry.next(), self.wake)
 
     async def _once(self) -> None:
@@ -207,8 +212,8 @@ class PodWorker:
             self._tell()
             return
         self.allocation.consider(self.pod, self._fits)
-        self.seen = PodRuntimeState() if self._untouched else await self._looker.look()
-        if self._untouched and not self.ending and await self._refused():
+        self.seen = PodRuntimeState() if self._fresh else await self._inspector.look()
+        if self._fresh and not self.ending and await self._refused():
             return
         while True:
             plan = self._decide()
@@ -216,29 +221,32 @@ class PodWorker:
                 await self._finish()
                 return
             if plan.actions and not self.status.get("startTime"):
-                self.status = self._work_out(over=False)
-                self._begun.set(FIRST_WORDS, self._tell)
+                self.status = self._compute_status(over=False)
+                self._initial_status_timer.set(INITIAL_STATUS_DELAY, self._tell)
             made = await self._act(plan)
             if not made:
                 break
-            self.seen = await (self._looker.look() if made.other else self._looker.look_at(made))
-        await self._hands.refresh(self.pod, self.seen)
-        await self._look_at_classes()
+            self.seen = await (self._inspector.look() if made.other else self._inspector.look_at(made))
+        await self._executor.refresh(self.pod, self.seen)
+        await self._refresh_classes()
         self._tell()
-        now, passed = self._now, self._tools.clock.monotonic()
+        now, passed = self._now, self._deps.clock.monotonic()
         waits = [] if plan.wake_at is None else [plan.wake_at - now]
-        waits += [each - passed for each in (self._hands.ask_again, self._deadline()) if each is not None]
+        waits += [each - passed for each in (self._executor.ask_again, self._deadline()) if each is not None]
         if waits:
             self._alarm.set(max(0.0, min(waits)), self.wake)
 
     async def _refused(self) -> bool:
-        """Whether somebody who had to be asked will not have the pod. A pass that is cut short here is begun anew."""
-        why = await self._tools.allocator.prepare(self.pod)
+        """Ask the allocator, which may await plugins; return True if it rejected the pod.
+
+        A cancelled call is repeated.
+        """
+        why = await self._deps.allocator.prepare(self.pod)
         if why is None:
             return False
         reason, message = why
         _log.info("pod refused", pod=self.pod.key, reason=reason)
-        self._tools.recorder.event(self.pod.reference, "Warning", reason, message)
+        self._deps.recorder.event(self.pod.reference, "Warning", reason, message)
         self.status = rejected_status(self.pod, reason, message, self._now)
         self.over = True
         self._tell()
@@ -246,12 +254,12 @@ class PodWorker:
 
     def _decide(self) -> PodActions:
         pod = self.allocation.effective(self.pod)
-        classes = {name: each.classes for name, each in self._tools.allocator.allot(pod).containers.items()}
-        self._hands.adopt(self.seen, self.allocation.promised, classes)
+        classes = {name: each.classes for name, each in self._deps.allocator.allot(pod).containers.items()}
+        self._executor.adopt(self.seen, self.allocation.promised, classes)
         deadline = self._deadline()
-        if self._ending is None and deadline is not None and deadline <= self._tools.clock.monotonic():
+        if self._ending is None and deadline is not None and deadline <= self._deps.clock.monotonic():
             self._ending = Ending(verdict=TOO_LONG)
-            self._tools.recorder.event(self.pod.reference, "Normal", TOO_LONG.reason, TOO_LONG.message)
+            self._deps.recorder.event(self.pod.reference, "Normal", TOO_LONG.reason, TOO_LONG.message)
         self._prober.follow(pod, self.seen, self._address, ending=self.ending)
         plan = decide(
             Situation(
@@ -261,20 +269,21 @@ class PodWorker:
                 ending=self.ending,
                 started=self._prober.started,
                 unhealthy=self._prober.unhealthy,
-                killing=self._killer.busy,
+                killing=self._terminator.busy,
                 replaced=self._replaced,
+                unwell=self._unwell,
                 stopped=self._stopped,
                 back_offs=self._back_offs,
-                applied=self._hands.applied,
+                applied=self._executor.applied,
                 classes=classes,
-                classed=self._hands.classed,
+                classed=self._executor.classed,
             )
         )
         self._note_back_offs(plan)
         return plan
 
     def _note_back_offs(self, plan: PodActions) -> None:
-        waiting = self._hands.waiting
+        waiting = self._executor.waiting
         for name in [
             each for each, why in waiting.items() if why[0] == "CrashLoopBackOff" and each not in plan.waiting
         ]:
@@ -285,12 +294,12 @@ class PodWorker:
             if last is not None and (name, last.id) not in self._backed_off:
                 self._backed_off.add((name, last.id))
                 message = f"Back-off restarting failed container {name} in pod {self.pod}"
-                self._tools.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
+                self._deps.recorder.event(self.pod.container_reference(name), "Warning", "BackOff", message)
 
     async def _act(self, plan: PodActions) -> Made:
-        """Take the steps; what came of them. Nothing: there is no need to look again."""
-        self._untouched = self._untouched and not plan.actions
-        self._hands.ask_again = None
+        """Execute the steps and return the created objects; an empty result needs no new inspection."""
+        self._fresh = self._fresh and not plan.actions
+        self._executor.ask_again = None
         kills = sorted((each for each in plan.actions if isinstance(each, Kill)), key=lambda each: len(each.after))
         for kill in kills:
             self._kill(kill)
@@ -299,16 +308,17 @@ class PodWorker:
         for action in plan.actions:
             match action:
                 case MakeSandbox():
-                    self._tools.kept.keep_now(self.pod, self.status, self.allocation.promised)
-                    made.sandbox = await self._hands.make_sandbox(pod, action)
+                    # Before the sandbox: after a kill the next agent must know every pod that the runtime has.
+                    self._deps.kept.keep_now(self.pod, self.status, self.allocation.promised)
+                    made.sandbox = await self._executor.make_sandbox(pod, action)
                 case StopSandbox(id):
-                    await self._tools.runtime.stop_sandbox(id)
+                    await self._deps.runtime.stop_sandbox(id)
                     self._stopped.add(id)
                     made.other = True
                 case Start() if not pulling:
                     sandbox = self.seen.usable_sandbox(pod.host_network)
                     assert sandbox is not None, "nothing is started without one"
-                    started = await self._hands.start(pod, action, sandbox, self.seen)
+                    started = await self._executor.start(pod, action, sandbox, self.seen)
                     pulling = started is None
                     if started:
                         made.containers.append(started)
@@ -316,22 +326,22 @@ class PodWorker:
                 case Resize():
                     sandbox = self.seen.usable_sandbox(pod.host_network)
                     assert sandbox is not None, "nothing runs without one"
-                    made.other = await self._hands.resize(pod, action, sandbox) or made.other
+                    made.other = await self._executor.resize(pod, action, sandbox) or made.other
                 case _:
                     pass
         if made.containers or self.seen.running:
-            await self._hands.set_quota(pod)
+            await self._executor.set_quota(pod)
         return made
 
     async def check_classes(self) -> None:
-        """Somebody may have changed them behind our back, or they may mean something else now. Raises RuntimeFault."""
-        if self._pass is None and not self.ending and await self._look_at_classes():
+        """Check classes between passes: they may have been changed or redefined outside Tarmac. Raises RuntimeFault."""
+        if self._pass is None and not self.ending and await self._refresh_classes():
             self.wake()
 
-    async def _look_at_classes(self) -> bool:
-        """Which are in effect, and put right what is not; whether something else is to be told than before."""
+    async def _refresh_classes(self) -> bool:
+        """Read the classes in effect and correct deviations; return True if they differ from the last ones reported."""
         pod, before = self.allocation.effective(self.pod), self._classes
-        self._classes = await self._tools.classes.look(pod, self._tools.allocator.allot(pod), self.seen)
+        self._classes = await self._deps.classes.look(pod, self._deps.allocator.allot(pod), self.seen)
         return self._classes != before
 
     def _kill(self, action: Kill) -> None:
@@ -343,48 +353,50 @@ class PodWorker:
             grace = grace if stated is None else stated
         if action.restart:
             self._replaced.add(action.container.id)
-        self._killer.kill(self.pod, action, grace, self._address)
+        if action.reason:
+            self._unwell.add(action.container.id)
+        self._terminator.kill(self.pod, action, grace, self._address)
 
     async def _finish(self) -> None:
-        """The last containers have ended: tell how, then give everything back."""
+        """Report the final state, release the pod's resources, report that it is over."""
         self._prober.stop()
         self._tell(over=True)
-        await self._hands.release(self.pod.uid)
+        await self._executor.release(self.pod.uid)
         self.released = True
-        self._tools.images.forget(self.pod.uid)
+        self._deps.images.forget(self.pod.uid)
         self.over = True
         self._tell(over=True)
 
-    # --- telling ----------------------------------------------------------------------------------------------------
+    # --- status -----------------------------------------------------------------------------------------------------
 
     def _tell(self, over: bool = False) -> None:
-        self._begun.clear()
-        if not self._settled:
-            self.status = self._work_out(over)
+        self._initial_status_timer.clear()
+        if not self._final_reported:
+            self.status = self._compute_status(over)
         self._report(self.status, self.over)
 
     @property
-    def _settled(self) -> bool:
-        """Its end has been told, and nothing is left here that could add to it."""
+    def _final_reported(self) -> bool:
+        """True if the final status has been reported and no container is left that could add to it."""
         told = self.pod.finished or self.over
         return told and self.status.get("phase") in TERMINAL and not self.seen.containers
 
-    def _work_out(self, over: bool) -> JsonObject:
+    def _compute_status(self, over: bool) -> JsonObject:
         return pod_status(
             StatusFacts(
                 self.allocation.effective(self.pod),
                 self.seen,
                 self.status,
                 self._now,
-                self._tools.runtime_name(),
-                self._tools.host_addresses(),
-                waiting={} if self.ending else self._hands.waiting,
+                self._deps.runtime_name(),
+                self._deps.host_addresses(),
+                waiting={} if self.ending else self._executor.waiting,
                 started=self._prober.started,
                 ready=self._prober.ready,
-                applied=self._hands.applied,
-                given=self._tools.allocator.shown(self.pod.uid),
+                applied=self._executor.applied,
+                given=self._deps.allocator.shown(self.pod.uid),
                 classes=self._classes,
-                resizing=() if self.ending else self.allocation.conditions(self.pod, self._hands.applied),
+                resizing=() if self.ending else self.allocation.conditions(self.pod, self._executor.applied),
                 over=over or self.over,
                 verdict=self._ending.verdict if self._ending else None,
             )
@@ -392,7 +404,7 @@ class PodWorker:
 
     @property
     def _now(self) -> float:
-        return self._tools.clock.now()
+        return self._deps.clock.now()
 
     @property
     def _grace(self) -> float:
@@ -401,26 +413,26 @@ class PodWorker:
 
     @property
     def _address(self) -> str:
-        hosts = self._tools.host_addresses()
+        hosts = self._deps.host_addresses()
         if self.pod.host_network:
             return hosts[0] if hosts else ""
         sandbox = self.seen.usable_sandbox(host_network=False)
         return next(iter(in_order(sandbox.addresses, hosts)), "") if sandbox else ""
 
     def _deadline(self) -> float | None:
-        """On the monotonic clock, so that nobody ends a pod by setting the wall clock."""
+        """Return the deadline on the monotonic clock, so that setting the wall clock cannot end a pod."""
         seconds = self.pod.spec.get("activeDeadlineSeconds")
         began = self.status.get("startTime")
         if seconds is None or began is None or self.ending:
             return None
         if self._began is None or self._began[0] != began:
             ago = max(0.0, self._now - parse_rfc3339(began))
-            self._began = began, self._tools.clock.monotonic() - ago
+            self._began = began, self._deps.clock.monotonic() - ago
         return self._began[1] + seconds
 
 
 def _same(pod: Pod, before: Pod) -> bool:
-    """Whether two versions differ only in what we ourselves have said of the pod."""
+    """Return True if two versions differ only in status that this agent wrote."""
     return pod.spec == before.spec and pod.finished == before.finished and _foreign(pod) == _foreign(before)
 
 

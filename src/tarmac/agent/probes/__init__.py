@@ -1,1 +1,1 @@
-"""Probes: asking containers whether they have started, live, and are ready."""
+"""Startup, liveness and readiness probes of containers."""

@@ -1,4 +1,4 @@
-"""One try of a probe, whichever of the four ways it is made."""
+"""Executes one probe: exec, HTTP, TCP or gRPC."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from tarmac.agent.model.interfaces import Connector
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.probes.dialing import dial, port_of
 from tarmac.agent.probes.grpc import probe_grpc
-from tarmac.agent.probes.http import MOST_BODY, probe_http
+from tarmac.agent.probes.http import MAX_BODY, probe_http
 from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.interface import Runtime, RuntimeFault
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 
 
 class Checks:
-    """Makes probes. Commands are run by the runtime, connections made by `connect`."""
+    """Executes probes. Commands are run by the runtime, connections are made by `connect`."""
 
     def __init__(self, runtime: Runtime, connect: Connector) -> None:
         self._runtime = runtime
         self._connect = connect
 
     async def check(self, pod: Pod, container: JsonObject, id: str, probe: JsonObject, address: str) -> ProbeResult:
-        """The outcome; a probe that cannot be made is tried a few times. Raises ProbeFault."""
-        for _ in range(TRIES - 1):
+        """Return the result; retry a probe that cannot be executed. Raises ProbeFault."""
+        for _ in range(MAX_ATTEMPTS - 1):
             try:
                 return await self._once(pod, container, id, probe, address)
             except ProbeFault:
@@ -56,7 +56,7 @@ class Checks:
             raise ProbeFault(str(error)) from error
         if said.exit_code == 0:
             return SUCCESS
-        return failure((said.stdout + said.stderr)[:MOST_BODY].decode(errors="replace"))
+        return failure((said.stdout + said.stderr)[:MAX_BODY].decode(errors="replace"))
 
     async def _tcp(
         self, pod: Pod, container: JsonObject, action: JsonObject, address: str, timeout: float

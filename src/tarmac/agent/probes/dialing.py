@@ -1,4 +1,4 @@
-"""Connections of probes and hooks, and their errors in the words people know from kubelets."""
+"""Connections of probes and hooks, with kubelet's error messages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import ssl
 
 from tarmac.agent.model.interfaces import Connector
 from tarmac.api.schema import JsonObject
+from tarmac.base.digits import port_number
 
 _WORDS = {
     errno.ECONNREFUSED: "connection refused",
@@ -20,16 +21,16 @@ _WORDS = {
 
 
 def join(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 address."""
+    """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def port_of(port: int | str, container: JsonObject) -> int:
-    """A port's number, looked up by name among the container's. Raises ValueError."""
+    """Return a port's number, looked up by name in the container's ports. Raises ValueError."""
     if isinstance(port, int):
         number = port
-    elif port.isdigit():
-        number = int(port)
+    elif (written := port_number(port)) is not None:
+        number = written
     else:
         named = (each["containerPort"] for each in container.get("ports") or () if each.get("name") == port)
         number = next(named, 0)
@@ -39,7 +40,7 @@ def port_of(port: int | str, container: JsonObject) -> int:
 
 
 async def dial(connect: Connector, pod: JsonObject, host: str, port: int, timeout: float) -> socket.socket:
-    """A connected socket. Raises OSError whose text tells what went wrong."""
+    """Return a connected socket. Raises OSError with kubelet's message."""
     where = f"dial tcp {join(host, port)}"
     try:
         return await connect(pod, host, port, timeout)
@@ -50,7 +51,7 @@ async def dial(connect: Connector, pod: JsonObject, host: str, port: int, timeou
 
 
 def wording(error: BaseException) -> str:
-    """The reason alone, without numbers."""
+    """Return the reason without the error number."""
     code = error.errno if isinstance(error, OSError) else None
     return (_WORDS.get(code) or os.strerror(code).lower()) if code else str(error)
 
@@ -58,7 +59,7 @@ def wording(error: BaseException) -> str:
 async def open_streams(
     sock: socket.socket, tls: ssl.SSLContext | None, host: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Streams over a connected socket; the socket is closed when that fails."""
+    """Return streams over a connected socket; close the socket on failure."""
     try:
         return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=host if tls else None)
     except BaseException:
@@ -67,5 +68,5 @@ async def open_streams(
 
 
 def close(writer: asyncio.StreamWriter) -> None:
-    """At once, without waiting for what nobody reads."""
+    """Abort the connection without waiting for unsent data."""
     writer.transport.abort()

@@ -1,6 +1,6 @@
-"""gRPC's health check, over a socket made in the pod's network, which a gRPC library would insist on making itself.
+"""gRPC health checks over a socket made in the pod's network; gRPC libraries insist on dialing themselves.
 
-The two messages are a field each: field 1 of HealthCheckRequest is the service, field 1 of HealthCheckResponse its
+Each of the two messages is one field: field 1 of HealthCheckRequest is the service, field 1 of HealthCheckResponse its
 status.
 """
 
@@ -19,13 +19,13 @@ from tarmac.wire.protobuf import varint
 _METHOD = "grpc.health.v1.Health/Check"
 _METADATA = (("user-agent", "kube-probe/1.35"),)
 _STATUSES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
-_LONGEST_ANSWER = 4096
+_MAX_RESPONSE = 4096
 
 
 async def probe_grpc(
     connect: Connector, pod: JsonObject, address: str, port: int, service: str, timeout: float
 ) -> ProbeResult:
-    """Success when the service says SERVING."""
+    """Return success if the service reports SERVING."""
     where = join(address, port)
     within = format_duration(timeout)
     try:
@@ -34,14 +34,14 @@ async def probe_grpc(
         return failure(f'timeout: failed to connect service "{where}" within {within}: context deadline exceeded')
     except OSError as error:
         return failure(f'error: failed to connect service at "{where}": {error}')
-    connection = GrpcConnection(where, longest_message=_LONGEST_ANSWER)
+    connection = GrpcConnection(where, longest_message=_MAX_RESPONSE)
     try:
         await asyncio.get_running_loop().create_connection(lambda: connection, sock=sock)
     except OSError as error:
         sock.close()
         return failure(f'error: failed to connect service at "{where}": {wording(error)}')
     try:
-        answer = await connection.call(_METHOD, _question(service), timeout, _METADATA)
+        answer = await connection.call(_METHOD, _request(service), timeout, _METADATA)
     except GrpcError as error:
         return failure(_wording(error, within))
     finally:
@@ -58,11 +58,11 @@ def _wording(error: GrpcError, within: str) -> str:
     return f"error: health rpc probe failed: {error}"
 
 
-def _question(service: str) -> bytes:
+def _request(service: str) -> bytes:
     named = service.encode()
     return b"\x0a" + varint(len(named)) + named if named else b""
 
 
 def _status(answer: bytes) -> int:
-    """Empty is UNKNOWN: what is zero is not said."""
+    """Return the status; an empty message means UNKNOWN, since zero values are not encoded."""
     return answer[1] if len(answer) >= 2 and answer[0] == 0x08 else 0

@@ -1,7 +1,7 @@
-"""GET requests of probes and hooks: one connection each, certificates not checked, redirects on the same host followed.
+"""GET requests of probes and hooks: one connection each, no certificate checks, redirects on the same host followed.
 
-A body is read only as far as it is told about. The client is our own because it has to run over a socket that was made
-in the pod's network, and because an answer is only looked at, never used.
+A body is read only as far as it is reported. A client of its own is needed because the socket is made in the pod's
+network.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failur
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
 
-MOST_HEAD = 64 * 1024  # of all heads of an answer, interim ones included
-MOST_BODY = 10 * 1024
-MOST_REDIRECTS = 10
+MAX_HEAD = 64 * 1024  # bytes of all response heads, including interim responses
+MAX_BODY = 10 * 1024
+MAX_REDIRECTS = 10
 VERSION = "1.35"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """Status, the place it points to, and the beginning of the body."""
+    """Status, location header, and the beginning of the body."""
 
     status: int
     location: str
@@ -37,7 +37,7 @@ class ProbeAnswer:
 async def probe_http(
     connect: Connector, pod: JsonObject, container: JsonObject, action: JsonObject, address: str, timeout: float
 ) -> ProbeResult:
-    """Success from 200 to 399; a redirect to another host is told of. Raises ProbeFault."""
+    """Return success for 200 to 399; a redirect to a different host is a warning. Raises ProbeFault."""
     url, headers = request_of(action, container, address, "probe")
     try:
         async with asyncio.timeout(timeout):
@@ -57,7 +57,7 @@ async def probe_http(
 def request_of(
     action: JsonObject, container: JsonObject, address: str, purpose: str
 ) -> tuple[str, list[tuple[str, str]]]:
-    """The URL and headers of an `httpGet`. Raises ProbeFault."""
+    """Return the URL and headers of an `httpGet`. Raises ProbeFault."""
     try:
         port = port_of(action["port"], container)
     except ValueError as error:
@@ -77,10 +77,10 @@ def request_of(
 async def get(
     connect: Connector, pod: JsonObject, url: str, headers: Iterable[tuple[str, str]], timeout: float
 ) -> ProbeAnswer:
-    """Follow redirects on the same host. Raises OSError, EOFError and ValueError."""
+    """Send the request, following redirects on the same host. Raises OSError, EOFError and ValueError."""
     headers = list(headers)
     host = urlsplit(url).hostname
-    for _ in range(MOST_REDIRECTS):
+    for _ in range(MAX_REDIRECTS):
         answer = await _once(connect, pod, url, headers, timeout)
         if not (300 <= answer.status < 400 and answer.location):
             return answer
@@ -122,7 +122,7 @@ def _request(target: str, host: str, headers: list[tuple[str, str]]) -> bytes:
 
 
 async def _answer(reader: asyncio.StreamReader) -> ProbeAnswer:
-    """Skip interim answers, read the head, and a little of the body."""
+    """Skip interim responses, read the head, and the beginning of the body."""
     lines = _Lines(reader)
     while True:
         line = await lines.next()
@@ -135,24 +135,24 @@ async def _answer(reader: asyncio.StreamReader) -> ProbeAnswer:
         fields = await _fields(lines)
         if status >= 200:
             break
-    length = whole(fields.get("content-length", ""), MOST_BODY)
-    wanted = MOST_BODY if length is None else length
+    length = whole(fields.get("content-length", ""), MAX_BODY)
+    wanted = MAX_BODY if length is None else length
     return ProbeAnswer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
 
 
 class _Lines:
-    """The lines of an answer's heads. Who answers is a tenant, and may go on for as long as the probe may take."""
+    """The lines of the response heads, bounded: the server is a tenant's and may send without end."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
-        self._left = MOST_HEAD
+        self._left = MAX_HEAD
 
     async def next(self) -> bytes:
-        """Empty at the end. Raises ValueError when it is too much."""
+        """Return the next line; empty at the end. Raises ValueError above the limit."""
         line = await self._reader.readline()
         self._left -= len(line)
         if self._left < 0:
-            raise ValueError(f"net/http: server response headers exceeded {MOST_HEAD} bytes; aborted")
+            raise ValueError(f"net/http: server response headers exceeded {MAX_HEAD} bytes; aborted")
         return line
 
 

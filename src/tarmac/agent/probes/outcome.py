@@ -1,4 +1,4 @@
-"""What one try of a probe can come to."""
+"""Results of one probe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Success, a success to be told about, or a failure. `output` is for people."""
+    """Success, success with a warning, or failure. `output` is for users."""
 
     result: Literal["success", "warning", "failure"]
     output: str = ""
@@ -18,9 +18,9 @@ SUCCESS = ProbeResult("success")
 
 
 class ProbeFault(Exception):
-    """The probe itself could not be made: nothing is known about the container."""
+    """The probe could not be executed: the container's state is unknown."""
 
 
 def failure(output: str) -> ProbeResult:
-    """The container is not as it should be."""
+    """Return a failed result."""
     return ProbeResult("failure", output)

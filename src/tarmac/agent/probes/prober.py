@@ -1,9 +1,9 @@
-"""The probes of one pod: a task for each probe of each running container, and what they have found.
+"""The probes of one pod: a task for each probe of each running container, and their results.
 
-A startup probe runs until it has passed or failed; the others wait for it. Results belong to one container of the
-runtime and go with it. A container found running when the agent starts keeps what the API says of it until its probes
-have spoken: a restart of the agent makes nothing unready. While a container stands still (a machine that is paused)
-its probes rest: it would fail them all, and be ended for it.
+A startup probe runs until it has passed or failed; the other probes wait for it. Results belong to one runtime
+container and are dropped with it. A container already running when the agent starts keeps its state in the API until
+its probes have results, so an agent restart makes no pod unready. Probes of a paused container (a virtual machine) are
+suspended: they would all fail, and the container would be killed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _TITLES = {"startup": "Startup", "liveness": "Liveness", "readiness": "Readiness
 
 @dataclass(slots=True)
 class _Followed:
-    """A running container that is probed."""
+    """A running container with probes."""
 
     started: asyncio.Event
     tasks: dict[Kind, asyncio.Task[None]] = field(default_factory=dict[Kind, asyncio.Task[None]])
 
 
 class Prober:
-    """Follows a pod's containers. `changed` is called when a result is other than it was."""
+    """Probes a pod's containers. `changed` is called when a result has changed."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Prober:
         self._address = ""
 
     def follow(self, pod: Pod, seen: PodRuntimeState, address: str, *, ending: bool) -> None:
-        """Probe what runs now. What ends is only asked whether it is ready."""
+        """Probe the running containers. While ending, only readiness probes continue."""
         self._pod, self._address = pod, address
         lasting = {each["name"]: each for each in pod.init_containers if is_sidecar(each)}
         lasting |= {each["name"]: each for each in pod.containers}
@@ -81,18 +81,18 @@ class Prober:
                 self._begin(spec, container)
 
     def adopt(self, pod: Pod, status: JsonObject) -> None:
-        """Take over what a status says of containers that ran before the agent did."""
+        """Take over probe results from a status, for containers that ran before the agent started."""
         for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
             spec = pod.container(each["name"]) or {}
-            whose = (each.get("containerID") or "").partition("://")[2]
-            if whose and "running" in (each.get("state") or {}):
+            identity = (each.get("containerID") or "").partition("://")[2]
+            if identity and "running" in (each.get("state") or {}):
                 if "startupProbe" in spec and each.get("started"):
-                    self.started[whose] = True
+                    self.started[identity] = True
                 if "readinessProbe" in spec:
-                    self.ready[whose] = bool(each.get("ready"))
+                    self.ready[identity] = bool(each.get("ready"))
 
     def stop(self) -> None:
-        """Probe nothing any more."""
+        """Cancel all probes."""
         for each in list(self._followed):
             self._drop(each)
 
@@ -123,7 +123,7 @@ class Prober:
         if kind != "startup":
             await followed.started.wait()
         initial = float(probe.get("initialDelaySeconds") or 0)
-        # Never longer than that, should the clock have been set back since the container was started.
+        # At most the initial delay, in case the clock was set back since the container started.
         delay = min(initial, container.started_at + initial - self._clock.now())
         if adopted:
             delay = max(delay, self._randomness.uniform(0, period))
@@ -132,7 +132,7 @@ class Prober:
         run, last = 0, None
         while True:
             result = None if container.id in self._still else await self._try(kind, spec, container, probe)
-            if container.id in self._still:  # perhaps only since it was asked
+            if container.id in self._still:  # it may have been paused during the probe
                 run, last = 0, None
             elif result is not None:
                 run, last = (run + 1 if result == last else 1), result
@@ -142,7 +142,7 @@ class Prober:
             await self._clock.sleep(period)
 
     async def _try(self, kind: Kind, spec: JsonObject, container: Container, probe: JsonObject) -> bool | None:
-        """Whether it passed; None when nothing came of it."""
+        """Return True if it passed; None if the probe could not be executed."""
         pod = self._pod
         assert pod is not None, "only containers of a pod are followed"
         about = pod.container_reference(container.name)
@@ -160,7 +160,7 @@ class Prober:
         return outcome.result != "failure"
 
     def _conclude(self, kind: Kind, id: str, result: bool, followed: _Followed) -> bool:
-        """Keep a result; whether this probe has said all it has to say."""
+        """Store a result; return True if this probe is complete."""
         if kind == "readiness":
             changed, self.ready[id] = self.ready.get(id) is not result, result
         elif kind == "startup":

@@ -1,8 +1,8 @@
-"""Who has which processors to himself: chosen at admission, kept in the file, given back at the end of the pod.
+"""Assignments of exclusive CPUs: made at admission, stored in the file, freed at the end of the pod.
 
-What is said here is not yet so in the kernel: `placement` sees to that, before a process relies on it. A change is in
-the file before anybody acts on it. A processor that is given back may be given to the next pod at once, because by then
-no process of the last one is left.
+An assignment alone changes nothing in the kernel: `placement` applies it before a process relies on it. A change is in
+the file before it takes effect. A freed CPU may be assigned to the next pod at once, because by then no process of the
+previous pod is left.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = log("processors")
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """Those of the machine, which of them are reserved, and whether the others may run on these."""
+    """The CPUs of the host and the reserved ones. `strict`: the shared pool excludes these."""
 
     topology: Topology
     reserved: CPUSet
@@ -43,29 +43,29 @@ class Processors:
 
 
 class CPUManager:
-    """Implements `NodeResource`. `changed` is set when others may use what is free again.
+    """Implements `NodeResource`. `changed` is set when freed CPUs may be added to the shared pool.
 
-    That others have to leave is not told: who gets their processors has them leave before it begins.
+    Assigned CPUs need no such signal: the container that gets them has them vacated before it starts.
     """
 
     def __init__(self, machine: Processors, file: StateFile, assignments: Assignments | None) -> None:
         self.begins = assignments is None
-        """No agent with this policy was here before."""
+        """True if no agent with this policy ran here before."""
         self.changed = asyncio.Event()
         self.changes = 0
         self.shared = CPUSet()
-        """What containers without processors of their own run on."""
+        """The CPUs of containers without exclusive ones."""
         self._machine = machine
         self._file = file
         self._assigned = assignments or {}
-        self._specs: dict[str, JsonObject] = {}  # of pods that there are, as they were last seen
+        self._specs: dict[str, JsonObject] = {}  # of existing pods, as last seen
         self._requests = self._errors = 0
         self._recount()
 
-    # --- as a resource of the node ----------------------------------------------------------------------------------
+    # --- node resource ----------------------------------------------------------------------------------------------
 
     def admit(self, pod: Pod) -> Refusal | None:
-        """Choose the processors of a new pod. One that was admitted before keeps what it has."""
+        """Assign CPUs to a new pod. A pod admitted before keeps its CPUs."""
         self._specs[pod.uid] = pod.spec
         if pod.uid in self._assigned or not exclusive_cpus(pod.spec):
             return None
@@ -76,7 +76,7 @@ class CPUManager:
         return None
 
     def extend(self, pod: Pod, allotment: PodAllotment) -> PodAllotment:
-        """With what containers have to themselves; what the others share changes, and is told to the runtime late."""
+        """Add exclusive CPUs to the allotment. The shared pool changes over time, so the runtime gets it at start."""
         self._specs[pod.uid] = pod.spec
         own = self._assigned.get(pod.uid) or {}
         containers = {
@@ -86,7 +86,7 @@ class CPUManager:
         return replace(allotment, containers=containers) if own else allotment
 
     def release(self, uid: str) -> None:
-        """Nothing of the pod runs any more."""
+        """Free the CPUs of a pod without processes."""
         self._specs.pop(uid, None)
         if self._assigned.pop(uid, None) is None:
             return
@@ -94,51 +94,49 @@ class CPUManager:
         try:
             self.keep()
         except OSError as error:
-            # The file says that the pod still has them: the next agent forgets that, as the pod is gone.
-            _log.warning("that processors are free again is not kept", pod=uid, error=str(error))
+            # The file still lists the assignment; the next agent drops it, since the pod is gone.
+            _log.warning("freed CPUs cannot be recorded", pod=uid, error=str(error))
         self.changed.set()
 
     def keep(self) -> None:
-        """Have the file say that there is this policy, whoever has anything: the next agent may have another one.
+        """Write the policy and all assignments to the file, even if there are none. Raises OSError.
 
-        Raises OSError.
+        An agent started later with a different policy needs the file to undo this one.
         """
         self._file.write(self.shared, self._assigned)
 
     def claim(self, uid: str) -> None:
-        """A container of the pod begins anew: if the pod came before the policy, it gets its processors now."""
+        """Assign CPUs to a pod older than the policy when one of its containers is created anew."""
         spec = self._specs.get(uid)
         if uid in self._assigned or spec is None or not exclusive_cpus(spec):
             return
         try:
             self._assign(uid, spec)
         except (NotEnough, OSError) as error:
-            _log.info("a pod stays on shared processors", pod=uid, why=str(error))
+            _log.info("pod stays on shared CPUs", pod=uid, why=str(error))
 
     def postponed(self, has: Pod, asks: Pod) -> Postponed | None:
-        """The processors of a container are chosen once: what it asks for cannot change."""
-        if qos_class(has.spec) != "Guaranteed" or _cpu(has) == _cpu(asks):
-            return None
-        return Postponed("Infeasible", INFEASIBLE)
+        """Reject a change of CPU requests: CPUs are assigned once."""
+        return processors_postponed(has, asks)
 
     def forget(self, live: Set[str]) -> None:
-        """Give back what pods have that are not there any more."""
+        """Free the CPUs of pods that no longer exist."""
         for uid in self._assigned.keys() - live:
-            _log.info("processors of a pod that is gone are free", pod=uid)
+            _log.info("CPUs of a removed pod freed", pod=uid)
             self.release(uid)
 
-    # --- what others ask --------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def own(self, uid: str) -> CPUSet:
-        """The processors that containers of a pod have to themselves."""
+        """Return all exclusive CPUs of a pod."""
         return CPUSet(cpu for cpus in self._assigned.get(uid, {}).values() for cpu in cpus)
 
     def of_container(self, uid: str, name: str) -> CPUSet:
-        """What a container runs on."""
+        """Return the CPUs of a container, exclusive or shared."""
         return self._assigned.get(uid, {}).get(name) or self.shared
 
     def of_pod(self, uid: str) -> CPUSet | None:
-        """What all processes of a pod run on, together. None: it is not known yet whether all have their own."""
+        """Return the CPUs of all processes of a pod. None if its spec is not known yet."""
         own = self._assigned.get(uid)
         if own is None:
             return self.shared
@@ -149,20 +147,20 @@ class CPUManager:
         return self.own(uid) if all(name in own for name in every) else self.own(uid) | self.shared
 
     def notes(self, uid: str) -> dict[str, str]:
-        """What the pod is annotated with."""
+        """Return the annotations of the pod."""
         own = self._assigned.get(uid)
         shown = {name: str(cpus) for name, cpus in (own or {}).items()}
         return {CPUS_ANNOTATION: msgspec.json.encode(shown).decode()} if own else {}
 
     def metrics(self) -> Iterator[Sample]:
-        """Under kubelet's names."""
+        """Yield metrics under kubelet's names."""
         yield "kubelet_cpu_manager_pinning_requests_total", "counter", UNLABELLED, self._requests
         yield "kubelet_cpu_manager_pinning_errors_total", "counter", UNLABELLED, self._errors
         yield "kubelet_cpu_manager_shared_pool_size_millicores", "gauge", UNLABELLED, 1000 * len(self.shared)
         yield "kubelet_cpu_manager_exclusive_cpu_allocation_count", "gauge", UNLABELLED, len(self._taken)
 
     def _assign(self, uid: str, spec: JsonObject) -> None:
-        """Raises NotEnough, OSError; nothing is assigned then."""
+        """Assign and persist CPUs. Raises NotEnough, OSError; then nothing is assigned."""
         self._requests += 1
         free = self._machine.topology.cpus - self._machine.reserved - self._taken
         try:
@@ -174,17 +172,24 @@ class CPUManager:
             self._assigned.pop(uid, None)
             self._recount()
             raise
-        _log.info("processors are assigned", pod=uid, cpus=str(self.own(uid)), shared=str(self.shared))
+        _log.info("CPUs assigned", pod=uid, cpus=str(self.own(uid)), shared=str(self.shared))
 
     def _recount(self) -> None:
-        """What is taken, and what all others share; `changes` tells that it may be something else."""
+        """Recompute the assigned CPUs and the shared pool; `changes` counts the recomputations."""
         self._taken = CPUSet(cpu for own in self._assigned.values() for cpus in own.values() for cpu in cpus)
         self.shared = shared_pool(self._machine.topology, self._machine.reserved, self._taken, self._machine.strict)
         self.changes += 1
 
 
+def processors_postponed(has: Pod, asks: Pod) -> Postponed | None:
+    """The processors of a container are chosen once: what it asks for cannot change."""
+    if qos_class(has.spec) != "Guaranteed" or _cpu(has) == _cpu(asks):
+        return None
+    return Postponed("Infeasible", INFEASIBLE)
+
+
 def _cpu(pod: Pod) -> dict[str, tuple[str | None, str | None]]:
-    """What each container asks for, as it is written."""
+    """Return the CPU request and limit of each container, as written."""
     resources = {each["name"]: each.get("resources") or {} for each in pod.every_container()}
     return {
         name: ((each.get("requests") or {}).get(CPU), (each.get("limits") or {}).get(CPU))

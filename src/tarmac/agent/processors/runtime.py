@@ -1,5 +1,8 @@
-"""The runtime of a node with the static policy: containers are told their processors when they are made, and again
-right before they begin, because what all share may have changed since; and none begins before others have left."""
+"""The runtime of a node with the static CPU policy.
+
+Containers get their CPUs when they are created, and again right before they start, because the shared pool may have
+changed since. No container starts before its CPUs are vacated.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ class PinningRuntime(ForwardingRuntime):
         super().__init__(runtime)
         self._cpus = cpus
         self._placement = placement
-        self._told: dict[str, CPUSet] = {}  # what containers that have not begun were made for, by their ids
+        self._told: dict[str, CPUSet] = {}  # CPUs of created containers that have not started, by id
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
-        """A sandbox is held by the group of its pod, from its first process on."""
+        """Run a sandbox, confined by its pod's cgroup from its first process on."""
         uid = config.pod.uid
         await self._placement.vacate(uid)
         with self._placement.beginning(uid, self._cpus.of_pod(uid) or CPUSet(), config.cgroup_parent):
             return await super().run_sandbox(config, handler)
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """With the processors that it has as of now."""
+        """Create the container with its current CPUs."""
         uid = sandbox.pod.uid
         self._cpus.claim(uid)
         cpus = self._cpus.of_container(uid, config.name)
@@ -41,13 +44,13 @@ class PinningRuntime(ForwardingRuntime):
         return made
 
     async def start_container(self, id: str) -> None:
-        """Once nobody else is where it will run. One that an earlier agent made is told its processors first."""
+        """Start the container after its CPUs are vacated. One created by an earlier agent gets its CPUs first."""
         uid, name = await self._placement.whose(id)
         await self._placement.vacate(uid)
         while self._told.get(id) != (cpus := self._cpus.of_container(uid, name)):
             await super().update_container(id, Resources(cpuset_cpus=str(cpus)))
             self._told[id] = cpus
-        # From here on nobody can take one of these away before it has begun: `vacate` waits for it.
+        # From here on these CPUs cannot be taken away before the start: `vacate` waits for it.
         with self._placement.beginning(uid, self._cpus.of_pod(uid) or cpus):
             await super().start_container(id)
         self._told.pop(id, None)
@@ -55,7 +58,7 @@ class PinningRuntime(ForwardingRuntime):
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """Other limits, and the same processors: the runtime would put back those that it was told before."""
+        """Update limits with the current CPUs: the runtime would restore older ones otherwise."""
         cpus = self._cpus.of_container(*await self._placement.whose(id))
         limits = replace(resources, cpuset_cpus=str(cpus)) if resources else None
         await super().update_container(id, limits, classes)

@@ -1,8 +1,8 @@
-"""`cpu_manager_state`: who has which processors, kept across restarts of the agent.
+"""`cpu_manager_state`: the CPU assignments, kept across restarts of the agent.
 
-The file has kubelet's form, with CRC-32 of everything else as its checksum. It is replaced in one step before a process
-relies on it, so after kill -9 it says at least what containers have. A file that cannot be right is not believed: two
-containers on one processor would be the price, so the agent does not start with it.
+The file has kubelet's format, with the CRC-32 of all other fields as its checksum. It is replaced atomically before a
+process relies on it, so after kill -9 it lists at least the CPUs in use. An invalid file prevents the start of the
+agent: ignoring it could put two containers on one CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATIC: Final = "static"
 _REMEDY: Final = "drain the node, delete this file and start the agent again"
 
 Assignments = dict[str, dict[str, CPUSet]]
-"""The processors of containers, by the uid of their pod and by their name."""
+"""CPUs of containers, by pod uid and container name."""
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -34,17 +34,17 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class StateFile:
-    """The file of one agent."""
+    """The state file of one agent."""
 
     def __init__(self, root_dir: Path) -> None:
         self._path = root_dir / NAME
 
     def exists(self) -> bool:
-        """Whether an agent with the static policy was here."""
+        """Return True if an agent with the static policy ran here."""
         return self._path.exists()
 
     def read(self, online: CPUSet, reserved: CPUSet) -> Assignments | None:
-        """What it says, if there is one and it is of the static policy. Raises BadConfig."""
+        """Return the assignments, if the file exists and is of the static policy. Raises BadConfig."""
         try:
             state = msgspec.json.decode(self._path.read_bytes(), type=_State)
             if state.checksum != _checksum(state):
@@ -60,8 +60,11 @@ class StateFile:
         return found
 
     def write(self, shared: CPUSet, assignments: Assignments) -> None:
-        """Replace it. It outlives a killed agent; after a loss of power nothing runs that would need it, and a file
-        that did not reach the disk whole is not believed. Raises OSError."""
+        """Replace the file without syncing it. Raises OSError.
+
+        It survives a killed agent. After a power loss no process runs that would need it, and the checksum detects a
+        truncated file.
+        """
         entries = {uid: {name: str(cpus) for name, cpus in own.items()} for uid, own in assignments.items()}
         state = _State(STATIC, str(shared), entries)
         state.checksum = _checksum(state)
@@ -72,7 +75,7 @@ class StateFile:
         unfinished.replace(self._path)
 
     def remove(self) -> None:
-        """There is no static policy any more."""
+        """Delete the file: the policy is no longer static."""
         self._path.unlink(missing_ok=True)
 
 
@@ -86,7 +89,10 @@ def _sets(entries: Mapping[str, str]) -> dict[str, CPUSet]:
 
 
 def _check(found: Assignments, online: CPUSet, reserved: CPUSet) -> None:
-    """Raises ValueError. Containers of one pod may share, if they run one after the other."""
+    """Validate the assignments.
+
+    Raises ValueError. Containers of one pod may share CPUs if they run one after the other.
+    """
     taken: dict[int, str] = {}
     for uid, own in found.items():
         for name, cpus in own.items():

@@ -1,7 +1,7 @@
-"""After the static policy: everybody may run everywhere again, and the file of that policy goes.
+"""Removes all CPU pinning after the static policy was turned off, then the file of that policy.
 
-The runtime is told as well, because it remembers where it was told to put a container and would put it back there with
-the next change of its limits. The file goes last: an agent that is killed before that begins anew.
+The runtime is updated too, because it remembers a container's CPUs and would restore them with the next change of
+limits. The file goes last: an agent killed before that starts over.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tarmac.base.cpuset import CPUSet
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Resources, Runtime, RuntimeFault, Unreachable
 
-_AGAIN = 1.0
+_RETRY_INTERVAL = 1.0
 _log = log("processors")
 
 
 class Widening:
-    """Done once."""
+    """Undoes the pinning once."""
 
     def __init__(
         self, hierarchy: Hierarchy, groups: KubePods, runtime: Runtime, online: CPUSet, file: StateFile, clock: Clock
@@ -34,22 +34,22 @@ class Widening:
         self._clock = clock
 
     def needed(self) -> bool:
-        """Whether an agent with the static policy was here before."""
+        """Return True if an agent with the static policy ran here before."""
         return self._file.exists()
 
     async def run(self) -> None:
-        """Until it is done; then until cancelled."""
+        """Retry until it succeeds; then wait until cancelled."""
         while self.needed():
             try:
                 await self.widen()
                 self._file.remove()
             except (RuntimeFault, CgroupError, OSError) as error:
-                _log.debug("pods are not on all processors yet", why=str(error))
-                await self._clock.sleep(_AGAIN)
+                _log.debug("CPU pinning cannot be removed yet, will retry", why=str(error))
+                await self._clock.sleep(_RETRY_INTERVAL)
         await asyncio.Event().wait()
 
     async def widen(self) -> None:
-        """Put every pod on all processors. Raises RuntimeFault, CgroupError."""
+        """Place all pods on all CPUs. Raises RuntimeFault, CgroupError."""
         for path in self._groups.paths().values():
             self._hierarchy.pin(path, self._online, {})
         for each in await self._runtime.containers():
@@ -62,4 +62,4 @@ class Widening:
         except Unreachable:
             raise
         except RuntimeFault as fault:
-            _log.debug("the runtime does not change a container", container=id, why=str(fault))  # or it has ended
+            _log.debug("runtime refused to change a container's CPUs", container=id, why=str(fault))  # or it has ended

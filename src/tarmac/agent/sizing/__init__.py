@@ -1,9 +1,9 @@
-"""Sizing providers (KEP-2369): programs that say how much of the machine is held back, asked when the node starts.
+"""Sizing providers (KEP-2369): programs that determine the node's reservations, run when the node starts.
 
-trust           which files are believed: nobody but root and the agent's own user can have written them
-configuration   which programs, in which order, with which arguments
-execution       one program, run to its end within limits
-response        what it answered, read strictly
-providers       all of them, one after another; the earliest that names an amount wins
-repeating       the same again while the node lives, if it is asked for
+trust           checks files: only root and the agent's own user may be able to write them
+configuration   the list of programs, their order and arguments
+execution       runs one program within limits
+response        parses its response strictly
+providers       runs all of them in order; the first that names an amount wins
+repeating       repeats this while the node runs, if configured
 """

@@ -1,7 +1,7 @@
-"""The file that names the providers, in their order: a SizingProviderConfig, in YAML or JSON, read strictly.
+"""The file that lists the providers in order: a SizingProviderConfig, in YAML or JSON, parsed strictly.
 
-Every finding of the file is told at once, with its path. What a provider gets in its environment may be a secret, so
-values are never shown.
+All errors of the file are reported at once, with their paths. A provider's environment may contain secrets, so values
+are never shown.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ API_VERSION: Final = "kubelet.config.k8s.io/v1alpha1"
 KIND: Final = "SizingProviderConfig"
 EXEC_VERSION: Final = "sizingprovider.kubelet.k8s.io/v1alpha1"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
-_LONGEST_SHOWN: Final = 100
-_MOST_BYTES: Final = 1 << 20
+_MAX_SHOWN: Final = 100
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A program to ask. `env` is added to the agent's own environment."""
+    """A program to run. `env` is added to the agent's environment."""
 
     name: str
     api_version: str
@@ -41,14 +41,14 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class SizingProviderConfig:
-    """The file's content. `digest`: the SHA-256 of the file, by which its versions are told apart."""
+    """The file's content. `digest`: the SHA-256 of the file, which identifies its version."""
 
     providers: tuple[Provider, ...]
     digest: str
 
 
 def read_config(path: Path, user: int) -> SizingProviderConfig:
-    """Read and check the file. Raises BadConfig with everything that is wrong with it."""
+    """Read and validate the file. Raises BadConfig with all errors."""
     try:
         body = _content(trusted(path, user))
         return SizingProviderConfig(decode(body), hashlib.sha256(body).hexdigest())
@@ -59,7 +59,7 @@ def read_config(path: Path, user: int) -> SizingProviderConfig:
 
 
 def decode(body: bytes) -> tuple[Provider, ...]:
-    """The providers that a file names. Raises BadConfig."""
+    """Return the providers of a file. Raises BadConfig."""
     document, findings = _parsed(body)
     findings += _findings(document)
     if findings:
@@ -68,28 +68,28 @@ def decode(body: bytes) -> tuple[Provider, ...]:
 
 
 def quoted(value: Any) -> str:
-    """A value that somebody wrote, on one line and not too long."""
+    """Return a user's value on one line, truncated."""
     text = json.dumps(value, default=str)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _content(path: Path) -> bytes:
     try:
-        # a pipe must not keep the agent waiting for somebody who writes
+        # O_NONBLOCK: opening a pipe must not wait for a writer
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise BadConfig("is not a regular file")
-            body = file.read(_MOST_BYTES + 1)
+            body = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise BadConfig(error.strerror or str(error)) from error
-    if len(body) > _MOST_BYTES:
-        raise BadConfig(f"is larger than {_MOST_BYTES} bytes")
+    if len(body) > _MAX_BYTES:
+        raise BadConfig(f"is larger than {_MAX_BYTES} bytes")
     return body
 
 
 def _parsed(body: bytes) -> tuple[Any, list[str]]:
-    # only here: an agent without providers has no use for a megabyte of parsers
+    # imported here: an agent without providers saves a megabyte of parsers
     from tarmac.api.decode.jsontext import Malformed
     from tarmac.api.decode.yamltext import parse_yaml
 
@@ -111,7 +111,7 @@ def _documents(body: bytes) -> int:
     try:
         return sum(isinstance(event, yaml.DocumentStartEvent) for event in yaml.parse(body, yaml.CSafeLoader))
     except yaml.YAMLError:
-        return 2  # the first is well-formed: something else comes after it
+        return 2  # the first is well-formed: there is more after it
 
 
 def _findings(document: Any) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _environment_findings(path: str, env: Any) -> Iterator[str]:
 
 
 def _passable(value: Any) -> bool:
-    """Whether a program can be handed it: a text without NUL."""
+    """Return True for a text without NUL, which can be passed to a program."""
     return isinstance(value, str) and "\0" not in value
 
 
@@ -189,6 +189,6 @@ def _exactly(path: str, found: Any, expected: str) -> Iterator[str]:
 
 
 def _provider(found: Mapping[str, Any]) -> Provider:
-    # of a name that is there twice the last wins
+    # of duplicate names the last wins
     env = {each["name"]: each.get("value", "") for each in found.get("env") or ()}
     return Provider(found["name"], found["apiVersion"], tuple(found.get("args") or ()), env)

@@ -1,9 +1,9 @@
-"""One program, run to its end: no shell, a session of its own, nothing inherited, and limits on time and talk.
+"""Runs one program to its end: no shell, its own session, no inherited descriptors, limits on time and output.
 
-The program is started by `subprocess` and not by the loop, whose way of starting hands a file that is no program to a
-shell. Its end is heard from a descriptor of the process; until its whole group is killed it is not reaped, so that the
-group's number cannot have become somebody else's. Where something that it started still holds a pipe, the pipe is read
-for a second more; what was read counts. If the agent is killed, the kernel kills the program.
+The program is started by `subprocess` and not by the event loop, which would pass a file that is no program to a shell.
+Its end is signalled by a pidfd. It is not reaped before its whole process group is killed, so the group id cannot have
+been reused. If a child still holds a pipe, the pipe is read for another second; data read so far counts. If the agent
+is killed, the kernel kills the program.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from typing import Final
 
 from tarmac.base.tasks import Tasks, background, finished
 
-_PIECE: Final = 1 << 16
+_CHUNK_SIZE: Final = 1 << 16
 _SET_PDEATHSIG: Final = 1
 _libc: Final = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes. `linger`: for reading pipes after the end. `dying`: for a program that is killed."""
+    """Seconds and bytes.
+
+    `linger`: time for reading pipes after the exit. `dying`: time for a killed program to exit.
+    """
 
     seconds: float = 60.0
     linger: float = 1.0
@@ -38,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended: `status` is its exit code, or less a signal's number. `err` is the last that it said."""
+    """Result of a program: `status` is its exit code, or a negative signal number. `err` is the end of its stderr."""
 
     status: int
     out: bytes
@@ -46,7 +49,7 @@ class Ended:
 
 
 class NotEnded(Exception):
-    """It was not let run to its end. `err` is the last that it said."""
+    """The program was killed. `err` is the end of its stderr."""
 
     def __init__(self, why: str, err: bytes) -> None:
         super().__init__(why)
@@ -54,19 +57,19 @@ class NotEnded(Exception):
 
 
 async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, limits: Limits) -> Ended:
-    """Run it and wait. Raises OSError when it cannot be started, NotEnded when it takes too long or says too much."""
+    """Run the program and wait. Raises OSError if it cannot be started, NotEnded above the time or output limit."""
     with _Pipe(limits.out, whole=True) as out, _Pipe(limits.err, whole=False) as err:
         process = _start(command, env, stdin, out, err)
         try:
-            return await _attended(process, out, err, limits)
+            return await _supervise(process, out, err, limits)
         finally:
-            await finished(Tasks().promise(_reaped(process, limits.dying), "the end of a program"))
+            await finished(Tasks().promise(_reap(process, limits.dying), "the end of a program"))
 
 
-async def _attended(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: Limits) -> Ended:
+async def _supervise(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: Limits) -> Ended:
     out.follow()
     err.follow()
-    async with background(_gone(process.pid), "a program") as gone:
+    async with background(_exited(process.pid), "a program") as gone:
         await asyncio.wait((gone, out.overflowed), timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             await asyncio.wait((out.ended, err.ended), timeout=limits.linger)
@@ -80,7 +83,7 @@ async def _attended(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, li
 def _start(
     command: Sequence[str], env: Mapping[str, str], stdin: bytes, out: _Pipe, err: _Pipe
 ) -> subprocess.Popen[bytes]:
-    # a request is far smaller than a pipe, so it is there, with its end, before anybody reads
+    # a request is far smaller than a pipe, so it can be written completely before the start
     reader, writer = os.pipe()
     try:
         os.write(writer, stdin)
@@ -94,7 +97,7 @@ def _start(
             env=dict(env),
             cwd="/",
             start_new_session=True,
-            preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 - one call of the kernel, nothing that takes a lock
+            preexec_fn=lambda: _die_with(parent),  # noqa: PLW1509 - a single system call, takes no lock
         )
     finally:
         os.close(reader)
@@ -103,14 +106,17 @@ def _start(
 
 
 def _die_with(parent: int) -> None:
-    """In the new process: have the kernel kill it with the agent, which may be gone before the kernel was asked."""
+    """Runs in the child: make the kernel kill it with the agent.
+
+    The agent may have died before the call: check after.
+    """
     _libc.prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-async def _gone(pid: int) -> None:
-    """Wait until a process has ended; it can still be asked for its status, and its number is still its own."""
+async def _exited(pid: int) -> None:
+    """Wait until a process has exited, without reaping it: its status and its pid stay valid."""
     loop, handle = asyncio.get_running_loop(), os.pidfd_open(pid)
     ended = loop.create_future()
     try:
@@ -127,51 +133,51 @@ def _status(pid: int) -> int:
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
-async def _reaped(process: subprocess.Popen[bytes], patience: float) -> None:
-    """Kill the whole group, which may outlive its first process, then reap that one. In this order: see above."""
+async def _reap(process: subprocess.Popen[bytes], timeout: float) -> None:
+    """Kill the whole group, which may outlive its leader, then reap the leader. The order matters: see above."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    # what waits for a disk cannot be killed; it is left to the kernel, and the agent does not wait with it
+    # a process in uninterruptible I/O cannot be killed; it is left to the kernel without waiting
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
-            await _gone(process.pid)
+        async with asyncio.timeout(timeout):
+            await _exited(process.pid)
     process.poll()
 
 
 class _Pipe:
-    """What a program says, read as it comes. `whole`: more than `most` is too much; otherwise the last is kept."""
+    """Reads a program's output. `whole`: more than `limit` is an overflow; otherwise only the end is kept."""
 
-    def __init__(self, most: int, whole: bool) -> None:
+    def __init__(self, limit: int, whole: bool) -> None:
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
-        self._most, self._whole = most, whole
+        self._limit, self._whole = limit, whole
         self._loop = asyncio.get_running_loop()
         self.content = bytearray()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.overflowed: asyncio.Future[None] = self._loop.create_future()
 
     def follow(self) -> None:
-        """Read from now on."""
+        """Start reading."""
         self._loop.add_reader(self._reader, self._read)
 
     def close_writer(self) -> None:
-        """Leave writing to the program."""
+        """Close the agent's copy of the write end."""
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1
 
     def _read(self) -> None:
         try:
-            piece = os.read(self._reader, _PIECE)
+            chunk = os.read(self._reader, _CHUNK_SIZE)
         except BlockingIOError:
             return
-        self.content += piece
-        if not piece:
+        self.content += chunk
+        if not chunk:
             self._stop(self.ended)
-        elif len(self.content) > self._most and self._whole:
+        elif len(self.content) > self._limit and self._whole:
             self._stop(self.overflowed)
         else:
-            del self.content[: -self._most]
+            del self.content[: -self._limit]
 
     def _stop(self, why: asyncio.Future[None]) -> None:
         self._loop.remove_reader(self._reader)

@@ -1,8 +1,8 @@
-"""All providers of a node, checked together and asked one after another, in the order of the file.
+"""Validates all providers of a node and runs them in the order of the file.
 
-Nothing is kept between two rounds, not even that a file could be believed, and nothing is tried twice. Of two
-providers that name the same amount the earlier wins; the later one is still asked, and its failure is still a failure:
-a node must not come up with other sizes than the ones it was told to ask for.
+Nothing is cached between two rounds, not even the file checks, and nothing is retried. If two providers name the same
+amount, the earlier wins; the later is still run, and its failure is still a failure: a node must not start with sizes
+other than the configured providers determine.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tarmac.base.log import log
 from tarmac.decide.allocatable.reservations import Reserved
 
 BIN_DIR_FLAG: Final = "--sizing-provider-bin-dir"
-_TOLD: Final = 4096  # bytes of stderr that become part of an error
+_MAX_STDERR: Final = 4096  # bytes of stderr included in an error
 _log = log("agent")
 
 
 class ProviderFailed(Exception):
-    """A provider ran, or could not, and gave no answer that can be used. The message names it and says why."""
+    """A provider could not be run or gave no valid response. The message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A provider and the file that is run for it."""
+    """A provider and its executable."""
 
     provider: Provider
     path: Path
@@ -44,7 +44,7 @@ class Program:
 
 @dataclass(slots=True)
 class Figures:
-    """How asking went, by provider: seconds of the last run, and failures so far."""
+    """Metrics by provider: duration of the last run, and number of failures."""
 
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     errors: dict[str, int] = field(default_factory=dict[str, int])
@@ -63,7 +63,7 @@ class SizingProviders:
 
     @staticmethod
     def stated(told: Stated, clock: Clock) -> SizingProviders | None:
-        """As flags and file say; None without any. Raises BadConfig for what makes no sense together."""
+        """Return the providers of flags and file; None without any. Raises BadConfig for contradictory settings."""
         config, bin_dir = told.flags.sizing_provider_config, told.flags.sizing_provider_bin_dir
         if config is None and bin_dir is None:
             if told.kubelet.sizing_provider_period:
@@ -76,7 +76,7 @@ class SizingProviders:
         return SizingProviders(config, bin_dir, clock)
 
     async def ask(self) -> Response:
-        """One round: look at everything that can be judged without running it, then run it.
+        """Validate everything that can be checked without running it, then run all providers.
 
         Raises BadConfig, ProviderFailed.
         """
@@ -93,7 +93,7 @@ class SizingProviders:
         return Response(system, kube)
 
     def metrics(self) -> Iterator[Sample]:
-        """How asking went."""
+        """Yield the metrics."""
         for name, seconds in self.figures.seconds.items():
             of = {"plugin_name": name}
             yield "kubelet_sizing_provider_plugin_duration_seconds", "gauge", of, seconds
@@ -121,15 +121,17 @@ class SizingProviders:
         except OSError as error:
             raise ProviderFailed(f"{fails}cannot be executed: {error.strerror or error}") from error
         except NotEnded as error:
-            raise ProviderFailed(f"{fails}{error}{_said(error.err)}") from error
+            raise ProviderFailed(f"{fails}{error}{_stderr_text(error.err)}") from error
         if ended.status:
-            raise ProviderFailed(f"{fails}{_worded(ended)}{_said(ended.err)}")
+            raise ProviderFailed(f"{fails}{_worded(ended)}{_stderr_text(ended.err)}")
         try:
             answer = decode(ended.out, provider.api_version, f"provider {provider.name}")
         except BadResponse as error:
-            raise ProviderFailed(f"{fails}{error}{_said(ended.err)}") from error
+            raise ProviderFailed(f"{fails}{error}{_stderr_text(ended.err)}") from error
         if ended.err:
-            _log.debug("a sizing provider said", provider=provider.name, stderr=ended.err.decode(errors="replace"))
+            _log.debug(
+                "sizing provider wrote to stderr", provider=provider.name, stderr=ended.err.decode(errors="replace")
+            )
         return answer
 
 
@@ -165,9 +167,9 @@ def _worded(ended: Ended) -> str:
     return f"exited with code {ended.status}" if ended.status > 0 else f"killed by signal {-ended.status}"
 
 
-def _said(err: bytes) -> str:
-    """The last of what it said on stderr, on one line and with nothing that talks to a terminal."""
-    text = err[-_TOLD:].decode(errors="replace").strip()
+def _stderr_text(err: bytes) -> str:
+    """Return the end of stderr on one line, without control characters."""
+    text = err[-_MAX_STDERR:].decode(errors="replace").strip()
     line = "; ".join(part.strip() for part in text.splitlines() if part.strip())
     printable = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     return f": {printable}" if printable else ""

@@ -1,8 +1,8 @@
-"""Asking the providers again while the node lives, beside everything else, if a period is set.
+"""Runs the providers periodically while the node runs, if a period is set.
 
-Other amounts take effect at once: first on the cgroup above all pods, then in what the node reports and admits pods by.
-Nobody is evicted for it. Whatever goes wrong, all amounts stay as they were, and an event tells what would have refused
-the start.
+New amounts take effect at once: first on the cgroup above all pods, then in the node's status and in admission. No pod
+is evicted for it. On any failure all amounts stay as they were, and an event reports the error that would have
+prevented a start.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tarmac.decide.allocatable.reservations import NOTHING, Reservations, Reserv
 from tarmac.decide.scheduling.amounts import CPU, shown
 
 Tell = Callable[[EventType, str, str], None]
-"""An event of the node: type, reason, message."""
+"""Records an event of the node: type, reason, message."""
 _log = log("agent")
 
 
 class Resizing:
-    """Sizes the node again every `period` seconds. `apply` puts other sizes into effect, or raises BadConfig.
+    """Sizes the node every `period` seconds. `apply` puts new sizes into effect, or raises BadConfig.
 
-    `keep_cpu`: containers have processors to themselves, chosen among those that are not reserved; so what is reserved
-    of them stays as it is until the next start.
+    `keep_cpu`: exclusive CPUs are chosen from the unreserved ones, so the CPU reservation stays unchanged until the
+    next start.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class Resizing:
         self._waiting: Reservations | None = None
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Size the node periodically until cancelled."""
         while True:
             await self._clock.sleep(self._period)
             await self.once()
 
     async def once(self) -> None:
-        """Ask now."""
+        """Size the node now."""
         before = self._current()
         try:
             asked = await self._size()
@@ -64,16 +64,16 @@ class Resizing:
             if found != before:
                 self._apply(found)
         except (BadConfig, ProviderFailed) as error:
-            _log.warning("the node keeps its sizes", why=str(error))
+            _log.warning("sizing failed, reservations unchanged", why=str(error))
             self._tell("Warning", "SizingProviderFailed", str(error))
             return
         if found != before:
             told = "; ".join(_differences(before, found))
-            _log.info("the node has other sizes", changed=told)
+            _log.info("reservations changed", changed=told)
             self._tell("Normal", "SizingChanged", f"Reservations of the node changed: {told}")
         if asked != found and asked != self._waiting:
             told = "; ".join(_differences(found, asked))
-            _log.info("the node has other sizes when it starts again", changed=told)
+            _log.info("reservations will change at the next start", changed=told)
             message = f"Waits for the next start, since CPU manager policy is static: {told}"
             self._tell("Normal", "SizingChanged", message)
         self._waiting = asked

@@ -1,8 +1,8 @@
-"""How much of the machine is held back: for the system, for the agent and against running out.
+"""The node's reservations: for the system, for the agent, and eviction thresholds.
 
-The second of the three steps between the command line and a node. It may look at the machine, take time and run
-programs; so it comes after everything that can be refused without that, and it can be done again while the node runs.
-Each amount says who said it, so that two that contradict each other can be told apart.
+The second of three steps from the command line to a node. It may read the host's state, take time and run programs, so
+it follows all checks that need none of this, and it can be repeated while the node runs. Each amount carries its
+source, so that contradictory ones can be distinguished.
 """
 
 from __future__ import annotations
@@ -34,36 +34,39 @@ from tarmac.decide.scheduling.amounts import CPU, shown
 FILE = "file"
 FLAG = "flag"
 DEFAULT = "default"
-UNASKED = Response({}, {})
-"""What providers say where there are none."""
+NO_RESPONSE = Response({}, {})
+"""The response without providers."""
 _log = log("agent")
 
 
 async def size(stated: Stated, providers: SizingProviders | None = None) -> Reservations:
-    """What the node holds back; each amount is told in the log. Raises BadConfig, ProviderFailed."""
-    found = stated_reservations(stated, online())  # what is wrong there is told before anything is run
+    """Return the reservations; log each amount. Raises BadConfig, ProviderFailed."""
+    found = stated_reservations(stated, online())  # reports errors of flags and file before any program runs
     if providers is not None:
         found = await resize(stated, providers)
     check_processors(stated, found)
     _tell_overridden(stated, found)
     lent = three_decimals(found.oversubscription)
+    by_number = found.reserved_cpus is not None
     for pool, amounts in (("systemReserved", found.system), ("kubeReserved", found.kube)):
         for resource, reserved in amounts.items():
+            if resource == CPU and by_number:  # overridden, and logged as such above
+                continue
             told = {"amount": shown(resource, reserved.amount), "said_by": reserved.said_by}
             _log.info("reserved", pool=pool, resource=resource, **told, cpu_oversubscription=lent)
-    if found.reserved_cpus is not None:
+    if by_number:
         told = {"cpus": str(found.reserved_cpus), "said_by": RESERVED_CPUS}
-        _log.info("processors reserved by number", **told, cpu_oversubscription=lent)
+        _log.info("CPUs reserved by number", **told, cpu_oversubscription=lent)
     return found
 
 
 async def resize(stated: Stated, providers: SizingProviders) -> Reservations:
-    """The same again, with nothing in the log. Raises BadConfig, ProviderFailed."""
+    """Return the reservations again, without logging. Raises BadConfig, ProviderFailed."""
     return stated_reservations(stated, online(), await providers.ask())
 
 
-def stated_reservations(stated: Stated, present: CPUSet, answer: Response = UNASKED) -> Reservations:
-    """What providers, flags and file say of a machine with these processors, in this order. Raises BadConfig."""
+def stated_reservations(stated: Stated, present: CPUSet, answer: Response = NO_RESPONSE) -> Reservations:
+    """Merge providers, flags and file, in this order of precedence, for a host with these CPUs. Raises BadConfig."""
     flags, kubelet = stated.flags, stated.kubelet
     file, flag = _said_by_file(stated), _said_by_flag(stated)
     return Reservations(
@@ -98,7 +101,7 @@ def _said_by_flag(stated: Stated) -> Response:
 
 
 def _tell_overridden(stated: Stated, found: Reservations) -> None:
-    """One line for each amount that somebody wrote and that does not hold, with what holds in its place."""
+    """Log each configured amount that is overridden, with the effective one."""
     for said in (_said_by_file(stated), _said_by_flag(stated)):
         for pool, amounts, final in (
             ("systemReserved", said.system, found.system),
@@ -116,7 +119,7 @@ def _tell_overridden(stated: Stated, found: Reservations) -> None:
 
 def _tell(pool: str, resource: str, loser: Reserved, winner: Reserved) -> None:
     _log.info(
-        "a reservation is overridden",
+        "reservation overridden",
         pool=pool,
         resource=resource,
         amount=shown(resource, loser.amount),

@@ -1,5 +1,6 @@
-"""What a provider answers: one SizingProviderResponse on stdout, read strictly. None of it is repeated in an error
-beyond the names and quantities that are wrong, since nobody knows what a program prints.
+"""Parses a provider's response: one SizingProviderResponse on stdout, strictly.
+
+Errors quote only the offending names and quantities, since the output of a program may contain anything.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ _MEANT: Final = {"systemReserved": SYSTEM, "kubeReserved": KUBE}
 
 
 class BadResponse(ValueError):
-    """An answer that cannot be used. The message says why."""
+    """The response is invalid. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is to be held back, for the system and for the agent."""
+    """Amounts to reserve for the system and for the agent."""
 
     system: Mapping[str, Reserved]
     kube: Mapping[str, Reserved]
 
 
 def request(api_version: str) -> bytes:
-    """What a provider reads on stdin: it has to find out by itself what machine it is on."""
+    """Return the request on stdin. It does not describe the host: a provider inspects it by itself."""
     return (
         json.dumps({"kind": "SizingProviderRequest", "apiVersion": api_version}, separators=(",", ":")).encode() + b"\n"
     )
 
 
 def decode(body: bytes, api_version: str, said_by: str) -> Response:
-    """An answer to a request of this version. Raises BadResponse."""
+    """Parse a response to a request of this version. Raises BadResponse."""
     found = _object(body)
     for field, expected in (("apiVersion", api_version), ("kind", KIND)):
         if found.get(field) != expected:
@@ -53,7 +54,7 @@ def decode(body: bytes, api_version: str, said_by: str) -> Response:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    # only here: an agent without providers has no use for a megabyte of parsers
+    # imported here: an agent without providers saves a megabyte of parsers
     from tarmac.api.decode.jsontext import Malformed, parse_json
 
     if not body.strip():
@@ -76,7 +77,7 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 def _repeated(written: Any) -> str:
-    """The path of a key that is there twice."""
+    """Return the path of a duplicate key."""
     from tarmac.api.decode.jsontext import Pairs
 
     names: set[str] = set()

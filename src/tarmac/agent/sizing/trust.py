@@ -1,9 +1,9 @@
-"""Which files are believed: those that only root and the agent's own user can have put there.
+"""Checks that a file can only have been written by root or by the agent's own user.
 
-What a provider's file says is run with the agent's rights, so everything on the way to it counts: each folder up to the
-root, each link, and where the link leads. One folder that somebody else can write to is enough to exchange what is
-below it. A sticky folder of root's, such as the one for temporary files, is the exception: there nobody can exchange
-what belongs to others. There is no switch that turns this off.
+A provider's file is run with the agent's rights, so its whole path counts: each directory up to the root, each link,
+and the link's target. One directory writable by a different user is enough to replace everything below it. The
+exception is a sticky directory owned by root, such as /tmp: there users cannot replace files of other users. The check
+cannot be turned off.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Final
 
 _ROOT: Final = 0
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_MOST_LINKS: Final = 40  # as many as the kernel follows
+_MAX_LINKS: Final = 40  # the kernel's limit
 
 
 class Untrusted(Exception):
-    """A path that is not there, or that somebody else could have made. The message says why and what to do."""
+    """A path that does not exist, or that a different user could have written. The message names reason and fix."""
 
 
 def trusted(path: Path, user: int) -> Path:
-    """Where the path leads, with every link followed. Raises Untrusted."""
+    """Return the path with all links resolved. Raises Untrusted."""
     if not path.is_absolute():
         raise Untrusted(f"{str(path)!r} is not an absolute path")
     found = _followed(path, user)
@@ -32,7 +32,7 @@ def trusted(path: Path, user: int) -> Path:
 
 
 def trusted_program(folder: Path, name: str, user: int) -> Path:
-    """A program in a folder that is trusted, to be run by this path; it may be a link inside. Raises Untrusted."""
+    """Return a program's path in a trusted directory; it may be a link inside of it. Raises Untrusted."""
     path = folder / name
     found = trusted(path, user)
     if not found.is_relative_to(folder):
@@ -55,7 +55,7 @@ def _followed(path: Path, user: int) -> Path:
             raise Untrusted(f"{here} belongs to user {found.st_uid}; it has to belong to root or to user {user}")
         if stat.S_ISLNK(found.st_mode):
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise Untrusted(f"{path} has too many links on its way")
             target = Path(os.readlink(here))
             ahead += reversed(target.parts[1:] if target.is_absolute() else target.parts)
@@ -65,7 +65,7 @@ def _followed(path: Path, user: int) -> Path:
             return here
         if not _shared_safely(found):
             _check_mode(here, found)
-        # `here` has no links in it, so what is above it is what its text says
+        # `here` contains no links, so its parent is the textual one
         name = ahead.pop()
         here = here.parent if name == ".." else here / name
 

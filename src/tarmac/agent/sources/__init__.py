@@ -1,1 +1,1 @@
-"""The objects that the pods of this node refer to, and nothing else of the API."""
+"""Access to the API objects that pods of this node refer to, and to no other objects."""

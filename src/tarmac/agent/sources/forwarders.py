@@ -1,4 +1,4 @@
-"""The Forwarders of this node and the Gateways, each followed once for all parts of the agent that look at them."""
+"""Shared informers of this node's Forwarders and of the Gateways."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 
 
 def own_forwarders(informers: Informers, node: str) -> Informer[Forwarder]:
-    """Those of a node: the only ones that its agent may follow, by the only selector that is let through."""
+    """Return the informer of a node's Forwarders: its agent may watch only these, with only this selector."""
     return informers.informer(FORWARDERS, namespace=NAMESPACE, labels=f"{LABEL_NODE}={node_label(node)}")
 
 
 def all_gateways(informers: Informers) -> Informer[Gateway]:
-    """All of them: any may name this node."""
+    """Return the informer of all Gateways: any may name this node."""
     return informers.informer(GATEWAYS, namespace=NAMESPACE)

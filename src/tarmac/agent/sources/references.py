@@ -1,4 +1,4 @@
-"""Which ConfigMaps and Secrets a pod refers to: in volumes, in variables, and to pull images."""
+"""Finds the ConfigMaps and Secrets that a pod refers to: in volumes, in variables, and for image pulls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 class ObjectReference(NamedTuple):
-    """A ConfigMap, Secret or other object that a pod of this node refers to."""
+    """A ConfigMap or Secret that a pod of this node refers to."""
 
     plural: str
     namespace: str
@@ -21,12 +21,12 @@ class ObjectReference(NamedTuple):
 
     @property
     def target(self) -> Target[JsonObject]:
-        """The resource it is of."""
+        """The resource of the object."""
         return CONFIG_MAPS if self.plural == CONFIG_MAPS.plural else SECRETS
 
 
 def references(pod: JsonObject) -> set[ObjectReference]:
-    """Everything that the pod's files, variables and images are made from."""
+    """Return all ConfigMaps and Secrets for the pod's files, variables and images."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     found = {*_volumes(spec), *_variables(spec)}
     found.update((SECRETS.plural, each.get("name", "")) for each in spec.get("imagePullSecrets") or ())

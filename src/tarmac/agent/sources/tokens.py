@@ -1,7 +1,7 @@
-"""Service-account tokens of pods: asked for once, kept in memory, and renewed well before they end.
+"""Service account tokens of pods: requested once, kept in memory, and renewed well before they expire.
 
-A token is renewed after four fifths of its life or a day, whichever is first, a little earlier or later so that a
-node's pods do not all ask at once. While the server is away, the old one is given out until its end.
+A token is renewed after four fifths of its lifetime or a day, the earlier of both, with jitter so that a node's pods do
+not renew all at once. While the server is unreachable, the old token is returned until it expires.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import SERVICE_ACCOUNTS
 from tarmac.volumes.interface import SourceUnavailable
 
-LONGEST_USE = 24 * 3600.0
-PART_OF_LIFE = 0.8
-MOST_JITTER = 10.0
+MAX_USE = 24 * 3600.0
+RENEW_FRACTION = 0.8
+MAX_JITTER = 10.0
 
 _log = log("tokens")
 
@@ -33,8 +33,8 @@ class _Key(NamedTuple):
 
 class _Token(NamedTuple):
     text: str
-    ends: float  # as the server says
-    renew_at: float  # on our monotonic clock, like the next: neither its wall clock nor ours can make it old or young
+    ends: float  # by the server's clock
+    renew_at: float  # on the local monotonic clock, as `over_at`: independent of both wall clocks
     over_at: float
 
 
@@ -46,7 +46,7 @@ class PodTokens:
         self._tokens: dict[_Key, _Token] = {}
 
     async def get(self, pod: JsonObject, audience: str, seconds: int) -> tuple[str, float]:
-        """A token that is good for a while, and its end. Raises SourceUnavailable."""
+        """Return a valid token and its expiry. Raises SourceUnavailable."""
         account = pod["spec"].get("serviceAccountName") or "default"
         key = _Key(pod["metadata"]["uid"], account, audience, seconds)
         kept, now = self._tokens.get(key), self._client.clock.monotonic()
@@ -56,11 +56,11 @@ class PodTokens:
             except (ApiError, ClientError) as error:
                 if kept is None or now >= kept.over_at:
                     raise SourceUnavailable(f"failed to fetch token: {error}") from error
-                _log.warning("a token could not be renewed yet", pod=pod["metadata"]["name"], error=str(error))
+                _log.warning("token renewal failed, will retry", pod=pod["metadata"]["name"], error=str(error))
         return kept.text, kept.ends
 
     def forget(self, pod_uid: str) -> None:
-        """The pod is gone."""
+        """Drop the tokens of a removed pod."""
         for key in [key for key in self._tokens if key.pod_uid == pod_uid]:
             del self._tokens[key]
 
@@ -74,8 +74,8 @@ class PodTokens:
         accounts, asked = self._client.resource(SERVICE_ACCOUNTS), self._client.clock.monotonic()
         answer = await accounts.create(request, namespace=metadata["namespace"], name=key.account, subresource="token")
         ends = parse_rfc3339(answer["status"]["expirationTimestamp"])
-        # The server may grant another life than was asked for.
+        # The server may grant a lifetime other than the requested one.
         life = float((answer.get("spec") or {}).get("expirationSeconds") or key.seconds)
-        jitter = self._client.randomness.uniform(0, min(MOST_JITTER, life / 20))
-        renew_at = asked + min(life * PART_OF_LIFE, LONGEST_USE) - jitter
+        jitter = self._client.randomness.uniform(0, min(MAX_JITTER, life / 20))
+        renew_at = asked + min(life * RENEW_FRACTION, MAX_USE) - jitter
         return _Token(answer["status"]["token"], ends, renew_at, asked + life)

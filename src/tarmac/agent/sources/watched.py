@@ -1,8 +1,8 @@
 """ConfigMaps and Secrets, each watched by name while a pod of this node refers to it.
 
-A node may not list what it does not use, so there is one watch per object and not one per resource. An object outlives
-its last pod by a little, as the next pod is often of the same sort. One that says it is immutable is not watched any
-more once it is known. Values live in memory only, and stay when the server goes away.
+A node may not list objects it does not use, so there is one watch per object and not one per resource. A watch lingers
+after its last pod, as the next pod often refers to the same object. The watch of an immutable object ends once the
+object is known. Values are kept only in memory, also while the server is unreachable.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Watched:
 
     @property
     def known(self) -> asyncio.Event:
-        """Set once it is known whether there is such an object."""
+        """Set once the existence of the object is known."""
         return self._reflector.synced
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """What a listing shows, which is this object or none."""
+        """Apply a list, which contains this object or nothing."""
         self._take(next((change.raw for change in state if change.metadata.name == self._name), None))
-        yield from ()  # no pause: `known` is set before the task is cancelled
+        yield from ()  # must not yield: `known` has to be set before the task is cancelled
 
     def changed(self, change: Change) -> None:
-        """What a watch shows."""
+        """Apply a watch event."""
         self._take(None if change.type == "DELETED" else change.raw)
 
     def _take(self, raw: bytes | None) -> None:
@@ -64,12 +64,12 @@ class Watched:
             asyncio.get_running_loop().call_soon(self.task.cancel)
 
     async def run(self) -> None:
-        """Follow it until cancelled."""
+        """Watch until cancelled."""
         await self._reflector.run()
 
 
 class WatchedObjects:
-    """All objects that the node's pods refer to. `changed` is called with the uid of a pod whose objects changed."""
+    """All objects that the node's pods refer to. `changed` is called with the uid of each pod of a changed object."""
 
     def __init__(self, client: Client, changed: Callable[[str], None]) -> None:
         self._client = client
@@ -79,7 +79,7 @@ class WatchedObjects:
         self._group: asyncio.TaskGroup | None = None
 
     def follow(self, pod: JsonObject) -> None:
-        """Watch what a pod refers to now, and no longer what it referred to before."""
+        """Watch the current references of a pod, and drop its former ones."""
         uid, wanted = pod["metadata"]["uid"], references(pod)
         before = self._pods.get(uid, set())
         if wanted == before:
@@ -91,12 +91,12 @@ class WatchedObjects:
             self._leave(reference, uid)
 
     def unfollow(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop the references of a removed pod."""
         for reference in self._pods.pop(uid, ()):
             self._leave(reference, uid)
 
     def get(self, reference: ObjectReference) -> Watched | None:
-        """The object as it is watched, if it is."""
+        """Return the watched object, if it is watched."""
         return self._objects.get(reference)
 
     def __len__(self) -> int:

@@ -1,1 +1,1 @@
-"""Static pods: manifests in a folder of the node, and the mirror pods that show them to the API."""
+"""Static pods: manifests in a directory of the node, and the mirror pods that represent them in the API."""

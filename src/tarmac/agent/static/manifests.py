@@ -1,7 +1,7 @@
-"""Static pods: every file of a folder is a Pod that this node runs, server or no server.
+"""Static pods: every file of a directory is a Pod that this node runs, with or without the server.
 
-A pod's identity follows from its content and the node's name: a changed file is another pod. The folder is read now
-and then; files that cannot be read or are no Pod are said once and left alone.
+A pod's uid is derived from the file's content and the node's name: a changed file is a new pod. The directory is
+polled; unreadable files and files without a Pod are logged and skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = log("static")
 
 
 class Manifests:
-    """The folder of one node; None: there is no such folder."""
+    """The manifest directory of one node; None if there is none."""
 
     def __init__(self, folder: Path | None, node: str, clock: Clock, interval: float = INTERVAL) -> None:
         self._folder = folder
@@ -39,11 +39,11 @@ class Manifests:
         self._read = asyncio.Event()
 
     async def read_once(self) -> None:
-        """Wait until the folder has been read: before, a static pod may look like nobody's."""
+        """Wait until the directory has been read: before, a static pod may look like an orphan."""
         await self._read.wait()
 
     async def changes(self) -> AsyncIterator[list[Pod]]:
-        """The pods of the folder: at first, and whenever there are others."""
+        """Yield the pods of the directory: initially, and after each change."""
         before: set[str] | None = None
         while True:
             pods = self.pods()
@@ -55,7 +55,7 @@ class Manifests:
             await self._clock.sleep(self._interval)
 
     def pods(self) -> list[Pod]:
-        """Read the folder."""
+        """Read the directory."""
         if self._folder is None or not self._folder.is_dir():
             return []
         files = [each for each in sorted(self._folder.iterdir()) if each.suffix in _SUFFIXES and each.name[0] != "."]
@@ -66,7 +66,7 @@ class Manifests:
         try:
             content = path.read_bytes()
         except OSError as error:
-            _log.warning("manifest not read", path=str(path), error=str(error))
+            _log.warning("manifest cannot be read", path=str(path), error=str(error))
             return None
         digest = hashlib.md5(content + path.name.encode(), usedforsecurity=False).hexdigest()
         if digest in self._refused:
@@ -75,14 +75,17 @@ class Manifests:
             try:
                 self._known[digest] = static_pod(content, digest, self._node, rfc3339(self._clock.now()))
             except (ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-                _log.warning("manifest is no pod", path=str(path), error=str(error))
+                _log.warning("manifest is not a valid pod", path=str(path), error=str(error))
                 self._refused.add(digest)
                 return None
         return self._known[digest]
 
 
 def static_pod(content: bytes, digest: str, node: str, seen: str) -> Pod:
-    """The pod of a manifest, named for its node and with the server's defaults. Raises ValueError and its like."""
+    """Return the pod of a manifest, with the node's suffix and the server's defaults.
+
+    Raises ValueError, KeyError, TypeError, AttributeError, and the errors of the YAML parser.
+    """
     raw: JsonObject = yaml.safe_load(content)
     if raw.get("kind") != "Pod":
         raise ValueError("the manifest's kind is not Pod")

@@ -1,8 +1,8 @@
-"""Mirror pods: what the API shows of static pods.
+"""Mirror pods: the representation of static pods in the API.
 
-A mirror carries the hash of its static pod. One with another hash is a leftover and goes; one that somebody deletes is
-made again: only the manifest's end ends a static pod. Mirrors that cannot be made now are tried again at the next
-report of their pod.
+A mirror carries the hash of its static pod. One with a different hash is stale and is deleted; one deleted by a user is
+created again: only removing the manifest ends a static pod. A failed creation is retried at the next status report of
+the pod.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tarmac.agent.model.pod import CONFIG_HASH, CONFIG_MIRROR, Pod
+from tarmac.agent.model.pod import CONFIG_HASH, Pod
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
@@ -32,54 +33,54 @@ class Mirrors:
         self._wanted: dict[str, Pod] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._owned = Tasks()
-        self._again: set[str] = set()
+        self._pending: set[str] = set()
 
     def heard(self, mirror: Pod) -> str:
-        """The API has this mirror; the uid of the static pod it shows."""
+        """Record a mirror in the API; return the uid of its static pod."""
         self._known[mirror.key] = mirror
-        self._tend(mirror.key)
-        return mirror.annotations[CONFIG_MIRROR]
+        self._schedule(mirror.key)
+        return mirror.annotations[MIRROR]
 
     def gone(self, pod: Pod) -> None:
-        """The API has lost a pod, which may have been a mirror."""
-        if CONFIG_MIRROR in pod.annotations:
+        """Handle the removal of a pod that may be a mirror."""
+        if MIRROR in pod.annotations:
             self._known.pop(pod.key, None)
-            self._tend(pod.key)
+            self._schedule(pod.key)
 
     def of(self, pod: Pod) -> str | None:
-        """The uid of the mirror of a static pod; without one, it is made."""
+        """Return the uid of a static pod's mirror; create the mirror if there is none."""
         self._wanted[pod.key] = pod
         mirror = self._known.get(pod.key)
         if mirror is not None and _shows(mirror, pod):
             return mirror.uid
-        self._tend(pod.key)
+        self._schedule(pod.key)
         return None
 
     def drop(self, pod: Pod) -> None:
-        """The static pod is no more."""
+        """Remove the mirror of an ended static pod."""
         if self._wanted.get(pod.key) is not None and self._wanted[pod.key].uid == pod.uid:
             del self._wanted[pod.key]
-            self._tend(pod.key)
+            self._schedule(pod.key)
 
     async def close(self) -> None:
-        """Stop."""
+        """Cancel all requests."""
         await self._owned.close()
 
-    def _tend(self, key: str) -> None:
+    def _schedule(self, key: str) -> None:
         if key in self._tasks:
-            self._again.add(key)
+            self._pending.add(key)
             return
-        task = self._tasks[key] = self._owned.begin(self._make_right(key), f"mirror {key}")
-        task.add_done_callback(lambda done: self._tended(key, done))
+        task = self._tasks[key] = self._owned.begin(self._reconcile(key), f"mirror {key}")
+        task.add_done_callback(lambda done: self._finished(key, done))
 
-    def _tended(self, key: str, done: asyncio.Task[None]) -> None:
-        """What was heard meanwhile may ask for more."""
+    def _finished(self, key: str, done: asyncio.Task[None]) -> None:
+        """Reconcile again if there were changes meanwhile."""
         del self._tasks[key]
-        if key in self._again and not done.cancelled():
-            self._again.discard(key)
-            self._tend(key)
+        if key in self._pending and not done.cancelled():
+            self._pending.discard(key)
+            self._schedule(key)
 
-    async def _make_right(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         wanted, known = self._wanted.get(key), self._known.get(key)
         try:
             if known is not None and not (wanted is not None and _shows(known, wanted)):
@@ -87,11 +88,11 @@ class Mirrors:
             elif wanted is not None and known is None:
                 await self._pods.create(self._mirror(wanted))
         except (ApiError, ClientError) as error:
-            _log.info("mirror pod not as it should be", pod=key, error=str(error))
+            _log.info("mirror pod update failed, will retry", pod=key, error=str(error))
 
     def _mirror(self, pod: Pod) -> JsonObject:
         metadata = {field: value for field, value in pod.metadata.items() if field != "uid"}
-        metadata["annotations"] = {**pod.annotations, CONFIG_MIRROR: pod.annotations[CONFIG_HASH]}
+        metadata["annotations"] = {**pod.annotations, MIRROR: pod.annotations[CONFIG_HASH]}
         node = self._node().get("metadata") or {}
         if node.get("uid"):
             owner = {"apiVersion": "v1", "kind": "Node", "name": node["name"], "uid": node["uid"], "controller": True}
@@ -100,4 +101,4 @@ class Mirrors:
 
 
 def _shows(mirror: Pod, pod: Pod) -> bool:
-    return mirror.annotations[CONFIG_MIRROR] == pod.annotations[CONFIG_HASH] and not mirror.deleted
+    return mirror.annotations[MIRROR] == pod.annotations[CONFIG_HASH] and not mirror.deleted

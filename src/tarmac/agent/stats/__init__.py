@@ -1,1 +1,1 @@
-"""What the node and its pods use, gathered when somebody asks and kept for a few seconds."""
+"""Resource usage of the node and its pods, collected on request and cached for a few seconds."""

@@ -1,4 +1,4 @@
-"""The agent's own metrics: what it runs, and what it costs, under the names kubelet and Prometheus' clients use."""
+"""The agent's own metrics, under the names that kubelet and Prometheus' clients use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_metrics() -> Iterator[Sample]:
-    """This process."""
+    """Yield metrics of this process."""
     yield "tarmac_build_info", "gauge", {"version": __version__}, 1
     used = resource.getrusage(resource.RUSAGE_SELF)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -29,7 +29,7 @@ def process_metrics() -> Iterator[Sample]:
 
 
 def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Callable[[], Iterator[Sample]]:
-    """The pods of this node, by the state of their containers."""
+    """Return a source of pod and container counts by state."""
 
     def source() -> Iterator[Sample]:
         running, states = 0, Counter[str]()
@@ -47,7 +47,7 @@ def pod_metrics(node_name: str, pods: Callable[[], Sequence[JsonObject]]) -> Cal
 
 
 def disk_metrics(root: Path) -> Callable[[], Iterator[Sample]]:
-    """The disk that the agent writes to; a file system that is gone tells nothing."""
+    """Return a source for the disk of the agent; a missing file system yields nothing."""
 
     def source() -> Iterator[Sample]:
         with suppress(OSError):
@@ -57,7 +57,7 @@ def disk_metrics(root: Path) -> Callable[[], Iterator[Sample]]:
 
 
 def certificate_metrics(ends: Callable[[], float | None], clock: Clock) -> Callable[[], Iterator[Sample]]:
-    """The certificate that the node shows to servers, if it is renewed here."""
+    """Return a source for the node's client certificate, if it is renewed here."""
 
     def source() -> Iterator[Sample]:
         if (end := ends()) is not None:

@@ -1,4 +1,4 @@
-"""The node's ledger as metrics: every step from what the machine has to what pods asked for, and places in classes."""
+"""The node's ledger as metrics: every step from capacity to committed requests, and the capacity of classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.decide.scheduling.amounts import CPU
 
 
 def ledger_metrics(ledger: Callable[[], NodeLedger]) -> Callable[[], Iterator[Sample]]:
-    """Asked for anew each time somebody looks."""
+    """Return a source that reads the ledger at each scrape."""
 
     def source() -> Iterator[Sample]:
         found = ledger()
@@ -31,7 +31,7 @@ def ledger_metrics(ledger: Callable[[], NodeLedger]) -> Callable[[], Iterator[Sa
 
 
 def _steps(account: ResourceAccount) -> Iterator[tuple[str, int]]:
-    """Only the steps that the resource has."""
+    """Yield the steps that apply to the resource."""
     yield "capacity", account.capacity
     if account.resource in RESERVABLE:
         for purpose in (SYSTEM, KUBE, EVICTION):

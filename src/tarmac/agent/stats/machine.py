@@ -1,6 +1,6 @@
-"""What the machine uses as a whole, read from /proc: counters of the kernel, no history.
+"""Usage of the whole host, read from /proc: kernel counters, no history.
 
-Below a network namespace `/proc/net` shows that namespace, which is the node's own; the rest is the whole machine's.
+`/proc/net` shows the network namespace of the agent, which is the node's; everything else covers the whole host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PAGE_FAULTS = ("pgfault", "pgmajfault")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes. The working set is what could not be had back at once."""
+    """Bytes. The working set excludes memory that can be reclaimed at once."""
 
     total: int
     usage: int
@@ -27,7 +27,7 @@ class Memory:
 
     @property
     def available(self) -> int:
-        """What new processes could get."""
+        """Memory available to new processes."""
         return max(0, self.total - self.working_set)
 
 
@@ -54,24 +54,24 @@ class InterfaceStats:
 
 
 class MachineStats:
-    """Reads the machine. `group_memory` gives the working set as cgroups count it, where they count it."""
+    """Reads usage of the host. `group_memory` returns the working set of the root cgroup, or 0 without one."""
 
     def __init__(self, group_memory: Callable[[], int] = lambda: 0, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._group_memory = group_memory
 
     def cpu(self) -> float:
-        """Core-seconds since boot, idle time left out."""
+        """Return core-seconds since boot, without idle time."""
         fields = self._read("stat").split("\n", 1)[0].split()[1:]
         user, nice, system, _idle, _wait, irq, softirq = map(int, fields[:7])
         return (user + nice + system + irq + softirq) * _TICK
 
     def started(self) -> float:
-        """When the machine booted, in Unix seconds."""
+        """Return the boot time in Unix seconds."""
         return float(self._read("stat").partition("\nbtime ")[2].split()[0])
 
     def memory(self) -> Memory:
-        """As of now."""
+        """Return the current memory usage."""
         info = _numbers(self._read("meminfo"), ":")
         faults = _numbers(self._read("vmstat"), " ")
         total = info["MemTotal"] * 1024
@@ -82,12 +82,12 @@ class MachineStats:
         )
 
     def processes(self) -> tuple[int, int]:
-        """How many there can be, and how many there are."""
+        """Return the maximum and the current number of processes."""
         most = min(int(self._read("sys/kernel/pid_max")), int(self._read("sys/kernel/threads-max")))
         return most, int(self._read("loadavg").split()[3].partition("/")[2])
 
     def links(self) -> list[InterfaceStats]:
-        """Interfaces of the node but its loopback."""
+        """Return the interfaces of the node except its loopback."""
         found: list[InterfaceStats] = []
         for line in self._read("net/dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
@@ -101,7 +101,7 @@ class MachineStats:
 
 
 def file_system(path: str | Path) -> FileSystem:
-    """The file system a path is on. Raises OSError."""
+    """Return the file system of a path. Raises OSError."""
     found = os.statvfs(path)
     unit = found.f_frsize
     return FileSystem(

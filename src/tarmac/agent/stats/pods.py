@@ -1,7 +1,7 @@
-"""What pods and their containers use: two answers of the runtime, joined, with rates between one look and the next.
+"""Usage of pods and containers: two responses of the runtime, joined, with rates since the previous collection.
 
-A look costs the runtime a look at every sandbox, so it is shared: whoever asks within a few seconds gets the same one.
-How much volumes and logs take is found by walking folders; that is remembered for a minute.
+A collection makes the runtime inspect every sandbox, so callers within a few seconds share one. Sizes of volumes and
+logs are found by walking directories; volume sizes are cached for a minute.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tarmac.runtimes.labels import CONTAINER_NAME, POD_UID
 from tarmac.volumes.interface import VolumeError, Volumes
 from tarmac.volumes.interface import VolumeUsage as VolumeUsage
 
-FRESH: Final = 5.0
-WALKS_KEPT: Final = 60.0
+MAX_AGE: Final = 5.0
+VOLUME_CACHE_TTL: Final = 60.0
 _NEVER: Final = float("-inf")
 _log = log("stats")
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A usage, and the processors it took since the look before; None at the first."""
+    """A usage, and the cores used since the previous collection; None at the first."""
 
     usage: RuntimeUsage
     cores: float | None = None
@@ -37,7 +37,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFigures:
-    """A running container."""
+    """Metrics of a running container."""
 
     name: str
     started: float
@@ -47,7 +47,7 @@ class ContainerFigures:
 
 @dataclass(frozen=True, slots=True)
 class PodFigures:
-    """A pod with a sandbox. `whole` is the sandbox with everything in it."""
+    """Metrics of a pod with a sandbox. `whole` is the sandbox with all its containers."""
 
     namespace: str
     name: str
@@ -59,33 +59,33 @@ class PodFigures:
 
     @property
     def memory(self) -> int:
-        """Its working set."""
+        """The working set."""
         if self.whole is not None:
             return self.whole.usage.memory_working_set
         return sum(each.measured.usage.memory_working_set for each in self.containers)
 
     @property
     def ephemeral(self) -> int:
-        """Bytes on the node's own disk: written layers, logs, volumes without a disk of their own."""
+        """Bytes on the node's disk: writable layers, logs, volumes without their own disk."""
         layers = sum(each.measured.usage.disk + each.logs for each in self.containers)
         return layers + sum(each.used for each in self.volumes.values() if each.shared)
 
     @property
     def inodes(self) -> int:
-        """Inodes on the node's own disk."""
+        """Inodes on the node's disk."""
         layers = sum(each.measured.usage.inodes for each in self.containers)
         return layers + sum(each.inodes_used for each in self.volumes.values() if each.shared)
 
     @property
     def processes(self) -> int:
-        """How many processes it has."""
+        """The number of processes."""
         if self.whole is not None and self.whole.usage.processes:
             return self.whole.usage.processes
         return sum(each.measured.usage.processes for each in self.containers)
 
 
 class PodStats:
-    """Looks at all pods at once. `logs` is the folder of all pods' logs."""
+    """Collects usage of all pods at once. `logs` is the directory of all pods' logs."""
 
     def __init__(self, runtime: Runtime, volumes: Volumes, logs: Path, clock: Clock) -> None:
         self._runtime = runtime
@@ -95,18 +95,18 @@ class PodStats:
         self._last: tuple[float, Sequence[PodFigures]] = (_NEVER, ())
         self._before: dict[str, RuntimeUsage] = {}
         self._walks: dict[str, tuple[float, Mapping[str, VolumeUsage]]] = {}
-        self._looking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    async def pods(self, fresh: float = FRESH) -> Sequence[PodFigures]:
-        """Every pod with a sandbox, as of at most `fresh` seconds ago. Raises RuntimeFault."""
-        async with self._looking:
+    async def pods(self, fresh: float = MAX_AGE) -> Sequence[PodFigures]:
+        """Return all pods with a sandbox, at most `fresh` seconds old. Raises RuntimeFault."""
+        async with self._lock:
             at, found = self._last
             if self._clock.monotonic() - at >= fresh:
-                found = await self._look()
+                found = await self._collect()
                 self._last = (self._clock.monotonic(), found)
             return found
 
-    async def _look(self) -> Sequence[PodFigures]:
+    async def _collect(self) -> Sequence[PodFigures]:
         sandboxes, containers, of_containers, of_sandboxes = await asyncio.gather(
             self._runtime.sandboxes(),
             self._runtime.containers(),
@@ -154,12 +154,12 @@ class PodStats:
 
     async def _volume_usage(self, uid: str) -> Mapping[str, VolumeUsage]:
         at, known = self._walks.get(uid, (_NEVER, {}))
-        if self._clock.monotonic() - at < WALKS_KEPT:
+        if self._clock.monotonic() - at < VOLUME_CACHE_TTL:
             return known
         try:
             known = await self._volumes.usage(uid)
         except (VolumeError, OSError) as error:
-            _log.debug("how much a pod's volumes take is not known", pod=uid, why=str(error))
+            _log.debug("volume usage of a pod cannot be read", pod=uid, why=str(error))
         self._walks[uid] = (self._clock.monotonic(), known)
         return known
 

@@ -1,4 +1,4 @@
-"""`/stats/summary` and `/metrics`, in kubelet's shapes and names."""
+"""`/stats/summary` and `/metrics`, with kubelet's structure and names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNLABELLED: Mapping[str, str] = {}
 
 
 class Figures:
-    """What the node's HTTP API shows. `image_root` names a path on the file system of images."""
+    """The metrics of the node's HTTP API. `image_root` returns a path on the file system of images."""
 
     def __init__(
         self,
@@ -44,19 +44,19 @@ class Figures:
     def add_metrics(
         self, source: Callable[[], Iterable[Sample]], refresh: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Show more on `/metrics`. `refresh` is awaited before each time."""
+        """Add a source to `/metrics`. `refresh` is awaited before each scrape."""
         self._sources.append(source)
         if refresh is not None:
             self._refreshes.append(refresh)
 
     async def summary(self) -> JsonObject:
-        """As `/stats/summary` shows it. Raises RuntimeFault."""
+        """Return the content of `/stats/summary`. Raises RuntimeFault."""
         pods = await self._pods.pods()
         disk = file_system(self._root)
         return {"node": self._node(disk), "pods": [pod_document(each, disk, self._clock.now()) for each in pods]}
 
     async def metrics(self) -> str:
-        """The agent's own metrics in Prometheus' text format."""
+        """Return the agent's metrics in Prometheus' text format."""
         for refresh in self._refreshes:
             await refresh()
         families: dict[str, list[Sample]] = {}
@@ -120,7 +120,7 @@ class Figures:
 
 
 def pod_document(pod: PodFigures, disk: FileSystem, now: float) -> JsonObject:
-    """One pod of a summary."""
+    """Return one pod of a summary."""
     document: JsonObject = {
         "podRef": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
         "startTime": rfc3339(pod.started),
@@ -192,6 +192,6 @@ def _volume(name: str, usage: VolumeUsage, now: float) -> JsonObject:
 
 
 def _family(sample: Sample) -> str:
-    """What it belongs to: the buckets, the sum and the count of a histogram are one family."""
+    """Return the family of a sample: buckets, sum and count of a histogram are one family."""
     name, kind, *_ = sample
     return name.rpartition("_")[0] if kind == "histogram" else name

@@ -1,7 +1,7 @@
-"""Which processors the machine has online, and how they are put together, as the kernel tells it below `root`.
+"""Online CPUs of the host and their topology, read from sysfs below `root`.
 
-What the kernel does not tell of a processor is taken to be plain: a core of its own, of socket 0 and of NUMA node 0. So
-is everything about a machine without these files, whose processors are counted.
+Missing values have defaults: each CPU is its own core, in socket 0 and NUMA node 0. On a host without these files the
+CPUs are counted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tarmac.decide.processors.topology import Place, Topology
 
 _CPUS: Final = "sys/devices/system/cpu"
 _NODES: Final = "sys/devices/system/node"
-_UNKNOWN_SOCKET: Final = -1  # as virtual machines without sockets have it
+_UNKNOWN_SOCKET: Final = -1  # reported by virtual machines without sockets
 
 
 def online(root: Path = Path("/")) -> CPUSet:
-    """The processors that can run something."""
+    """Return the online CPUs."""
     found = _list(root / _CPUS / "online")
     return found or CPUSet(range(os.cpu_count() or 1))
 
 
 def topology(root: Path = Path("/")) -> Topology:
-    """The same, with what each is part of."""
+    """Return the online CPUs with their core, socket and NUMA node."""
     cpus, nodes = online(root), _nodes(root / _NODES)
     return Topology({cpu: _place(root / _CPUS / f"cpu{cpu}/topology", cpu, cpus, nodes) for cpu in cpus})
 
@@ -40,7 +40,7 @@ def _place(folder: Path, cpu: int, cpus: CPUSet, nodes: dict[int, int]) -> Place
 
 
 def _nodes(folder: Path) -> dict[int, int]:
-    """The NUMA node of each processor."""
+    """Return the NUMA node of each CPU."""
     found: dict[int, int] = {}
     for node in folder.glob("node[0-9]*"):
         found |= dict.fromkeys(_list(node / "cpulist"), int(node.name.removeprefix("node")))
@@ -48,7 +48,7 @@ def _nodes(folder: Path) -> dict[int, int]:
 
 
 def _list(file: Path) -> CPUSet:
-    """A list of processors in a file; empty when it cannot be read."""
+    """Read a CPU list from a file; empty if it cannot be read."""
     try:
         return CPUSet.parse(file.read_text().strip())
     except (OSError, ValueError):

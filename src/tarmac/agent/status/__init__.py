@@ -1,1 +1,1 @@
-"""Pod status: worked out from what runs, written to the API when it changed."""
+"""Pod status: computed from the runtime state, written to the API when it changed."""

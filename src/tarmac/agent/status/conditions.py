@@ -1,4 +1,4 @@
-"""The conditions that the node keeps on a pod."""
+"""The pod conditions that the node maintains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pod_conditions(
     others: Sequence[JsonObject],
     still: str = "",
 ) -> list[JsonObject]:
-    """All conditions but for their times: `others`, then ours. `still`: why a container runs and does nothing."""
+    """Return `others`, then the node's conditions, without times. `still` is the reason of a paused container."""
     by_name = {each["name"]: each for each in statuses}
     containers_ready = _containers_ready(pod, by_name, phase)
     ours = [
@@ -47,7 +47,7 @@ def pod_conditions(
 
 
 def with_times(conditions: list[JsonObject], old: Iterable[JsonObject], now: float) -> list[JsonObject]:
-    """Each with the time of its last change of status."""
+    """Add to each condition the time of its last status change."""
     before = {each["type"]: each for each in old}
     for condition in conditions:
         known = before.get(condition["type"])
@@ -87,15 +87,20 @@ def _listed(unknown: list[str], lacking: list[str], what: str) -> str:
 def _ready(pod: Pod, containers_ready: JsonObject, others: Sequence[JsonObject]) -> JsonObject:
     if containers_ready["status"] != "True":
         return containers_ready
-    by_type = {each["type"]: each["status"] for each in others}
+    gates = [gate["conditionType"] for gate in pod.spec.get("readinessGates") or ()]
+    missing = readiness(gates, {each["type"]: each["status"] for each in others})
+    return _false("ReadinessGatesNotReady", missing) if missing else _TRUE
+
+
+def readiness(gates: Iterable[str], statuses: Mapping[str, str]) -> str:
+    """The readiness gates that are not satisfied; empty if all are."""
     missing: list[str] = []
-    for gate in pod.spec.get("readinessGates") or ():
-        kind = gate["conditionType"]
-        if kind not in by_type:
+    for kind in gates:
+        if kind not in statuses:
             missing.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
-        elif by_type[kind] != "True":
-            missing.append(f'the status of pod readiness gate "{kind}" is not "True", but {by_type[kind]}')
-    return _false("ReadinessGatesNotReady", ", ".join(missing)) if missing else _TRUE
+        elif statuses[kind] != "True":
+            missing.append(f'the status of pod readiness gate "{kind}" is not "True", but {statuses[kind]}')
+    return ", ".join(missing)
 
 
 def _standing(reason: str) -> JsonObject:

@@ -1,8 +1,8 @@
-"""The statuses of a pod's containers, as kubelet words them.
+"""The statuses of a pod's containers, with kubelet's reasons and messages.
 
-A container's state comes from the newest one the runtime has under its name, its last state from the one before. A
-container that could not be started waits, with the reason. One that ran and that the runtime no longer knows has ended,
-nobody knows how.
+A container's state comes from the newest runtime container of its name, its last state from the one before. A container
+that could not be started is waiting, with the reason. A container that ran and is missing in the runtime has terminated
+with an unknown exit code.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.runtimes.interface import Container
 
-MOST_MESSAGE_BYTES = 12 * 1024
+MAX_MESSAGE_BYTES = 12 * 1024
 LOST_REASON = "ContainerStatusUnknown"
 _LOST_AND_RESTARTED = "The container could not be located when the pod was deleted.  The container used to be Running"
 _LOST_AT_THE_END = "The container could not be located when the pod was terminated"
 
 
 def container_statuses(facts: StatusFacts, field: str) -> list[JsonObject]:
-    """One list of statuses: `containers`, `initContainers` or `ephemeralContainers`."""
+    """Return one list of statuses: `containers`, `initContainers` or `ephemeralContainers`."""
     specs: list[JsonObject] = facts.pod.spec.get(field) or []
     before = {each["name"]: each for each in facts.old.get(_STATUS_FIELD[field]) or ()}
     found = [_Status(facts, spec, before.get(spec["name"]), field).build() for spec in specs]
@@ -35,12 +35,12 @@ _STATUS_FIELD = {
 
 
 def lost_at_the_end() -> JsonObject:
-    """The state of a container that should have ended, and of which nothing is known."""
+    """Return the state of a container that should have ended and is missing in the runtime."""
     return {"terminated": {"exitCode": 137, "reason": LOST_REASON, "message": _LOST_AT_THE_END}}
 
 
 class _Status:
-    """One container's status."""
+    """Builds one container's status."""
 
     def __init__(self, facts: StatusFacts, spec: JsonObject, old: JsonObject | None, field: str) -> None:
         self._facts = facts
@@ -49,9 +49,9 @@ class _Status:
         self._old = old
         self._init = field == "initContainers"
         self._ephemeral = field == "ephemeralContainers"
-        everybody = [each for each in facts.seen.containers if each.name == self._name]
-        self._newest = everybody[0] if everybody else None
-        self._previous = next((each for each in everybody[1:] if each.state == "exited"), None)
+        attempts = [each for each in facts.seen.containers if each.name == self._name]
+        self._newest = attempts[0] if attempts else None
+        self._previous = next((each for each in attempts[1:] if each.state == "exited"), None)
 
     def build(self) -> JsonObject:
         status = self._missing() if self._newest is None else self._known(self._newest)
@@ -61,7 +61,7 @@ class _Status:
         return status
 
     def _missing(self) -> JsonObject:
-        """The runtime has no container of this name."""
+        """Return the status of a container that the runtime does not have."""
         old = self._old
         if old is not None and "terminated" in (old.get("state") or {}):
             return {**old}
@@ -103,7 +103,7 @@ class _Status:
         if container.state == "running":
             return {"running": {"startedAt": rfc3339(container.started_at)}}
         if container.state == "exited":
-            limit = MOST_MESSAGE_BYTES // max(1, sum(1 for _ in self._facts.pod.every_container()))
+            limit = MAX_MESSAGE_BYTES // max(1, sum(1 for _ in self._facts.pod.every_container()))
             terminated = {
                 "exitCode": container.exit_code,
                 "reason": container.reason,
@@ -118,7 +118,7 @@ class _Status:
         return {"waiting": {}}
 
     def _wait(self, status: JsonObject) -> None:
-        """A container that is to be started, and was not, tells why."""
+        """Set the waiting state of a container that could not be started."""
         why = self._facts.waiting.get(self._name)
         if why is None or not self._comes_back():
             return
@@ -140,24 +140,24 @@ class _Status:
     def _health(self, status: JsonObject) -> None:
         state = status["state"]
         runs = "running" in state
-        whose = self._newest.id if self._newest else ""
+        identity = self._newest.id if self._newest else ""
         still = self._newest is not None and self._newest.stands_still
-        started = runs and self._facts.started.get(whose, "startupProbe" not in self._spec)
+        started = runs and self._facts.started.get(identity, "startupProbe" not in self._spec)
         status["started"] = started
         if self._init and not is_sidecar(self._spec):
             status["ready"] = state.get("terminated", {}).get("exitCode") == 0
         else:
-            ready = self._facts.ready.get(whose, "readinessProbe" not in self._spec)
+            ready = self._facts.ready.get(identity, "readinessProbe" not in self._spec)
             status["ready"] = started and ready and not still
 
     def _resources(self, newest: Container) -> JsonObject:
-        """Allocated is what the node has promised, resources what the container really has."""
+        """Return allocated and actual resources: those the node has allocated, and those applied to the container."""
         allocated: JsonObject = self._spec.get("resources") or {}
         shown = self._facts.applied.get(self._name, allocated) if newest.state == "running" else allocated
         sides = {side: shown[side] for side in ("limits", "requests") if shown.get(side)}
         classes = self._facts.classes.containers.get(self._name) if newest.state == "running" else None
         found: JsonObject = {"resources": {**sides, **({"classes": {**classes}} if classes else {})}}
-        if not self._init:  # as kubelet: an init container's devices are another's by now
+        if not self._init:  # as kubelet: the devices of an init container may be in use by the next container
             found |= self._facts.given.get(self._name, {})
         if allocated.get("requests"):
             found["allocatedResources"] = allocated["requests"]

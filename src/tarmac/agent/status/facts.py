@@ -1,4 +1,4 @@
-"""Everything a pod's status is worked out from, so that working it out is a pure function."""
+"""All inputs of a pod's status, so that computing it is a pure function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.api.schema import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class PodTermination:
-    """Why the node ended a pod. `condition` is one that tells its controller, if there is one."""
+    """Reason why the node ended a pod. `condition` informs its controller, if set."""
 
     reason: str
     message: str
@@ -26,12 +26,12 @@ TOO_LONG: Final = PodTermination("DeadlineExceeded", "Pod was active on the node
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """One moment of one pod."""
+    """The state of one pod at one time."""
 
     pod: Pod
     seen: PodRuntimeState
     old: JsonObject
-    """The status worked out before, or the API's."""
+    """The previously computed status, or the API's."""
     now: float
     runtime: str
     """The scheme of container ids: `containerd`."""
@@ -40,15 +40,15 @@ class StatusFacts:
     """Reason and message of containers that could not be started."""
     started: Mapping[str, bool] = field(default_factory=dict[str, bool])
     ready: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Outcomes of startup and readiness probes by container id."""
+    """Results of startup and readiness probes by container id."""
     applied: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
     """Resources that running containers have, by name."""
     given: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    """More fields of containers' statuses, by name: what they were given of the node's devices."""
+    """Additional fields of container statuses, by name: allocated devices."""
     classes: ClassesInEffect = NO_CLASSES
-    """In effect."""
+    """The QoS classes in effect."""
     resizing: Sequence[JsonObject] = ()
-    """Conditions of a resize under way."""
+    """Conditions of a resize in progress."""
     over: bool = False
-    """Nothing of it runs and nothing will."""
+    """No container runs or will run."""
     verdict: PodTermination | None = None

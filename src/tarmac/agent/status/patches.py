@@ -1,4 +1,4 @@
-"""The difference of two pod statuses as a strategic merge patch that touches nothing of others."""
+"""Computes the difference of two pod statuses as a strategic merge patch that leaves foreign fields alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tarmac.agent.status.conditions import OURS
 from tarmac.api.schema import JsonObject
 
 _MERGED = ("podIPs", "hostIPs", "resources")
-"""Lists and maps that the server would merge by key: they are replaced as a whole."""
+"""Lists and maps that the server would merge by key: the patch replaces them."""
 _OPTIONAL = (
     "reason",
     "message",
@@ -17,11 +17,11 @@ _OPTIONAL = (
     "resize",
     "resources",
 )
-"""Fields that are ours to take away."""
+"""Fields that the node may remove."""
 
 
 def difference(before: JsonObject, after: JsonObject) -> JsonObject:
-    """What to send so that `before` becomes `after`; empty when nothing has to be."""
+    """Return the patch from `before` to `after`; empty if they are equal."""
     patch: JsonObject = {}
     for field, value in after.items():
         if field == "conditions":
@@ -40,7 +40,7 @@ def _whole(value: JsonObject | list[JsonObject], before: object) -> JsonObject |
 
 
 def _conditions(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    """Only those that changed; a field that went away is said to be null, or it would stay."""
+    """Return changed conditions only. A removed field is sent as null, since the server would keep it otherwise."""
     known = {each["type"]: each for each in before}
     changed: list[JsonObject] = []
     for condition in after:

@@ -1,4 +1,4 @@
-"""The phase of a pod, counted from the states of its containers."""
+"""Computes the phase of a pod from the states of its containers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Count:
 
 
 def phase(pod: Pod, statuses: Iterable[JsonObject], *, over: bool, initialized: bool) -> str:
-    """Pending, Running, Succeeded or Failed. `over`: whatever the policy says, nothing comes back."""
+    """Return Pending, Running, Succeeded or Failed. `over`: no container restarts, regardless of the restart policy."""
     by_name = {each["name"]: each for each in statuses}
     count = _Count()
     for container in pod.init_containers:
@@ -43,13 +43,13 @@ def _verdict(pod: Pod, count: _Count, over: bool, initialized: bool) -> str:
         return "Running"
     if not count.running and count.stopped and not count.unknown:
         if not (over and not pod.static) and count.stopped != count.for_good:
-            return "Running"  # at least one is on its way back
+            return "Running"  # at least one will restart
         return "Succeeded" if count.stopped == count.succeeded else "Failed"
     return "Pending"
 
 
 def _init_failed(count: _Count, pod: Pod, container: JsonObject, status: JsonObject | None) -> bool:
-    """Count a container of the initialisation; whether it failed for good."""
+    """Count an init container; return True if it failed for good."""
     ended = _ended(status)
     if ended is None:
         count.pending_init += 1
@@ -58,7 +58,7 @@ def _init_failed(count: _Count, pod: Pod, container: JsonObject, status: JsonObj
 
 
 def _ended(status: JsonObject | None) -> int | None:
-    """The exit code of a container that has ended and is not running again."""
+    """Return the exit code of a container that has ended and is not running again."""
     if status is None or "running" in status["state"]:
         return None
     terminated = status["state"].get("terminated") or (status.get("lastState") or {}).get("terminated")

@@ -1,6 +1,6 @@
-"""A pod's status from what runs: a pure function, so that equal facts give equal bytes and no write.
+"""Computes a pod's status from the runtime state. Pure: equal facts give an equal status, and no write.
 
-Phases only move forward: a pod that has Succeeded or Failed stays so, whatever the runtime says later.
+Phases only move forward: Succeeded and Failed are final, even if the runtime reports otherwise later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.base.clock import rfc3339
 
 
 def pod_status(facts: StatusFacts) -> JsonObject:
-    """The whole status."""
+    """Return the complete status."""
     pod, old = facts.pod, facts.old
     lists = {
         "initContainerStatuses": container_statuses(facts, "initContainers"),
@@ -52,7 +52,7 @@ def pod_status(facts: StatusFacts) -> JsonObject:
 
 
 def rejected_status(pod: Pod, reason: str, message: str, now: float) -> JsonObject:
-    """The status of a pod that may not run here."""
+    """Return the status of a rejected pod."""
     return {
         **pod.status,
         "phase": "Failed",
@@ -65,7 +65,7 @@ def rejected_status(pod: Pod, reason: str, message: str, now: float) -> JsonObje
 
 
 def _close(facts: StatusFacts, lists: dict[str, list[JsonObject]]) -> None:
-    """It is over: what is not known to have ended is given up."""
+    """Mark containers that are not known to have ended as lost: the pod is over."""
     init = lists["initContainerStatuses"]
     begun = [index for index, each in enumerate(init) if _begun(each)]
     for each in init[: (begun[-1] if begun else 0) + 1]:
@@ -110,7 +110,7 @@ def _explain(facts: StatusFacts, status: JsonObject) -> None:
 
 
 def _foreign(facts: StatusFacts) -> list[JsonObject]:
-    """Conditions of others, and what the node once told the pod's controller."""
+    """Return conditions of other writers, and the node's earlier DisruptionTarget."""
     kept = [each for each in facts.pod.status.get("conditions") or () if each["type"] not in OURS]
     known = {each["type"] for each in kept}
     if facts.verdict is not None and facts.verdict.condition is not None:
@@ -135,13 +135,13 @@ def _addresses(facts: StatusFacts) -> JsonObject:
 
 
 def pod_addresses(facts: StatusFacts) -> list[str]:
-    """One of each family, the node's own family first."""
+    """Return one address of each family, the node's primary family first."""
     sandbox = next((each for each in facts.seen.sandboxes if each.ready), None)
     return in_order(sandbox.addresses if sandbox else (), facts.host_addresses)
 
 
 def in_order(addresses: Sequence[str], host_addresses: Sequence[str]) -> list[str]:
-    """The first IPv4 and the first IPv6 address; the node's first family leads."""
+    """Return the first IPv4 and the first IPv6 address; the node's primary family first."""
     by_family: dict[int, str] = {}
     for each in addresses:
         by_family.setdefault(*_canonical(each))
@@ -151,6 +151,6 @@ def in_order(addresses: Sequence[str], host_addresses: Sequence[str]) -> list[st
 
 @lru_cache(1024)
 def _canonical(address: str) -> tuple[int, str]:
-    """Its family, and how it is written. Asked for at every look at a pod."""
+    """Return the family and the canonical form. Cached, since every pass over a pod needs it."""
     parsed = ipaddress.ip_address(address)
     return parsed.version, str(parsed)

@@ -1,6 +1,6 @@
-"""Classes in a pod's status, on a server that does not know them: there they go into an annotation.
+"""Moves QoS classes of a pod's status into an annotation, for servers that prune the fields.
 
-See `tarmac.agent.node.pruning` for the same about the Node. The annotation is `node.tarmac/classes`:
+`tarmac.agent.node.pruning` does the same for the Node. The annotation is `node.tarmac/classes`:
 `{"pod":{},"containers":{"main":{"blockio":"slow"}}}`.
 """
 
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def classes_in(status: JsonObject) -> JsonObject:
-    """What a status says about classes: of the pod, and of each container that is in one."""
+    """Return the classes in a status: those of the pod, and of each container that has any."""
     every = [each for name in _LISTS for each in status.get(name) or ()]
     containers = {each["name"]: found for each in every if (found := _classes(each))}
     pod = _classes(status)
@@ -25,7 +25,7 @@ def classes_in(status: JsonObject) -> JsonObject:
 
 
 def without_classes(status: JsonObject) -> JsonObject:
-    """What a server of Kubernetes keeps of it."""
+    """Return the status without classes, as a Kubernetes server stores it."""
     found = {name: value for name, value in status.items() if name != "resources"}
     for name in _LISTS:
         if name in found:
@@ -34,7 +34,7 @@ def without_classes(status: JsonObject) -> JsonObject:
 
 
 def noted(status: JsonObject) -> str | None:
-    """The text of the annotation; None: there is nothing to say."""
+    """Return the text of the annotation; None if there are no classes."""
     stated = classes_in(status)
     return _encode(stated).decode() if stated else None
 

@@ -1,9 +1,9 @@
-"""Reporting statuses: the newest of each pod, one write at a time, for as long as it takes.
+"""Writes pod statuses to the API: the newest of each pod, one request at a time per pod, with retries.
 
-A status that is submitted while an earlier one is on its way replaces any that waits. While the server is away the
-newest is kept and sent when it is back: reporting never holds up running. A pod that is over is deleted from the API
-right after its last status has been taken, and only if it still is the same pod. A request about a pod that is gone is
-let finish: cut short it would take its connection with it, and the next pod would wait for a new one.
+A status submitted during a request replaces any queued one. While the server is unreachable the newest status is kept
+and sent later: reporting never blocks the pod. A finished pod is deleted from the API right after its last status was
+accepted, and only if its uid still matches. A request about a removed pod is allowed to complete: cancelling it would
+close its connection, and the next pod would wait for a new one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import PODS
 
 FIRST_RETRY = 0.5
-LONGEST_RETRY = 10.0
+MAX_RETRY = 10.0
 NO_NOTES: Final[Mapping[str, str]] = {}
 
 _log = log("status")
@@ -35,7 +35,7 @@ _log = log("status")
 
 @dataclass(slots=True)
 class _Report:
-    """One pod of the API: what it says, what it should say."""
+    """One pod of the API: its current and its wanted status."""
 
     pod: Pod
     version: str
@@ -55,12 +55,12 @@ class StatusWriter:
         self._client = client
         self._pods = client.resource(PODS)
         self._reports: dict[str, _Report] = {}
-        self._pruned = False  # whether the server drops what it does not know: classes
+        self._pruned = False  # True if the server prunes unknown fields: classes
         self._early: dict[str, tuple[JsonObject, Mapping[str, str], bool]] = {}
         self._tasks = Tasks()
 
     def heard(self, pod: Pod) -> None:
-        """The API has this version: differences are told from it."""
+        """Accept the API's version of a pod as the base of the next patch."""
         version = pod.metadata.get("resourceVersion") or ""
         report = self._reports.get(pod.uid)
         if report is None:
@@ -76,9 +76,9 @@ class StatusWriter:
     def submit(
         self, uid: str, status: JsonObject, notes: Mapping[str, str] = NO_NOTES, *, delete: bool = False
     ) -> None:
-        """Make the API say this, soon, and annotate the pod with `notes`. `delete`: and then take the pod away."""
+        """Queue this status and the annotations `notes` for writing. `delete`: delete the pod afterwards."""
         report = self._reports.get(uid)
-        if report is None:  # an adopted pod: the server has not been heard yet
+        if report is None:  # an adopted pod: the API has not been listed yet
             self._early[uid] = (status, notes, delete)
             return
         report.wanted, report.notes = status, notes
@@ -86,18 +86,18 @@ class StatusWriter:
         self._start(report)
 
     def forget(self, uid: str) -> None:
-        """The API no longer has it."""
+        """Drop a pod that the API no longer has."""
         self._early.pop(uid, None)
         report = self._reports.pop(uid, None)
         if report is not None:
             report.wanted, report.delete = None, False
 
     async def settled(self) -> None:
-        """Wait until everything submitted has been taken."""
+        """Wait until all queued statuses are written."""
         await self._tasks.settled()
 
     async def close(self) -> None:
-        """Stop writing."""
+        """Cancel all writes."""
         await self._tasks.close()
 
     def _start(self, report: _Report) -> None:
@@ -106,7 +106,7 @@ class StatusWriter:
             self._tasks.begin(self._write(report), f"status of {report.pod.key}")
 
     async def _write(self, report: _Report) -> None:
-        backoff = Backoff(self._client.randomness, FIRST_RETRY, LONGEST_RETRY)
+        backoff = Backoff(self._client.randomness, FIRST_RETRY, MAX_RETRY)
         try:
             while await self._once(report, backoff):
                 pass
@@ -114,7 +114,7 @@ class StatusWriter:
             report.writing = False
 
     async def _once(self, report: _Report, backoff: Backoff) -> bool:
-        """One request; whether there may be more to do."""
+        """Send one request; return True if there may be more to send."""
         try:
             if report.wanted is not None and report.wanted != report.sent:
                 await self._patch(report, report.wanted)
@@ -127,12 +127,12 @@ class StatusWriter:
             report.delete = False
             return False
         except ApiError as error:
-            # A conflict may pass; if it is because another pod has the name now, we will be told to forget this one.
+            # A conflict may be transient. If a new pod has the name now, `forget` ends the retries.
             if 400 <= error.http_code < 500 and not isinstance(error, Conflict | TooManyRequests):
-                _log.error("pod status refused", pod=report.pod.key, error=str(error))
+                _log.error("pod status rejected by the server", pod=report.pod.key, error=str(error))
                 return False
         except ClientError as error:
-            _log.debug("pod status not sent", pod=report.pod.key, error=str(error))
+            _log.debug("pod status cannot be sent, will retry", pod=report.pod.key, error=str(error))
         await self._client.clock.sleep(backoff.next())
         return True
 
@@ -154,5 +154,5 @@ class StatusWriter:
             report.version = answer["metadata"]["resourceVersion"]
             if not self._pruned and classes_in(wanted) and not classes_in(report.base):
                 self._pruned = True
-                return  # to be sent again, by annotation: it does not count as sent
+                return  # not counted as sent: sent again with the annotation
         report.sent = wanted

@@ -1,4 +1,4 @@
-"""One machine as several hosts: a network namespace for each city, joined by a bridge that plays the internet."""
+"""One machine as several hosts: a network namespace for each city, connected by a bridge that plays the internet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The outside of cities on one machine: a segment that every city has a link to, and whose servers are no nodes.
+"""The outside of cities on one machine: a segment with a link to every city, and with servers that are no nodes.
 
 It is a namespace of its own with a bridge, which has the server's addresses itself. Each city's link is called
-`outside0`; on it the egress namespace of a gateway puts a link of its own. Safe to repeat, as the hosts are.
+`outside0`; the egress namespace of a gateway adds its own link on it. Idempotent, as the hosts are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MTU: Final = 1500
 
 
 def outside_namespace(underlay: HostUnderlay) -> Path:
-    """The outside's own."""
+    """Return the path of the outside's namespace."""
     return underlay.run / "outside"
 
 
 def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
-    """Have it there. Raises OSError."""
+    """Create it. Raises OSError."""
     path = outside_namespace(underlay)
     namespaces.create(path)
     with namespaces.inside(path):
@@ -49,7 +49,7 @@ def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
 
 
 def remove_outside(underlay: HostUnderlay) -> None:
-    """Leave nothing of it. What gateways put on the cities' links goes with them."""
+    """Remove it. Links that gateways added on the cities' links go with them."""
     if not outside_namespace(underlay).exists():
         return
     for city in underlay.cities:

@@ -1,7 +1,7 @@
 """Names and addresses of the hosts of one data directory: pure, and the same at every start.
 
-Everything carries the directory's id, so that several can live on one machine. Interface names have room for fifteen
-characters and socket paths for little more than a hundred, hence the short names and the folder under /run.
+All names include the directory's id, so that several can exist on one machine. Interface names are limited to fifteen
+characters and socket paths to little more than a hundred, hence the short names and the folder under /run.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
-MTU = 1600  # what networks wrap around a packet of 1500 bytes has room
-BENCHMARKING = IPv4Network("198.18.0.0/15")  # set aside for networks like this one, which nobody routes
+MTU = 1600  # room for the tunnel headers around a packet of 1500 bytes
+BENCHMARKING = IPv4Network("198.18.0.0/15")  # reserved for networks like this one; not routed on the internet
 _SUBNETS = 512
 _FIRST_HOST, _HOSTS = 10, 240
 
 
 @dataclass(frozen=True, slots=True)
 class CityHost:
-    """A city's own network namespace, and its link to the bridge. Addresses are without a prefix length."""
+    """A city's network namespace, and its link to the bridge. Addresses are without a prefix length."""
 
     name: str
     namespace: Path
@@ -30,7 +30,7 @@ class CityHost:
 
 @dataclass(frozen=True, slots=True)
 class HostUnderlay:
-    """The bridge and everybody on it."""
+    """The bridge and all hosts on it."""
 
     id: str
     run: Path
@@ -50,19 +50,22 @@ class HostUnderlay:
 
 
 def identity(data_dir: Path) -> str:
-    """What distinguishes this data directory's things from others' on the machine."""
+    """Return the id that distinguishes this data directory's objects from those of other directories on the machine."""
     return _digest(str(data_dir)).hex()[:8]
 
 
 def subnet_choices(data_dir: Path) -> Iterable[IPv4Network]:
-    """The subnets to try, the directory's own first."""
+    """Yield the subnets to try, the directory's own first."""
     first = int.from_bytes(_digest(str(data_dir))[4:8], "big")
     every = list(BENCHMARKING.subnets(new_prefix=24))
     return (every[(first + step) % _SUBNETS] for step in range(_SUBNETS))
 
 
 def plan(data_dir: Path, cities: Sequence[str], subnet: IPv4Network) -> HostUnderlay:
-    """The hosts of these cities. A city keeps its address when others come and go, as long as no two want the same."""
+    """Return the hosts of these cities.
+
+    A city keeps its address when other cities come and go, unless two get the same number.
+    """
     own = identity(data_dir)
     run = Path("/run/tarmac") / own
     six = IPv6Network((b"\xfd" + _digest(str(data_dir))[:5] + bytes(10), 64))

@@ -1,4 +1,4 @@
-"""The addresses of the outside of cities on one machine: pure."""
+"""Addresses of the outside of cities on one machine: pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST: Final = {4: 24, 6: 112}
 
 
 class BadSegment(ValueError):
-    """A segment that cannot be. The message says which, and why."""
+    """An invalid segment. The message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,16 @@ class Segment:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Where the server is."""
+        """The server's addresses."""
         return tuple(str(subnet[_SERVER6 if subnet.version == 6 else _SERVER]) for subnet in self.subnets)
 
     def of_city(self, number: int) -> tuple[str, ...]:
-        """The addresses of a city's link."""
+        """Return the addresses of a city's link."""
         return tuple(str(subnet[_FIRST_CITY + number]) for subnet in self.subnets)
 
 
 def read_segment(text: str) -> Segment:
-    """`CIDR` or `CIDR,CIDR6`. Raises BadSegment."""
+    """Parse `CIDR` or `CIDR,CIDR6`. Raises BadSegment."""
     try:
         parsed = [ip_network(each) for each in text.split(",")]
     except ValueError as error:

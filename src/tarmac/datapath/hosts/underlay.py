@@ -1,8 +1,8 @@
-"""Makes the bridge, the cities' namespaces and their links real, and takes them away again.
+"""Creates and removes the bridge, the cities' namespaces and their links.
 
-Safe to repeat: what is there is kept, so containers go on talking while the program that made their world is replaced.
-What leaves the bridge is masqueraded behind the machine, which has to forward for that; a machine that did not before
-is remembered in the run folder and told to stop when the hosts go.
+Idempotent: existing objects are kept, so containers continue to communicate while the program that created them is
+replaced. Packets that leave the bridge are masqueraded behind the machine, which requires forwarding; if it was off
+before, a file in the run folder records that, and it is turned off again when the hosts go.
 
 Everything enters namespaces with the calling thread, so call it from a thread that may (`asyncio.to_thread`).
 """
@@ -32,7 +32,7 @@ _LOOPBACK: Final = "lo"
 
 
 def free_subnet(data_dir: Path) -> IPv4Network:
-    """A subnet that nothing else on this machine has an address in; that of the bridge, if it is there."""
+    """Return a subnet without addresses of other links on this machine; that of the bridge, if it exists."""
     netlink = Netlink()
     try:
         own = links.link(netlink, f"tm{identity(data_dir)}")
@@ -46,7 +46,7 @@ def free_subnet(data_dir: Path) -> IPv4Network:
 
 
 def build(underlay: HostUnderlay) -> None:
-    """Have it all there. Raises OSError."""
+    """Create everything. Raises OSError."""
     underlay.run.mkdir(parents=True, exist_ok=True)
     netlink = Netlink()
     try:
@@ -63,7 +63,7 @@ def build(underlay: HostUnderlay) -> None:
 
 
 def remove(underlay: HostUnderlay) -> None:
-    """Leave nothing behind, whatever became of the rest."""
+    """Remove everything, also after a partial failure."""
     for namespace in _namespaces(underlay):
         namespaces.remove(namespace)
     netlink = Netlink()
@@ -80,7 +80,7 @@ def remove(underlay: HostUnderlay) -> None:
 
 
 def remains(underlay: HostUnderlay) -> list[str]:
-    """What is still there, in words."""
+    """Return descriptions of the objects that still exist."""
     netlink = Netlink()
     try:
         found = [f"link {link.name}" for link in links.links(netlink) if _is_ours(link.name, underlay)]
@@ -120,6 +120,7 @@ def _connect(netlink: Netlink, onto: int, underlay: HostUnderlay, city: CityHost
 def _let_out(underlay: HostUnderlay) -> None:
     for name, wanted in _FORWARDING.items():
         if namespaces.control(name) == "0":
+            # The mark first: after a crash in between, `remove` must still turn forwarding off.
             _mark(underlay, name).touch()
             namespaces.set_controls({name: wanted})
     four, six = underlay.subnets
@@ -149,7 +150,7 @@ def _addresses(netlink: Netlink) -> Iterator[tuple[IPv4Address, int]]:
 
 
 def _namespaces(underlay: HostUnderlay) -> list[Path]:
-    """Also those of cities that the plan does not name any more, and the outside's."""
+    """Return all namespaces, including those of cities that are not in the plan any more, and the outside's."""
     return sorted([*underlay.run.glob("*/netns"), *underlay.run.glob("outside")])
 
 
@@ -162,5 +163,5 @@ def _mark(underlay: HostUnderlay, control: str) -> Path:
 
 
 def _mac(city: CityHost, end: int) -> str:
-    """Locally administered, and the same at every start."""
+    """Return a locally administered hardware address, the same at every start."""
     return "02:" + hashlib.sha256(f"{city.link}/{end}".encode()).digest()[:5].hex(":")

@@ -15,18 +15,18 @@ _UP: Final = 1
 
 
 def bridge(name: str, mtu: int) -> Message:
-    """A bridge; one that is there stays."""
+    """Create a bridge; an existing one stays."""
     body = _LINK_INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_MTU, mtu) + nested(_INFO, text(_KIND, "bridge"))
     return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
 
 
 def member(index: int, of: int) -> Message:
-    """Have a link up, on a bridge."""
+    """Attach a link to a bridge, and set it up."""
     return Message(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, of))
 
 
 def index_of(netlink: Netlink, name: str) -> int:
-    """The index of a link. Raises OSError when there is none."""
+    """Return the index of a link. Raises OSError if there is none."""
     found = links.link(netlink, name)
     if found is None:
         raise OSError(f"the link {name} went away while it was set up")

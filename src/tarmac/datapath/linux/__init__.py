@@ -1,4 +1,4 @@
-"""Networks of a Linux node, made with netlink, network namespaces and nftables."""
+"""Networks of a Linux node, built with netlink, network namespaces and nftables."""
 
 from __future__ import annotations
 

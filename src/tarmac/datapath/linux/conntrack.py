@@ -1,7 +1,7 @@
-"""Connections that the kernel remembers in one network namespace, and forgetting those that may no longer be.
+"""Reads and deletes connection tracking entries of one network namespace.
 
-The kernel keeps those of all namespaces in one large table and walks all of it when asked: ten milliseconds, whether
-there are any or not. Ask when there is a reason.
+The kernel keeps the entries of all namespaces in one large table and walks all of it for each query: ten milliseconds,
+even if the namespace has none. Query only for a reason.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _ADDRESSES, _PROTOCOL = 1, 2
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 _PORT: Final = (6).to_bytes(2, "little") + (2).to_bytes(2, "little")
 _BEGINNER: Final[dict[int, tuple[int, int]]] = {socket.AF_INET: (44, 104), socket.AF_INET6: (68, 152)}
-"""Where the port of whoever began a connection is: in the first tuple behind `_PORT`, and in the second its last."""
+"""Offsets of the client's port: in the first tuple behind `_PORT`, and in the second tuple, where it comes last."""
 _PROTOCOLS: Final = {6: "TCP", 17: "UDP", 132: "SCTP"}
 
 CONTROLS: Final = {"netfilter/nf_conntrack_acct": "1", "netfilter/nf_conntrack_timestamp": "1"}
-"""So that connections that begin from now on are counted, and it is known since when they are."""
+"""Enables byte counters and start times for connections that begin from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedConnection:
-    """Who began it, to whom they meant to speak, and who answers at which port: the last two differ by translation."""
+    """A connection: the client, the address it dialled, and the address and port that answer after translation."""
 
     source: str
     meant: str
@@ -47,7 +47,7 @@ class TrackedConnection:
 
 
 def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> int:
-    """Forget connections; how many."""
+    """Delete unwanted connections and return their number."""
     found: list[Message] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
         family = body[0]
@@ -59,12 +59,12 @@ def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> i
 
 
 def translations(netlink: Netlink, through: Collection[str], most: int) -> list[Translated]:
-    """Connections that are translated to or from some addresses, at most so many."""
-    # Addresses are looked for as bytes: taking apart every connection of a busy gateway would hold everybody up.
+    """Return at most `most` connections that are translated to or from these addresses."""
+    # Compare raw bytes: decoding every connection of a busy gateway would block the datapath's thread.
     packed = [socket.inet_pton(socket.AF_INET6 if ":" in each else socket.AF_INET, each) for each in through]
     found: list[Translated] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
-        # To the end also when there are enough: what is left in the socket would be taken for the next answer.
+        # Read to the end even if there are enough: the remainder in the socket would be taken for the next answer.
         if len(found) < most and body[0] in _FAMILIES and any(each in body for each in packed):
             connection = _translated(body[0], body)
             if connection is not None and any(address in through for address, _ in connection.ends):
@@ -73,8 +73,8 @@ def translations(netlink: Netlink, through: Collection[str], most: int) -> list[
 
 
 def tally(netlink: Netlink) -> list[tuple[Translated, int]]:
-    """All connections, those that differ in nothing but the port of whoever began them as one, and how many."""
-    # By their bytes, and only one of each sort is taken apart: a busy gateway has a hundred thousand.
+    """Return all connections with their number; those that differ only in the client's port count as one."""
+    # Grouped by raw bytes, and decoded once per group: a busy gateway has a hundred thousand connections.
     numbers, first = dict[bytes, int](), dict[bytes, bytes]()
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
         port, end = _BEGINNER.get(body[0], (4, 4))
@@ -117,7 +117,7 @@ def _read(family: int, body: bytes) -> TrackedConnection | None:
 
 
 def _tuple(family: int, content: bytes) -> tuple[str, str, str, tuple[int | None, int | None]]:
-    """Source, destination, protocol and the ports of both."""
+    """Return source, destination, protocol and both ports."""
     parts = attributes(content)
     addresses, protocol = attributes(parts[_ADDRESSES]), attributes(parts[_PROTOCOL])
     first = 1 if family == socket.AF_INET else 3

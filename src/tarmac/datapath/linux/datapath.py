@@ -1,8 +1,8 @@
 """The datapath of a Linux node.
 
-Everything that changes the kernel runs in one thread of its own: it may enter other network namespaces, and calls never
-meet each other halfway. A second one only makes sockets, so that a probe does not wait for a change. What there is, the
-kernel and the mounted namespaces under the run directory say; a new process takes it up from there.
+All changes to the kernel run in one dedicated thread: it may enter other network namespaces, and calls never
+interleave. A second thread only opens sockets, so a probe does not wait for a change. The state is in the kernel and in
+the namespaces mounted under the run directory; a new process adopts it from there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tarmac.base.log import log
 from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.ends import RouterLink
+from tarmac.datapath.linux.external.encryption import Encryption
 from tarmac.datapath.linux.external.external import External
 from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import end_name, router_name, sandbox_mark
@@ -39,7 +40,7 @@ _log = log("network")
 
 
 class LinuxDatapath:
-    """Networks of the node whose own namespace is `host`. What is under `run_dir` must end with the boot."""
+    """Networks of the node with the namespace `host`. The content of `run_dir` must not survive a reboot."""
 
     def __init__(self, run_dir: Path, host: str = "/proc/self/ns/net") -> None:
         self._run_dir = run_dir
@@ -50,22 +51,23 @@ class LinuxDatapath:
         self._prepared_for: object = None
         self._offered: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
-        self.external = External(run_dir, self._folder, self._known_host, self._run)
+        self.tunnels = Encryption(run_dir, self._known_host, self._run)
+        self.external = External(run_dir, self._folder, self._known_host, self._run, self.tunnels)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Make the pod's links in the network namespace at the path `namespace`. Doing it again changes nothing."""
+        """Create the pod's links in the network namespace at the path `namespace`. Idempotent."""
         return await self._run(lambda: self._attach(sandbox_id, namespace, interfaces))
 
     async def attach_taps(self, sandbox_id: str, interfaces: Sequence[AttachedInterface]) -> Attached:
-        """Make a machine's links, each a tap that stays until `detach`. Doing it again disturbs nobody who uses one."""
+        """Create a machine's links, each a tap that stays until `detach`. Idempotent, also for taps in use."""
         return await self._run(lambda: self._attach_taps(sandbox_id, interfaces))
 
     async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
-        """The tap of an interface of a machine, counted from 0."""
+        """Open the tap of a machine's interface, counted from 0."""
         return await self._run(lambda: self._open_tap(sandbox_id, position))
 
     async def traffic(self) -> Mapping[str, Traffic]:
-        """What went through the taps of each machine since they were made, by sandbox, as its guest counts it."""
+        """Return the bytes of each machine since its taps were created, by sandbox, from the guest's point of view."""
         return await self._run(self._traffic)
 
     async def detach(self, sandbox_id: str) -> None:
@@ -75,10 +77,14 @@ class LinuxDatapath:
     async def apply(
         self, state: NodeNetworks, *, verify: bool = True, made: Callable[[NetworkState], None] = ignore
     ) -> Mapping[str, Exception]:
-        """Make the node's networks as they should be; failures by network.
+        """Make the node's networks match `state`; return failures by network.
 
-        Each network is a piece of work of its own, the small ones first: pods of others are attached in between.
+        Each network is a separate task of the datapath's thread, the small ones first: pods of other networks are
+        attached in between.
         """
+        if state.node_addresses:
+            # Block plaintext before any network can send packets that must be encrypted.
+            await self.tunnels.lead(state.node_addresses[0], state.tunnels)
         await self._run(lambda: self._prepare(state, verify))
         failures: dict[str, Exception] = {}
         for network in sorted(state.networks, key=lambda each: each.weight):
@@ -96,15 +102,15 @@ class LinuxDatapath:
         return name not in failures
 
     async def sweep(self, live: Set[str]) -> Sequence[str]:
-        """Remove what belongs to none of the sandboxes in `live`; the ids of those it removed."""
+        """Remove links that belong to none of the sandboxes in `live`; return the ids of the removed sandboxes."""
         return await self._run(lambda: self._sweep(live))
 
     async def has_rules_about(self, pod: str, interfaces: Sequence[AttachedInterface]) -> bool:
-        """Whether rules are in force about this very pod (its uid) at all its addresses, whoever put them there."""
+        """Return True if rules for this pod (its uid) are in force at all its addresses, also from an earlier agent."""
         return await self._run(lambda: self._has_rules_about(pod, interfaces))
 
     async def connect(self, network: str, address: str, port: int, timeout: float) -> socket.socket:
-        """A connected, non-blocking TCP socket made inside the network's router namespace."""
+        """Return a connected, non-blocking TCP socket inside the network's router namespace."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         loop = asyncio.get_running_loop()
         made = await loop.run_in_executor(self._sockets, self._socket, network, family, socket.SOCK_STREAM)
@@ -117,12 +123,12 @@ class LinuxDatapath:
         return made
 
     async def bind(self, network: str, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
-        """A listening socket inside the network's router namespace (DNS, metadata)."""
+        """Return a listening socket inside the network's router namespace (DNS, metadata)."""
         made = await self._run(lambda: self._bind(network, address, port, kind))
         try:
             async with asyncio.timeout(_ADDRESS_SECONDS):
                 router = self._routers[router_name(network)]
-                while not await self._run(lambda: router.has_address(address)):  # noqa: ASYNC110 nobody is told
+                while not await self._run(lambda: router.has_address(address)):  # noqa: ASYNC110 no event exists
                     await asyncio.sleep(_A_MOMENT)
         except BaseException:
             made.close()
@@ -130,11 +136,11 @@ class LinuxDatapath:
         return made
 
     def sandboxes(self) -> Set[str]:
-        """The sandboxes that have links, as far as is known."""
+        """Return the known sandboxes that have links."""
         return {_identity(each) for router in list(self._routers.values()) for each in router.ends}
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
-        """The sandbox behind a link of a router namespace; empty for the node itself."""
+        """Return the sandbox behind a link of a router namespace; empty for the node itself."""
         router = self._routers.get(router_name(network))
         if router is not None and router.uplink is not None and router.uplink.inside == interface_index:
             return ""
@@ -142,28 +148,28 @@ class LinuxDatapath:
         return next((each.sandbox_id for each in ends if each.index == interface_index), None)
 
     async def close(self) -> None:
-        """Close what is open; networks stay as they are."""
+        """Close sockets and threads; networks stay as they are."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
         self._sockets.shutdown()
 
     async def remove_all(self) -> None:
-        """Leave nothing behind."""
+        """Remove everything that this datapath has created."""
         await self._run(self._remove_all)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._ready, work)
 
     def _ready(self, work: Callable[[], T]) -> T:
-        """Run in the thread, once what earlier processes made is known."""
+        """Run work in the thread, after adopting the networks of earlier processes."""
         if self._host is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._host = Host(self._run_dir)
             for path in self._folder.iterdir():
                 try:
                     self._router(path.name)
-                except Exception as failure:  # tried again when it is wanted; the others' pods need not wait for it
-                    _log.error("a network of before could not be taken up", router=path.name, error=repr(failure))
+                except Exception as failure:  # retried when it is needed; pods of other networks do not wait for it
+                    _log.error("existing network cannot be adopted", router=path.name, error=repr(failure))
         return work()
 
     def _known_host(self) -> Host:

@@ -1,9 +1,9 @@
-"""The links of a Network's pods and machines on this node, as far as their router namespace has them.
+"""The router namespace's ends of the links of a Network's pods and machines on this node.
 
-A pod has a pair whose other end is in its namespace, a machine a tap that a process reads and writes frames through.
-The router's end is the same for both: its name says whose it is from the moment it exists, its alias says it in full,
-and its fixed neighbours are the addresses behind it. So what a process that was killed has made is found again, and
-every step may be repeated.
+A pod has a veth pair with the other end in its namespace, a machine a tap through which a process reads and writes
+frames. The router's end is the same for both: its name identifies the sandbox from the moment it exists, its alias
+holds the full id, and its permanent neighbours are the addresses behind it. So a new process finds the links that a
+killed one has created, and every step may be repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tarmac.datapath.linux.tables.antispoof import End, antispoof
 
 @dataclass(frozen=True, slots=True)
 class RouterLink:
-    """The router's end of a link. The sandbox is unknown when its maker was killed right after making it."""
+    """The router's end of a link. The sandbox is unknown if its creator was killed right after creating it."""
 
     index: int
     sandbox_id: str
@@ -37,7 +37,7 @@ class RouterLink:
 
 
 class RouterEnds:
-    """The router's ends in the namespace at `path`, whose sockets these are."""
+    """The router's ends in the namespace at `path`, in which both sockets were opened."""
 
     def __init__(self, path: Path, netlink: Netlink, nftables: Nftables) -> None:
         self._path = path
@@ -46,28 +46,28 @@ class RouterEnds:
         self.all = self._found()
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int, most: int) -> None:
-        """Make one link of a pod, into the namespace of an open file, for packets of at most so many bytes."""
+        """Create one link of a pod, into the namespace of an open file, for packets of at most `most` bytes."""
         name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
         self._netlink.request([links.veth(name, ROUTER_MAC, made.mtu, made.name, made.mac, namespace)])
         self._connect(sandbox_id, name, made)
 
     def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
-        """Make one link of a machine; the interface as it came to be."""
+        """Create one link of a machine; return the interface with its hardware address and MTU."""
         name, made = end_name(sandbox_id, position), _as_made(sandbox_id, position, interface, most)
         with namespaces.inside(self._path):
-            if links.link(self._netlink, name) is None:  # one that is there may be in use
+            if links.link(self._netlink, name) is None:  # an existing one may be in use
                 taps.make(name)
             taps.prepare(name)
         self._connect(sandbox_id, name, made)
         return made
 
     def open_tap(self, name: str) -> io.FileIO:
-        """A link of a machine, to read and write frames. Raises OSError."""
+        """Open a link of a machine, to read and write frames. Raises OSError."""
         with namespaces.inside(self._path):
             return taps.open_tap(name)
 
     def traffic(self) -> Iterator[tuple[str, Traffic]]:
-        """What machines received and sent on each link so far, by sandbox: the router's counters, turned round."""
+        """Yield the bytes that machines received and sent on each link, by sandbox: the router's counters, swapped."""
         guests = {each.index: each.sandbox_id for each in self.all if each.end.guest}
         for link in self._links() if guests else ():
             if link.index in guests:
@@ -78,11 +78,11 @@ class RouterEnds:
         links.settle(self._netlink, end_name(sandbox_id, position))
 
     def remove(self, gone: Sequence[RouterLink]) -> None:
-        """Let nothing through these any more.
+        """Block all traffic through these links.
 
-        Links of pods go with their namespaces, many at a time; one by one the kernel would take fifty milliseconds for
-        each, during which nobody else could change anything. `clear` removes those that stay. A tap goes at once:
-        nothing would take it along, and whoever has it open is not to send anything more.
+        Links of pods are deleted with their namespaces, many at a time; one by one the kernel would take fifty
+        milliseconds for each, and block all other changes. `clear` removes those that stay. A tap is deleted at once:
+        no namespace takes it along, and a process that has it open must not send any more.
         """
         self.all = [each for each in self.all if each not in gone]
         self._nftables.ensure(self.antispoof(), verify=False)
@@ -92,30 +92,35 @@ class RouterEnds:
         self._netlink.request([links.deletion(each.index) for each in gone if each.end.guest])
 
     def clear(self) -> None:
-        """Remove links that belong to nobody."""
+        """Remove links without a sandbox."""
         known = {each.index for each in self.all}
         stale = [link for link in self._links() if link.index not in known]
         self._netlink.request([links.deletion(link.index) for link in stale])
 
     def antispoof(self) -> tuple[Table, Table]:
-        """The tables that check what comes out of these links."""
-        return antispoof(END_PREFIX, [each.end for each in self.all if each.end.mac])
+        """Return the tables that check the packets from these links."""
+        guests: dict[str, list[str]] = {}
+        for each in self.all:
+            if each.end.guest and each.sandbox_id:
+                guests.setdefault(each.sandbox_id, []).extend(each.end.addresses)
+        known = [_beside(each.end, guests.get(each.sandbox_id, ())) for each in self.all if each.end.mac]
+        return antispoof(END_PREFIX, known)
 
     def prefixes(self) -> Set[str]:
-        """The addresses behind these links, as networks."""
+        """Return the addresses behind these links, as prefixes."""
         return {host_prefix(address) for each in self.all for address in each.end.addresses}
 
     def _connect(self, sandbox_id: str, name: str, interface: AttachedInterface) -> None:
-        """Begin to use a link that has been made."""
+        """Configure a link that has been created."""
         link = links.link(self._netlink, name)
         if link is None:
             raise OSError(f"link {name} has vanished")
         addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
         end = End(name, interface.mac, addresses, link.kind == taps.KIND)
-        # The check of its source comes before the link can carry anything.
+        # The source check must be in force before the link can carry anything.
         self.all = [each for each in self.all if each.end.link != name] + [RouterLink(link.index, sandbox_id, end)]
         self._nftables.ensure(self.antispoof(), verify=False)
-        # To be given the hardware address that it has would make a link forget its fixed neighbours for a moment.
+        # Setting even the same hardware address would make a link drop its permanent neighbours for a moment.
         mac = ROUTER_MAC if link.mac != ROUTER_MAC else ""
         own = [gateway for version in (4, 6) if (gateway := gateway_of(interface, version))]
         self._netlink.request(
@@ -141,7 +146,12 @@ class RouterEnds:
         return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
 
 
+def _beside(end: End, addresses: Sequence[str]) -> End:
+    """Return the end with the addresses of its guest behind other links of the network."""
+    return end._replace(beside=tuple(each for each in addresses if each not in end.addresses)) if end.guest else end
+
+
 def _as_made(sandbox_id: str, position: int, interface: AttachedInterface, most: int) -> AttachedInterface:
-    """An interface with the hardware address and packet size that its link will have."""
+    """Return the interface with the hardware address and MTU that its link will have."""
     mtu = min((limit for limit in (interface.mtu, most) if limit), default=1500)
     return replace(interface, mac=interface.mac or interface_mac(sandbox_id, position), mtu=mtu)

@@ -1,7 +1,7 @@
 """The node's own namespace, as far as the networks use it: forwarding, the node's ends of uplinks, the underlay.
 
-Each router namespace has an uplink here, with an address of its own out of a range that means nothing elsewhere; what
-comes from there is masked once more behind the node. The kernel's links are the only record of which are taken.
+Each router namespace has an uplink here, with its own address out of a range that has no meaning elsewhere; packets
+from there are masqueraded once more behind the node. The kernel's links are the only record of the numbers in use.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FORWARDING: Final = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"}
 
 
 class Host:
-    """The node's namespace: the one that the thread is in when this is made."""
+    """The node's namespace: the one that the thread is in at creation."""
 
     def __init__(self, run_dir: Path) -> None:
         self._netlink = Netlink()
@@ -52,9 +52,9 @@ class Host:
         self._inward = Inward(f"{self._table}-inward", self._prefix, self._netlink, self._nftables)
 
     def prepare(self, state: NodeNetworks) -> None:
-        """Forward packets, and keep the networks apart."""
+        """Enable forwarding, and keep the networks apart."""
         self._remember_controls()
-        # A node that learns its own routes from router advertisements must go on doing so when it forwards.
+        # A node that learns its own routes from router advertisements must continue to do so when it forwards.
         for name in ("all", "default", *(link.name for link in links.links(self._netlink))):
             if namespaces.control(f"ipv6/conf/{name}/accept_ra") == "1":
                 namespaces.set_controls({f"ipv6/conf/{name}/accept_ra": "2"})
@@ -63,22 +63,22 @@ class Host:
         self._netlink.request([routing.route(Route(each)) for each in DIALLED])
 
     def offer(self, ports: Sequence[ServicePort]) -> None:
-        """Lead the node's own connections to services outside all networks."""
+        """Translate the node's own connections to services outside all networks."""
         self._nftables.ensure([services(ports, name=f"{self._table}-services")])
 
     def lead(self, networks: Mapping[Uplink, NetworkState], node_address: str, *, verify: bool) -> None:
-        """Lead the node's ports, and its own connections to services inside, into networks that are there by now."""
+        """Route the node's ports, and its own connections to services inside, into networks that exist by now."""
         self._inward.ensure(networks, node_address, verify=verify)
 
     def mtu(self, wanted: int, node_address: str) -> int:
-        """The largest packet of a network that fits, tunnelled, between nodes."""
+        """Return the largest packet of a network that fits, tunnelled, between nodes."""
         fits = self.underlay(node_address) - _OVERHEAD[ip_address(node_address).version]
         return min(wanted, fits) if wanted else fits
 
     def interfaces(self, *, connected: bool = False) -> dict[str, Sequence[str]]:
-        """The node's own interfaces and their addresses with prefix lengths, without those that the datapath made.
+        """Return the node's own interfaces and their addresses with prefix lengths.
 
-        One that is not connected keeps its addresses, or some of them, and carries nothing.
+        Interfaces that the datapath created are omitted. One without a carrier keeps its addresses, or some of them.
         """
         addresses = routing.prefixed_addresses(self._netlink)
         made = (self._prefix, self._encrypted)
@@ -87,14 +87,14 @@ class Host:
         return {each.name: sorted(addresses[each.index]) for each in fit if each.index in addresses}
 
     def underlay(self, node_address: str) -> int:
-        """The largest packet between nodes."""
+        """Return the largest packet between nodes."""
         index = routing.holder(self._netlink, node_address)
         return next((link.mtu for link in links.links(self._netlink) if link.index == index), _DEFAULT_MTU)
 
     def add_tunnel(
         self, mac: str, mtu: int, vni: int, node_address: str, name: str, namespace: Path, port: int
     ) -> None:
-        """Make a tunnel end in a router namespace; its own packets are the node's."""
+        """Create a tunnel end in a router namespace; its outer packets are sent by the node."""
         there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
             self._netlink.request([links.vxlan(name, mac, mtu, vni, node_address, there, port)])
@@ -102,7 +102,7 @@ class Host:
             os.close(there)
 
     def add_macvlan(self, interface: str, name: str, mac: str, namespace: Path) -> None:
-        """Make a link in another namespace that shares the wire of one of the node's."""
+        """Create a macvlan in another namespace on one of the node's interfaces."""
         parent = links.link(self._netlink, interface)
         if parent is None:
             raise OSError(errno.ENODEV, f"the node has no interface {interface}")
@@ -113,11 +113,11 @@ class Host:
             os.close(there)
 
     def admit(self, senders: Iterable[Sender], answerers: Iterable[Answerer]) -> None:
-        """Let other nodes send packets of external services, as far as these are theirs."""
+        """Accept packets of external services from other nodes, for the given senders and answerers."""
         self._nftables.ensure([admission(f"{self._table}-external", senders, answerers)])
 
     def admit_nobody(self) -> None:
-        """Have no rules about packets of external services, which come to nobody then."""
+        """Remove the rules for packets of external services; nothing receives such packets then."""
         self._nftables.remove("inet", f"{self._table}-external")
 
     def uplink(self, router: str, namespace: Path, inside: Netlink) -> Uplink:
@@ -168,7 +168,7 @@ class Host:
         self._netlink.request([links.deletion(link.index) for link in stale])
 
     def remove(self) -> None:
-        """Leave the namespace as it was found."""
+        """Restore the namespace to its original state."""
         self._inward.remove()
         self.keep_only(())
         self._netlink.request([routing.no_route(Route(each)) for each in DIALLED])
@@ -179,7 +179,7 @@ class Host:
             self._before.unlink()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all sockets."""
         self._inward.close()
         self._netlink.close()
         self._nftables.close()
@@ -196,7 +196,7 @@ class Host:
         return found
 
     def _number(self, end: links.Link) -> int:
-        """The number an uplink has, or the first that none has."""
+        """Return the number of an uplink, or the first free one."""
         taken = {link.name: int(link.alias.rpartition(" ")[2]) for link in self._uplinks() if link.alias}
         return taken.get(end.name) or next(n for n in range(2, _RANGE.num_addresses) if n not in taken.values())
 
@@ -204,6 +204,7 @@ class Host:
         return [link for link in links.links(self._netlink) if link.name.startswith(self._prefix)]
 
     def _remember_controls(self) -> None:
+        # Once, and atomically: a restarted agent must not record its own settings as the original ones.
         if not self._before.exists():
             names = list(_FORWARDING) + [
                 f"ipv6/conf/{name}/accept_ra"
@@ -218,15 +219,15 @@ def _uplink_controls(name: str) -> dict[str, str]:
     controls = {
         f"{family}/conf/{name}/{control}": value for family in ("ipv4", "ipv6") for control, value in UNLED.items()
     }
-    # A node that believes router advertisements does not believe those of its own tenants.
+    # A node that accepts router advertisements must not accept those of its own tenants.
     controls[f"ipv6/conf/{name}/accept_ra"] = "0"
-    # So that what the node sends from its loopback's address to one of its ports can leave it, masked.
+    # Lets packets from the node's loopback address to one of its ports leave the node, masqueraded.
     controls[f"ipv4/conf/{name}/route_localnet"] = "1"
     return controls
 
 
 def tunnels_of(state: NodeNetworks) -> tuple[frozenset[int], frozenset[str]]:
-    """The numbers of the node's networks, and the nodes that their packets come from."""
+    """Return the numbers of the node's networks, and the nodes that their packets come from."""
     return (
         frozenset(network.vni for network in state.networks if network.vni),
         frozenset(remote.node_address for network in state.networks for remote in network.remotes),

@@ -1,7 +1,7 @@
-"""How the node's namespace leads into networks: its ports, and the cluster addresses that it looks for inside.
+"""Routes from the node's namespace into networks: its ports, and the cluster addresses that it uses inside.
 
-A cluster address is a route to the router namespace of a network, whose own rules choose who answers. A port is
-translated, here to a door of the router's and there to the pod.
+A cluster address is a route to the router namespace of a network, where the network's rules choose the backend. A port
+is translated twice, here to a port of the router and there to the pod.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Uplink:
     six: str
 
     def address(self, like: str) -> str:
-        """The other end's address of the same family as another."""
+        """Return the other end's address of the same family as `like`."""
         return self.six if ":" in like else self.four
 
 
 def door_numbers(ports: Sequence[HostPort]) -> dict[HostPort, int]:
-    """The numbers of a router's doors: the ports' own, and others where several addresses of the node have one each."""
+    """Return the router's port for each host port: the same number, or a spare one if several node addresses use it."""
     wanted = {(*_sort(port), port.port) for port in ports}
     found: dict[HostPort, int] = {}
     used: set[tuple[str, bool, int]] = set()
-    spare: dict[tuple[str, bool], Iterator[int]] = {}  # by sort: numbers that no port has, each asked about once
+    spare: dict[tuple[str, bool], Iterator[int]] = {}  # by sort: unused numbers, each considered once
     for port in sorted(ports):
         sort, number = _sort(port), port.port
         if (*sort, number) in used:
@@ -61,7 +61,7 @@ def _sort(port: HostPort) -> tuple[str, bool]:
 
 
 class Inward:
-    """The ways in, of the namespace that the thread is in when this is made."""
+    """Routes into networks, of the namespace that the thread is in at creation."""
 
     def __init__(self, table: str, uplinks: str, netlink: Netlink, nftables: Nftables) -> None:
         self._table = table
@@ -73,7 +73,7 @@ class Inward:
         self._doors: Mapping[HostPort, Door] = {}
 
     def ensure(self, networks: Mapping[Uplink, NetworkState], node_address: str, *, verify: bool) -> None:
-        """Lead there what these networks want, and nothing else."""
+        """Route exactly the traffic that these networks request."""
         doors = {
             port: (uplink.address(port.backend[0]), number)
             for uplink, each in networks.items()
@@ -88,7 +88,7 @@ class Inward:
         wanted = doors, foreign, routes, node_address
         if self._made == wanted and not verify:
             return
-        self._made = None  # should this fail halfway, nothing is known
+        self._made = None  # unknown if this fails halfway
         self._ensure_routes(routes)
         table = inward(self._table, self._uplinks, doors, foreign, node_marks(node_address))
         self._nftables.ensure([table], verify=verify)
@@ -96,12 +96,12 @@ class Inward:
         self._made = wanted
 
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Remove everything."""
         self._ensure_routes(set())
         self._nftables.remove("inet", self._table)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the socket."""
         self._conntrack.close()
 
     def _ensure_routes(self, wanted: set[Route]) -> None:
@@ -112,7 +112,7 @@ class Inward:
         self._netlink.request([routing.no_route(each) for each in stale])
 
     def _forget(self, doors: Mapping[HostPort, Door]) -> None:
-        """Datagrams have no beginning: those that go on would be led where the first one was."""
+        """Delete UDP connections of changed ports: later datagrams would still go to the target of the first one."""
         changed = set(self._doors.items()) ^ set(doors.items())
         numbers = {n for port, (_, number) in changed if port.protocol == "UDP" for n in (port.port, number)}
         if numbers:

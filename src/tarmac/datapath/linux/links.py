@@ -1,4 +1,4 @@
-"""Links by netlink: pairs of virtual Ethernet, tunnels, and what there is, taps included (`taps`)."""
+"""Links by netlink: veth pairs, tunnels, and the listing of all links, taps included (`taps`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DELLINK: Final = 17
 _GETLINK: Final = 18
 _INFO: Final = struct.Struct("=BxHiII")  # family, type, index, flags, changed flags
 _UP: Final = 0x1
-_CARRIER: Final = 0x10000  # IFF_LOWER_UP: there is somebody at the other end
+_CARRIER: Final = 0x10000  # IFF_LOWER_UP: the other end is connected
 
 _ADDRESS, _NAME, _MTU, _INFO_LINK, _NET_NS_FD, _ALIAS, _STATS = 1, 3, 4, 18, 28, 20, 23
 _COUNTERS: Final = struct.Struct("=QQQQ")  # packets received, packets sent, bytes received, bytes sent
@@ -43,11 +43,11 @@ _WIREGUARD: Final = nested(_INFO_LINK, text(_KIND, "wireguard"))
 
 VXLAN_PORT: Final = 4789
 EXTERNAL_PORT: Final = 4800
-"""Of the tunnel of external services, so that it can be told from those of networks."""
+"""Port of the tunnel of external services, separate from that of networks."""
 CONTROL_PORT: Final = 4801
-"""Where agents tell each other who carries an address."""
+"""Port for lease messages between agents."""
 ENCRYPTED_PORT: Final = 4802
-"""Of WireGuard, by which the tunnel of external services goes between cities."""
+"""Port of WireGuard, which carries the tunnel of external services between cities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Link:
 
 
 def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace: int) -> Message:
-    """A pair: one end here, the other in the namespace of an open file."""
+    """Create a veth pair: one end here, the other in the namespace of an open file."""
     other = _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, peer) + number(_MTU, mtu) + number(_NET_NS_FD, peer_namespace)
     other += attribute(_ADDRESS, _hardware(peer_mac)) if peer_mac else b""
     info = nested(_INFO_LINK, text(_KIND, "veth"), nested(_DATA, attribute(_VETH_PEER, other)))
@@ -77,14 +77,14 @@ def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace
 
 
 def vxlan(name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = VXLAN_PORT) -> Message:
-    """A tunnel end in the namespace of an open file, whose own packets stay in this socket's namespace."""
+    """Create a tunnel end in the namespace of an open file; its outer packets stay in this socket's namespace."""
     info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local, port)))
     own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac)) + number(_NET_NS_FD, namespace)
     return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
 
 
 def macvlan(name: str, mac: str, parent: int, namespace: int) -> Message:
-    """A link in the namespace of an open file that shares another's wire, with a hardware address of its own."""
+    """Create a macvlan in the namespace of an open file, with its own hardware address."""
     info = nested(_INFO_LINK, text(_KIND, "macvlan"), nested(_DATA, number(_MACVLAN_MODE, _BRIDGE)))
     own = text(_NAME, name) + attribute(_ADDRESS, _hardware(mac)) + number(_LINK, parent)
     body = _INFO.pack(0, 0, 0, 0, 0) + own + number(_NET_NS_FD, namespace) + info
@@ -92,12 +92,12 @@ def macvlan(name: str, mac: str, parent: int, namespace: int) -> Message:
 
 
 def wireguard(name: str) -> Message:
-    """A link that encrypts, where the kernel has the driver."""
+    """Create a WireGuard link. Fails if the kernel lacks the driver."""
     return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + _WIREGUARD)
 
 
 def is_vxlan(link: Link, vni: int, local: str, port: int = VXLAN_PORT) -> bool:
-    """Whether a link is this tunnel end."""
+    """Return True if a link is this tunnel end."""
     wanted, found = attributes(_vxlan_data(vni, local, port)), attributes(link.data)
     return link.kind == "vxlan" and all(found.get(kind) == value for kind, value in wanted.items())
 
@@ -118,21 +118,21 @@ def deletion(index: int) -> Message:
 
 
 def link(netlink: Netlink, name: str) -> Link | None:
-    """The link of this name."""
+    """Return the link of this name."""
     found = netlink.get(_GETLINK, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name))
     return None if found is None else _read(found)
 
 
 def settle(netlink: Netlink, name: str) -> None:
-    """Have the kernel see at once that both ends of a pair are up: by itself it may take a second before it sends.
+    """Make the kernel notice at once that both ends of a pair are up: by itself it may take a second before it sends.
 
-    Asking for a single link is what makes it look.
+    A query for a single link has that effect.
     """
     link(netlink, name)
 
 
 def links(netlink: Netlink) -> Iterator[Link]:
-    """Every link of the socket's namespace."""
+    """Yield every link of the socket's namespace."""
     for _, body in netlink.dump(_GETLINK, _INFO.pack(0, 0, 0, 0, 0)):
         yield _read(body)
 

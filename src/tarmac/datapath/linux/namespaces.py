@@ -1,7 +1,7 @@
 """Network namespaces by path, and work done inside them.
 
-A namespace lives as long as its file is mounted. Entering one changes only the calling thread, so that everything here
-must run in a thread of the datapath's own, never on the event loop's.
+A namespace lives as long as its file is mounted. Entering one changes only the calling thread, so everything here must
+run in a thread of the datapath, never in the event loop's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(path: str | Path) -> Generator[None]:
-    """This thread in another network namespace for a while."""
+    """Move this thread into another network namespace for the duration of the block."""
     home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         enter(path)
@@ -46,9 +46,9 @@ def enter(path: str | Path) -> None:
 
 
 def create(path: Path) -> bool:
-    """Make a namespace that the file at `path` keeps alive; False when there is one already.
+    """Create a namespace that the file at `path` keeps alive; False if it exists already.
 
-    A file without a namespace is what a crash between the two steps leaves, and is used.
+    A crash between the two steps leaves a file without a namespace, which is reused.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if exists(path):
@@ -61,7 +61,7 @@ def create(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether the file is a namespace: those have an inode of another file system than their folder's."""
+    """Return True if the file is a namespace: then its inode belongs to a different file system than its directory."""
     try:
         return path.stat().st_dev != path.parent.stat().st_dev
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def exists(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Let go of a namespace; it ends with its last user."""
+    """Unmount a namespace; it ends with its last user."""
     with suppress(OSError):
         while True:  # a crash may have left several mounts on top of each other
             _call("umount2", os.fsencode(path), _MNT_DETACH)
@@ -77,9 +77,9 @@ def remove(path: Path) -> None:
 
 
 def set_controls(values: Mapping[str, str]) -> None:
-    """Write controls of the namespace this thread is in, by their path under /proc/sys/net."""
+    """Write sysctls of this thread's namespace, by their path under /proc/sys/net."""
     for name, value in values.items():
-        with suppress(FileNotFoundError):  # a kernel without IPv6 has none of its controls
+        with suppress(FileNotFoundError):  # a kernel without IPv6 has none of its sysctls
             control = os.open(f"/proc/sys/net/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.write(control, value.encode())
@@ -88,7 +88,7 @@ def set_controls(values: Mapping[str, str]) -> None:
 
 
 def control(name: str) -> str:
-    """One control of the namespace this thread is in; empty when there is none."""
+    """Return a sysctl of this thread's namespace; empty if it does not exist."""
     try:
         return Path(f"/proc/sys/net/{name}").read_text().strip()
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Netlink in as little code as the datapath needs: many requests in one system call, each answered on its own.
+"""Minimal netlink client for the datapath: many requests in one system call, each answered separately.
 
-A socket belongs for ever to the network namespace its maker was in, whoever uses it later. Requests of one batch are
-carried out in order, and one that fails does not stop those after it; `request` raises the first failure that its
-message does not tolerate, after all have been tried. A general netlink library would cost the agent 10 MB and half a
-millisecond of CPU for each call; this costs neither.
+A socket stays in the network namespace of the thread that opened it, also if another thread uses it later. Requests of
+one batch are executed in order, and one that fails does not stop those after it; `request` raises the first failure
+that its message does not tolerate, after all have been tried. A general netlink library would cost the agent 10 MB and
+half a millisecond of CPU per call.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ATTRIBUTE: Final = struct.Struct("=HH")
 _NESTED: Final = 0x8000
 _TYPE_MASK: Final = 0x3FFF
 _BUFFER: Final = 1 << 17
-_SEND_BUFFER: Final = 32  # SO_SNDBUFFORCE: more than others may have
+_SEND_BUFFER: Final = 32  # SO_SNDBUFFORCE: exceeds the limit for unprivileged processes
 _BATCH: Final = 64  # answers of one batch must fit into the socket's receive buffer
 
 EXISTS: Final = frozenset({errno.EEXIST})
@@ -44,7 +44,7 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOT
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request. `tolerated` are the errors that mean what was wanted is so already."""
+    """One request. `tolerated` are errors that mean that the wanted state exists already."""
 
     type: int
     flags: int
@@ -53,18 +53,18 @@ class Message:
 
 
 class Netlink:
-    """A netlink socket in the namespace of the thread that makes it."""
+    """A netlink socket in the namespace of the thread that creates it."""
 
     def __init__(self, protocol: int = ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        with suppress(PermissionError):  # root of a user namespace has to do with what all have
+        with suppress(PermissionError):  # root of a user namespace has to use the default size
             self._socket.setsockopt(socket.SOL_SOCKET, _SEND_BUFFER, 1 << 22)  # a transaction is sent as a whole
         self._socket.bind((0, 0))
         self._numbers = count(1)
 
     def request(self, messages: Sequence[Message]) -> None:
-        """Carry out every message. Raises OSError."""
+        """Execute every message. Raises OSError."""
         failure: OSError | None = None
         for start in range(0, len(messages), _BATCH):
             failure = self._batch(messages[start : start + _BATCH]) or failure
@@ -72,19 +72,19 @@ class Netlink:
             raise failure
 
     def transact(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
-        """Carry out changes that the kernel makes at once, all or none. Raises OSError."""
+        """Execute changes atomically, all or none. Raises OSError."""
         sent = self._send([begin, *map(_answered, messages), end])
-        # Also where one is refused, each of those in between has its answer, and only they have.
+        # Even if one is rejected, each message in between gets an answer, and only these do.
         failure = self._answers(dict(list(sent.items())[1:-1]))
         if failure is not None:
             raise failure
 
     def dump(self, type: int, body: bytes) -> Iterator[tuple[int, bytes]]:
-        """Every object of a kind, as (message type, body)."""
+        """Yield every object of a kind, as (message type, body)."""
         (asked,) = self._send([Message(type, DUMP, body)])
         while True:
             for kind, number, payload in self._receive():
-                if number != asked:  # left over from a dump that nobody read to its end
+                if number != asked:  # left over from a dump that was not read to its end
                     continue
                 if kind == _DONE:
                     return
@@ -93,7 +93,7 @@ class Netlink:
                 yield kind, payload
 
     def get(self, type: int, body: bytes) -> bytes | None:
-        """One object, or None when there is none."""
+        """Return one object, or None if it does not exist."""
         (asked,) = self._send([Message(type, 0, body)])
         while True:
             for kind, number, payload in self._receive():
@@ -140,28 +140,28 @@ class Netlink:
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded."""
+    """Encode one attribute, padded."""
     length = _ATTRIBUTE.size + len(value)
     return _ATTRIBUTE.pack(length, kind) + value + bytes(_aligned(length) - length)
 
 
 def nested(kind: int, *attributes: bytes) -> bytes:
-    """An attribute made of attributes."""
+    """Encode an attribute that consists of attributes."""
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
 def number(kind: int, value: int) -> bytes:
-    """An attribute of 32 bits."""
+    """Encode an attribute of 32 bits."""
     return attribute(kind, struct.pack("=I", value))
 
 
 def text(kind: int, value: str) -> bytes:
-    """An attribute that is a string."""
+    """Encode a string attribute."""
     return attribute(kind, value.encode() + b"\0")
 
 
 def attributes(body: bytes, offset: int = 0) -> dict[int, bytes]:
-    """The attributes in a body after its fixed header of `offset` bytes."""
+    """Return the attributes in a body after its fixed header of `offset` bytes."""
     found: dict[int, bytes] = {}
     while offset + _ATTRIBUTE.size <= len(body):
         length, kind = _ATTRIBUTE.unpack_from(body, offset)

@@ -1,11 +1,11 @@
-"""nftables through its own library, in this process: a transaction takes a fraction of the time a command would.
+"""nftables through its own library, in this process: a transaction takes a fraction of the time of a command.
 
-A table is described as text and replaced as a whole in one transaction, so that packets meet either the old rules or
-the new, never half of them. What the kernel then shows is remembered; when it later shows something else, somebody
-has meddled, and the table is written again. Elements that packets themselves put into sets are no part of that.
+A table is described as text and replaced as a whole in one transaction, so packets meet either the old rules or the new
+ones, never a mix. The kernel's listing is remembered; if it differs later, another program has changed the table, and
+it is written again. Elements that packets themselves add to sets are excluded from that.
 
-The library remembers the ruleset it has last read, which any transaction makes worthless, and the text it has last
-written: megabytes where there are thousands of elements. Both are given back after each piece of work.
+The library caches the ruleset it has last read, which any transaction invalidates, and the text it has last written:
+megabytes for thousands of elements. Both are freed after each piece of work.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from tarmac.base.heap import trim_heap
 _OUTPUT_JSON: Final = 1 << 4
 _OUTPUT_NUMERIC: Final = 0b1111 << 7
 _OUTPUT_STATELESS: Final = 1 << 2
-_MUCH: Final = 1 << 17  # characters of commands and listings; what the library makes of them is ten times as large
+_MUCH: Final = 1 << 17  # characters of commands and listings; the library's memory for them is ten times as large
 
 Key = tuple[str | int, ...]
-"""Of an element, part by part."""
+"""Key of an element, part by part."""
 
 
 class NftablesFault(Exception):
-    """nftables refused. The message is its own."""
+    """nftables rejected a command. The message is its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it should be, in nft's own language. `restored` are elements that packets made and that stay."""
+    """A table as it should be, in nft's syntax. `restored` adds elements that packets created and that must stay."""
 
     family: str
     name: str
@@ -44,13 +44,13 @@ class Table:
     restored: str = ""
 
     def replacement(self) -> str:
-        """The commands that make it so, whatever was there."""
+        """Return the commands that create or replace the table."""
         header = f"table {self.family} {self.name}"
         return f"add {header}\ndelete {header}\n{header} {{\n{self.body}}}\n{self.restored}"
 
 
 class Nftables:
-    """The tables of the network namespace that the thread is in when this is made."""
+    """The tables of the network namespace that the thread is in at creation."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -58,12 +58,12 @@ class Nftables:
         self._library.nft_ctx_buffer_output(self._context)
         self._library.nft_ctx_buffer_error(self._context)
         self._written: dict[tuple[str, str], tuple[str, bytes]] = {}
-        self._moved = 0  # characters, in and out, since memory was given back
+        self._moved = 0  # characters, in and out, since memory was freed
 
     def ensure(self, tables: Iterable[Table], *, verify: bool = True, also: str = "") -> None:
-        """Make tables as they should be, in one transaction with other commands.
+        """Make tables match, in one transaction with the commands in `also`.
 
-        To verify is to look at those that did not change, too.
+        With `verify`, unchanged tables are compared with the kernel, too.
         """
         with self._giving_back():
             wrong = [table for table in tables if not self._is_right(table, verify)]
@@ -73,24 +73,24 @@ class Nftables:
                 self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
 
     def remove(self, family: str, name: str) -> None:
-        """Take a table away; nothing happens when there is none."""
+        """Delete a table, if it exists."""
         self._written.pop((family, name), None)
         self.run(f"add table {family} {name}\ndelete table {family} {name}\n")
 
     def listing(self, family: str, name: str, stateless: bool = True) -> list[dict[str, Any]]:
-        """What the kernel has, as nft describes it; empty when there is no such table."""
+        """Return the kernel's table as nft describes it; empty if there is no such table."""
         with self._giving_back():
             shown = self._shown(family, name, stateless)
         return [each for each in msgspec.json.decode(shown)["nftables"] if "metainfo" not in each] if shown else []
 
     def counters(self, name: str) -> dict[Key, tuple[int, int]]:
-        """Packets and bytes that each element of a counting set or map was found for. Raises NftablesFault."""
+        """Return packets and bytes of each element of a counting set or map. Raises NftablesFault."""
         self._library.nft_ctx_output_set_flags(self._context, _OUTPUT_JSON | _OUTPUT_NUMERIC)
         parts = _decode_counting(self.run(f"list {name}")).nftables
         return dict(_counted(element) for part in parts if (of := part.set or part.map) for element in of.elem)
 
     def text(self, command: str) -> str:
-        """What a listing says in nft's own language; empty when there is nothing of that name."""
+        """Return a listing in nft's syntax; empty if the object does not exist."""
         self._library.nft_ctx_output_set_flags(self._context, 0)
         try:
             return self.run(command).decode()
@@ -98,17 +98,17 @@ class Nftables:
             return ""
 
     def run(self, commands: str) -> bytes:
-        """Carry out commands, all or none, and return what they say. Raises NftablesFault."""
+        """Run commands, all or none, and return their output. Raises NftablesFault."""
         with self._giving_back():
             return self._run(commands)
 
     def fingerprint(self, family: str, name: str) -> bytes:
-        """What stands for all that lasts of a table, to compare two moments."""
+        """Return a digest of the persistent content of a table, to compare two moments."""
         with self._giving_back():
             return self._fingerprint(family, name)
 
     def close(self) -> None:
-        """Give back what the library holds."""
+        """Free the library's context."""
         self._library.nft_ctx_free(self._context)
 
     def _run(self, commands: str) -> bytes:
@@ -121,7 +121,7 @@ class Nftables:
 
     @contextmanager
     def _giving_back(self) -> Generator[None]:
-        """Forget what was read and written at the end. Without a command there is nothing to check, only to forget."""
+        """Drop the library's caches at the end. A dry run of an empty command clears its ruleset cache."""
         try:
             yield
         finally:
@@ -157,7 +157,7 @@ class Nftables:
 
 
 class _Parts(msgspec.Struct):
-    """What nft shows, taken apart only as far as it has to be: tables may have very many elements."""
+    """nft's JSON, decoded only as far as needed: tables may have very many elements."""
 
     nftables: list[dict[str, dict[str, msgspec.Raw]]]
 
@@ -205,7 +205,7 @@ _decode_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def _lasting(content: dict[str, msgspec.Raw]) -> Iterator[bytes]:
-    """What stays the same between two readings: no handles, elements in order, none that packets made."""
+    """Yield the stable content of a listing: no handles, elements sorted, none that packets added."""
     for key, value in content.items():
         if key == "elem":
             dynamic = b"dynamic" in bytes(content.get("flags", b""))

@@ -1,10 +1,10 @@
-"""Rules that choose a routing table by a packet's mark, of both families alike; or by where it goes, of one."""
+"""Policy routing rules that select a table by a packet's mark, for both families, or by an address, for one."""
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,17 +22,17 @@ from tarmac.datapath.linux.netlink import (
 from tarmac.datapath.linux.routing import OURS
 
 _NEWRULE, _DELRULE, _GETRULE = 32, 33, 34
-_INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, two that nobody uses, action, flags
-_TO, _PRIORITY, _MARK, _TABLE, _MASK, _PROTOCOL, _IP_PROTOCOL, _PORTS = 1, 6, 10, 15, 16, 21, 22, 24
+_INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, two unused, action, flags
+_TO, _FROM, _PRIORITY, _MARK, _TABLE, _MASK, _PROTOCOL, _IP_PROTOCOL, _PORTS = 1, 2, 6, 10, 15, 16, 21, 22, 24
 _TO_TABLE: Final = 1
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """Packets whose mark, under the mask, is this go by a table; without a mask, all do. Lower priorities are first.
+    """Packets with this mark, under the mask, use the table; without a mask, all do. Lower priorities come first.
 
-    With an address only those of UDP that go to this port of it.
+    With an address in `to` only UDP packets to that address and port, with one in `source` only packets from it.
     """
 
     priority: int
@@ -41,29 +41,44 @@ class Rule:
     mask: int = 0
     to: str = ""
     port: int = 0
+    source: str = ""
+
+    def is_of(self, family: int) -> bool:
+        """Return True if the rule applies to packets of this family."""
+        address = self.to or self.source
+        return not address or (":" in address) == (family == socket.AF_INET6)
 
 
 def ensure_rules(netlink: Netlink, wanted: Iterable[Rule]) -> None:
-    """Have these rules, and no others of ours."""
-    rules = set(wanted)
-    messages: list[Message] = []
+    """Make exactly these rules exist, among ours."""
+    netlink.request(list(_changes(netlink, set(wanted))))
+
+
+def has_rules(netlink: Netlink, wanted: Iterable[Rule]) -> bool:
+    """Return True if exactly these rules of ours exist, in each family that they apply to."""
+    return next(_changes(netlink, set(wanted)), None) is None
+
+
+def _changes(netlink: Netlink, wanted: set[Rule]) -> Iterator[Message]:
     for family in _FAMILIES:
         present = set(_rules(netlink, family))
-        own = {each for each in rules if not each.to or (":" in each.to) == (family == socket.AF_INET6)}
-        new, stale = sorted(own - present), sorted(present - own)
-        messages += [Message(_NEWRULE, CREATE | EXCLUSIVE, _body(family, each), EXISTS) for each in new]
-        messages += [Message(_DELRULE, 0, _body(family, each), GONE) for each in stale]
-    netlink.request(messages)
+        own = {each for each in wanted if each.is_of(family)}
+        for each in sorted(own - present):
+            yield Message(_NEWRULE, CREATE | EXCLUSIVE, _body(family, each), EXISTS)
+        for each in sorted(present - own):
+            yield Message(_DELRULE, 0, _body(family, each), GONE)
 
 
 def present_rules(netlink: Netlink) -> set[Rule]:
-    """Ours, of both families."""
+    """Return our rules of both families."""
     return {rule for family in _FAMILIES for rule in _rules(netlink, family)}
 
 
 def _body(family: int, rule: Rule) -> bytes:
     to = socket.inet_pton(family, rule.to) if rule.to else b""
-    body = _INFO.pack(family, len(to) * 8, 0, 0, 0, 0, 0, _TO_TABLE, 0)
+    source = socket.inet_pton(family, rule.source) if rule.source else b""
+    body = _INFO.pack(family, len(to) * 8, len(source) * 8, 0, 0, 0, 0, _TO_TABLE, 0)
+    body += attribute(_FROM, source) if source else b""
     if to:
         body += attribute(_TO, to) + attribute(_IP_PROTOCOL, bytes((socket.IPPROTO_UDP,)))
         body += attribute(_PORTS, struct.pack("=HH", rule.port, rule.port))
@@ -80,4 +95,5 @@ def _rules(netlink: Netlink, family: int) -> Iterable[Rule]:
             )
             to = socket.inet_ntop(family, found[_TO]) if _TO in found else ""
             port = int.from_bytes(found.get(_PORTS, b"")[:2], "little")
-            yield Rule(priority, table, mark, mask, to, port)
+            source = socket.inet_ntop(family, found[_FROM]) if _FROM in found else ""
+            yield Rule(priority, table, mark, mask, to, port, source)

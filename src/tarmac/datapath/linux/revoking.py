@@ -1,8 +1,8 @@
-"""Which remembered connections rules no longer let be. Pure.
+"""Finds tracked connections that rules no longer allow. Pure.
 
-Rules are asked only when a connection begins. When they change, those that began under the old ones are asked again:
-whom they go to is who answers, after translation. Connections to a service whose backend has gone come to an end by
-themselves, but for those of UDP, which has no ends.
+Rules apply only to the first packet of a connection. When they change, connections that began under the old rules are
+evaluated again, with the address that answers after translation as their destination. Connections to a service with a
+removed backend end by themselves, except for UDP, which has no end of a connection.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tarmac.decide.reach.permitting import Permission, widens
 
 _UNRESTRICTED: Final = Rules()
 _JUDGEMENTS: Final = 1_000_000
-"""Steps, each a fraction of a microsecond: connections times the rules about them."""
+"""Steps, each a fraction of a microsecond: connections times the rules that apply to them."""
 
 
 def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
-    """Whether some connection could have been allowed before and be so no longer. What was before may be unknown."""
+    """Return True if some connection may have been allowed before and is not any more. `before` may be unknown."""
     if before is None:
         return True
-    # By identity: many addresses have the very same rules, which may be long.
+    # By identity: many addresses share the same rules object, which may be long.
     changes = {
         (id(old), id(rules)): (old, rules)
         for address, rules in after.rules.items()
@@ -37,10 +37,10 @@ def may_revoke(before: NetworkState | None, after: NetworkState) -> bool:
 
 
 def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Callable[[TrackedConnection], bool]:
-    """The question whether a connection may no longer be.
+    """Return the predicate for connections that are no longer allowed.
 
-    To answer for many connections and many rules could take minutes. Past a bound of work every connection with an end
-    that rules are about counts as one that may not be: forgotten, its next packet is asked about like a first one.
+    Evaluating many connections against many rules could take minutes. Beyond a limit every connection with a restricted
+    end counts as revoked: its entry is deleted, and its next packet is evaluated as a first one.
     """
     answerers: dict[str, set[str]] = {}
     for port in ports:
@@ -60,7 +60,7 @@ def is_revoked(rules: Mapping[str, Rules], ports: Sequence[ServicePort]) -> Call
 
 
 def concerns(addresses: Set[str]) -> Callable[[TrackedConnection], bool]:
-    """The question whether a connection has an end at one of these addresses."""
+    """Return the predicate for connections with an end at one of these addresses."""
     return lambda connection: connection.source in addresses or connection.answerer in addresses
 
 
@@ -70,7 +70,7 @@ def _udp(state: NetworkState) -> set[tuple[str, str]]:
 
 
 class _Judge:
-    """Rules by address, each made ready when it is first asked about."""
+    """Rules by address, each prepared at its first use."""
 
     def __init__(self, rules: Mapping[str, Rules]) -> None:
         self._rules = rules

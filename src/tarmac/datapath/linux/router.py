@@ -1,7 +1,6 @@
 """One Network on this node: its router namespace with the pods' links, the tunnel to other nodes, and all rules.
 
-The kernel is the only record, so a router can be taken up again after a crash at any point, and every step may be
-repeated.
+The kernel is the only record, so a router can be adopted after a crash at any point, and every step may be repeated.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_rout
 from tarmac.decide.reach.allowances import ServicePort
 
 _LOOPBACK: Final = 1
-_NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses are the platform's or nobody's
+_NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses belong to the platform, or do not exist
 _IPV4: Final = {"forwarding": "1", "rp_filter": "0", "arp_ignore": "1", "send_redirects": "0", **UNLED}
 _IPV6: Final = {"forwarding": "1", "accept_ra": "0", "accept_dad": "0", **UNLED}
 _CONTROLS: Final = {
     f"{family}/conf/{name}/{control}": value
     for name in ("all", "default")
     for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
-    for control, value in controls.items()  # forwarding first: it sets others
+    for control, value in controls.items()  # forwarding first: it sets further sysctls
 }
 
 
 class Router:
-    """A Network's router namespace, made when there is none. Used from the datapath's thread only."""
+    """A Network's router namespace, created on demand. Used from the datapath's thread only."""
 
     def __init__(self, path: Path, host: Host) -> None:
         self.path = path
@@ -71,12 +70,12 @@ class Router:
             raise
 
     def configure(self, state: NetworkState, node_address: str, *, verify: bool) -> None:
-        """Make everything but the pods' ends as it should be. What is known to be so is looked at only to verify."""
+        """Configure everything but the pods' ends. Parts known to be unchanged are checked only with `verify`."""
         known = self._made if not verify and self._made and self._made[1] == node_address else None
         before = known[0] if known else None
         if before == state:
             return
-        self._made = None  # should this fail halfway, nothing is known
+        self._made = None  # unknown if this fails halfway
         if before is None or (before.vni, before.mtu) != (state.vni, state.mtu):
             self.uplink = self._host.uplink(self.path.name, self.path, self._netlink)
             mtu = self._host.mtu(state.mtu, node_address)
@@ -97,19 +96,19 @@ class Router:
         return self._ends.all
 
     def attach(self, sandbox_id: str, position: int, interface: AttachedInterface, namespace: int) -> None:
-        """Make one link of a pod, into the namespace of an open file."""
+        """Create one link of a pod, into the namespace of an open file."""
         self._ends.attach(sandbox_id, position, interface, namespace, self._most)
 
     def attach_tap(self, sandbox_id: str, position: int, interface: AttachedInterface) -> AttachedInterface:
-        """Make one link of a machine; the interface as it came to be."""
+        """Create one link of a machine; return the interface with its hardware address and MTU."""
         return self._ends.attach_tap(sandbox_id, position, interface, self._most)
 
     def open_tap(self, name: str) -> io.FileIO:
-        """A link of a machine, to read and write frames. Raises OSError."""
+        """Open a link of a machine, to read and write frames. Raises OSError."""
         return self._ends.open_tap(name)
 
     def traffic(self) -> Iterator[tuple[str, Traffic]]:
-        """What machines received and sent on each link so far, by sandbox."""
+        """Yield the bytes that machines received and sent on each link, by sandbox."""
         return self._ends.traffic()
 
     def settle(self, sandbox_id: str, position: int) -> None:
@@ -117,12 +116,12 @@ class Router:
         self._ends.settle(sandbox_id, position)
 
     def detach(self, sandbox_id: str) -> None:
-        """Take the links of a sandbox out of use."""
+        """Disable the links of a sandbox."""
         mark = sandbox_mark(sandbox_id)
         self.remove_ends([each for each in self.ends if each.end.link.startswith(mark)])
 
     def remove_ends(self, gone: Sequence[RouterLink]) -> None:
-        """Let nothing through links any more, and forget the connections that went through them."""
+        """Block all traffic through links, and delete the connections that used them."""
         if not gone:
             return
         self._ends.remove(gone)
@@ -132,30 +131,30 @@ class Router:
             self._ensure_routes(self._state)
 
     def clear(self) -> None:
-        """Remove links that belong to nobody."""
+        """Remove links without a sandbox."""
         self._ends.clear()
 
     def add_address(self, address: str) -> None:
-        """Give the router an address of its own, for a service of the platform."""
+        """Add an address to the router, for a service of the platform."""
         self._netlink.request([routing.address(_LOOPBACK, address)])
 
     def has_address(self, address: str) -> bool:
-        """Whether an address is the router's own by now."""
+        """Return True if an address is the router's own by now."""
         return routing.is_local(self._netlink, address)
 
     def has_rules_about(self, pod: str, addresses: Iterable[str]) -> bool:
-        """Whether the rules that the kernel has are about this pod at all these addresses."""
+        """Return True if the kernel's rules are for this pod at all these addresses."""
         own = pods.marks({str(ip_interface(each).ip): pod for each in addresses})
         return own.items() <= self._marks().items()
 
     def close(self) -> None:
-        """Close what is open; the namespace stays."""
+        """Close sockets; the namespace stays."""
         self._netlink.close()
         self._conntrack.close()
         self._nftables.close()
 
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Remove the namespace and everything in it."""
         self._ends.all = []
         self.clear()
         tunnel = links.link(self._netlink, TUNNEL)
@@ -166,7 +165,7 @@ class Router:
 
     @property
     def _most(self) -> int:
-        """The largest packet that the tunnel takes; 0 while there is none."""
+        """The largest packet that the tunnel accepts; 0 while there is none."""
         return self._tunnel.mtu if self._tunnel else 0
 
     def _marks(self) -> dict[str, str]:
@@ -182,7 +181,7 @@ class Router:
         ]
 
     def _services(self, state: NetworkState) -> tuple[ServicePort, ...]:
-        """Cluster addresses, and the node's ports: the node sends what comes there to this end of the uplink."""
+        """Return cluster addresses, and the node's ports: the node sends their packets to this end of the uplink."""
         assert self.uplink is not None, "a router that has rules is connected"
         own = [
             ServicePort(self.uplink.address(port.backend[0]), port.protocol, number, (port.backend,))
@@ -205,7 +204,7 @@ class Router:
         self._netlink.request([routing.no_route(each) for each in stale])
 
     def _remembered(self, ports: Iterable[ServicePort]) -> dict[str, list[Client]]:
-        """Clients that services with affinity know, which a replaced table must not forget."""
+        """Return the clients of services with affinity, which a replaced table must keep."""
         names = set(client_sets(tuple(ports)))
         if not names:
             return {}
@@ -218,5 +217,5 @@ class Router:
 
 
 def _are_elsewhere(addresses: Set[str], state: NetworkState) -> bool:
-    """Whether other nodes have some of these addresses by now, whose routes were not made while they were local."""
+    """Return True if other nodes have some of these addresses by now. No routes to local addresses were created."""
     return any(host_prefix(address) in remote.prefixes for address in addresses for remote in state.remotes)

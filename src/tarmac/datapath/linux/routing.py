@@ -1,4 +1,4 @@
-"""Addresses, routes and neighbours by netlink, of both families alike."""
+"""Addresses, routes and neighbours by netlink, for both families."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ADDRESS_INFO: Final = struct.Struct("=BBBBI")  # family, prefix length, flags, 
 _ROUTE_INFO: Final = struct.Struct("=BBBBBBBBI")  # family, to, from, tos, table, protocol, scope, type, flags
 _NEIGHBOUR_INFO: Final = struct.Struct("=B3xiHBB")  # family, index, state, flags, type
 
-_METRICS, _MTU = 8, 2
+_PRIORITY, _METRICS, _MTU = 6, 8, 2
 MAIN: Final = 254
 _OF_ANY_NUMBER: Final = 252
 _UNIVERSE, _LINK = 0, 253
@@ -45,9 +45,11 @@ OURS: Final = 116
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
-    """A route as wanted or found. Without a gateway it is on the link; without a link it leads nowhere.
+    """A route, wanted or found. Without a gateway it is on-link; without a link it is unreachable.
 
-    `mtu` is the largest packet, where that is less than the link's.
+    `mtu` is the largest packet, if that is less than the link's. Of two routes to one destination in a table the kernel
+    uses the one with the lower `metric`; 0 is the kernel's default. A gateway is assumed to be on-link, unless
+    `checked`: then a route of the table must cover it, and the gateway may be on other links too.
     """
 
     prefix: str
@@ -55,15 +57,17 @@ class Route:
     gateway: str = ""
     table: int = MAIN
     mtu: int = 0
+    metric: int = 0
+    checked: bool = False
 
 
 def host_prefix(value: str) -> str:
-    """The network of a single address."""
+    """Return the prefix of a single address."""
     return f"{value}/{128 if ':' in value else 32}"
 
 
 def address(index: int, value: str, prefix_length: int | None = None) -> Message:
-    """Give a link an address, by default of a single host."""
+    """Add an address to a link, by default of a single host."""
     family, packed = _packed(value)
     length = len(packed) * 8 if prefix_length is None else prefix_length
     body = _ADDRESS_INFO.pack(family, length, _NO_DAD if family == socket.AF_INET6 else 0, 0, index)
@@ -72,14 +76,14 @@ def address(index: int, value: str, prefix_length: int | None = None) -> Message
 
 
 def no_address(index: int, value: str) -> Message:
-    """Take an address from a link."""
+    """Remove an address from a link."""
     family, packed = _packed(value)
     body = _ADDRESS_INFO.pack(family, len(packed) * 8, 0, 0, index) + attribute(2, packed)
     return Message(_DELADDR, 0, body, GONE)
 
 
 def addresses(netlink: Netlink, index: int) -> set[str]:
-    """The addresses of a link."""
+    """Return the addresses of a link."""
     found: set[str] = set()
     for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, _, _, _, of = _ADDRESS_INFO.unpack_from(body)
@@ -90,7 +94,7 @@ def addresses(netlink: Netlink, index: int) -> set[str]:
 
 
 def prefixed_addresses(netlink: Netlink) -> dict[int, list[str]]:
-    """The addresses of every link with their prefix lengths, by index; none that are meant for one link only."""
+    """Return the addresses of every link with their prefix lengths, by index; none with link scope."""
     found: dict[int, list[str]] = {}
     for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
         family, length, _, scope, of = _ADDRESS_INFO.unpack_from(body)
@@ -101,7 +105,7 @@ def prefixed_addresses(netlink: Netlink) -> dict[int, list[str]]:
 
 
 def holder(netlink: Netlink, value: str) -> int | None:
-    """The index of the link that has an address."""
+    """Return the index of the link that has an address."""
     family, packed = _packed(value)
     for _, body in netlink.dump(_GETADDR, _ADDRESS_INFO.pack(family, 0, 0, 0, 0)):
         of, _, _, _, index = _ADDRESS_INFO.unpack_from(body)
@@ -112,7 +116,7 @@ def holder(netlink: Netlink, value: str) -> int | None:
 
 
 def route(wanted: Route) -> Message:
-    """Make a route, in place of another one to the same destination."""
+    """Create a route, or replace the one to the same destination with the same metric."""
     return Message(_NEWROUTE, CREATE | REPLACE, _route_body(wanted))
 
 
@@ -122,7 +126,7 @@ def no_route(unwanted: Route) -> Message:
 
 
 def routes(netlink: Netlink, tables: Container[int] = (MAIN,)) -> Iterator[Route]:
-    """The datapath's own routes of some tables, of both families."""
+    """Yield the datapath's own routes of some tables, of both families."""
     for family in (socket.AF_INET, socket.AF_INET6):
         for _, body in netlink.dump(_GETROUTE, _ROUTE_INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
             _, length, _, _, _, protocol, _, _, _ = _ROUTE_INFO.unpack_from(body)
@@ -133,7 +137,10 @@ def routes(netlink: Netlink, tables: Container[int] = (MAIN,)) -> Iterator[Route
 
 
 def is_local(netlink: Netlink, value: str) -> bool:
-    """Whether packets to an address end here. With a new address of IPv6 that takes the kernel a moment."""
+    """Return True if packets to an address are delivered here.
+
+    For a new IPv6 address that takes the kernel a moment.
+    """
     family, packed = _packed(value)
     body = _ROUTE_INFO.pack(family, len(packed) * 8, 0, 0, 0, 0, 0, 0, 0) + attribute(1, packed)
     found = netlink.get(_GETROUTE, body)
@@ -141,20 +148,20 @@ def is_local(netlink: Netlink, value: str) -> bool:
 
 
 def neighbour(index: int, value: str, mac: str) -> Message:
-    """Say for good which hardware address answers for an address."""
+    """Add a permanent neighbour: the hardware address of an address."""
     family, packed = _packed(value)
     body = _NEIGHBOUR_INFO.pack(family, index, _PERMANENT, 0, 0)
     return Message(_NEWNEIGH, CREATE | REPLACE, body + attribute(1, packed) + attribute(2, _hardware(mac)))
 
 
 def no_neighbour(index: int, value: str) -> Message:
-    """Forget a neighbour."""
+    """Delete a neighbour."""
     family, packed = _packed(value)
     return Message(_DELNEIGH, 0, _NEIGHBOUR_INFO.pack(family, index, 0, 0, 0) + attribute(1, packed), GONE)
 
 
 def neighbours(netlink: Netlink) -> dict[int, dict[str, str]]:
-    """Permanent neighbours by link: hardware address by address."""
+    """Return permanent neighbours by link: hardware address by address."""
     found: dict[int, dict[str, str]] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         for _, body in netlink.dump(_GETNEIGH, _NEIGHBOUR_INFO.pack(family, 0, 0, 0, 0)):
@@ -166,20 +173,20 @@ def neighbours(netlink: Netlink) -> dict[int, dict[str, str]]:
 
 
 def forwarding(index: int, mac: str, node: str) -> Message:
-    """Say behind which node a hardware address of a tunnel is."""
+    """Add a forwarding entry: the node behind a hardware address of a tunnel."""
     body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0)
     body += attribute(2, _hardware(mac)) + attribute(1, _packed(node)[1])
     return Message(_NEWNEIGH, CREATE | REPLACE, body)
 
 
 def no_forwarding(index: int, mac: str) -> Message:
-    """Forget a hardware address of a tunnel."""
+    """Delete a forwarding entry of a tunnel."""
     body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0) + attribute(2, _hardware(mac))
     return Message(_DELNEIGH, 0, body, GONE)
 
 
 def forwardings(netlink: Netlink, index: int) -> dict[str, str]:
-    """The tunnel's forwarding table: node by hardware address."""
+    """Return the tunnel's forwarding table: node by hardware address."""
     found: dict[str, str] = {}
     for _, body in netlink.dump(_GETNEIGH, _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, 0, 0, 0, 0)):
         of, link, _, _, _ = _NEIGHBOUR_INFO.unpack_from(body)
@@ -195,18 +202,19 @@ def _route_body(wanted: Route) -> bytes:
     family, packed = _packed(network)
     kind = _UNICAST if wanted.link else _UNREACHABLE
     scope = _LINK if wanted.link and not wanted.gateway else _UNIVERSE
-    flags = _ONLINK if wanted.gateway else 0
+    flags = _ONLINK if wanted.gateway and not wanted.checked else 0
     body = _ROUTE_INFO.pack(family, int(length), 0, 0, _OF_ANY_NUMBER, OURS, scope, kind, flags)
     body += number(15, wanted.table)
     body += attribute(1, packed) if int(length) else b""
     body += number(4, wanted.link) if wanted.link else b""
+    body += number(_PRIORITY, wanted.metric) if wanted.metric else b""
     body += nested(_METRICS, number(_MTU, wanted.mtu)) if wanted.mtu else b""
     if not wanted.gateway:
         return body
     through, packed = _packed(wanted.gateway)
     if through == family:
         return body + attribute(5, packed)
-    return body + attribute(18, struct.pack("=H", through) + packed)  # by a neighbour of the other family
+    return body + attribute(18, struct.pack("=H", through) + packed)  # through a neighbour of the other family
 
 
 def _read_route(family: int, length: int, table: int, found: dict[int, bytes]) -> Route:
@@ -217,7 +225,7 @@ def _read_route(family: int, length: int, table: int, found: dict[int, bytes]) -
     elif 18 in found:
         (through,) = struct.unpack_from("=H", found[18])
         gateway = socket.inet_ntop(through, found[18][2:])
-    # the kernel shows routes of IPv6 that lead nowhere as being on the loopback link
+    # the kernel shows unreachable IPv6 routes as being on the loopback link
     nowhere = family == socket.AF_INET6 and found.get(4) == struct.pack("=I", 1)
     link = 0 if nowhere else int.from_bytes(found.get(4, b""), "little")
     mtu = int.from_bytes(attributes(found.get(_METRICS, b"")).get(_MTU, b""), "little")

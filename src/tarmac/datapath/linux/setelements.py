@@ -1,7 +1,7 @@
-"""Elements of nftables' sets that come and go by themselves, as messages of netlink.
+"""Netlink messages for nftables set elements that time out.
 
-A gateway renews its addresses three times a second. To have libnftables read that as text takes many times what the
-kernel needs to do it, so these few messages are made here.
+A gateway renews its addresses three times a second. Parsing that as text in libnftables takes many times as long as the
+kernel's own work, so these few messages are encoded here.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from tarmac.datapath.linux.netlink import CREATE, Message, attribute, nested, text
 
-_NFTABLES: Final = 10  # the part of netfilter
+_NFTABLES: Final = 10  # the netfilter subsystem
 _NEW, _DELETE = _NFTABLES << 8 | 12, _NFTABLES << 8 | 14  # NFT_MSG_NEWSETELEM, NFT_MSG_DELSETELEM
 _BEGIN, _END = 0x10, 0x11  # NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END
 _HEADER: Final = struct.Struct(">BBH")
@@ -23,11 +23,11 @@ _FAMILIES: Final = {"inet": 1, "arp": 3}
 _TABLE, _SET, _ELEMENTS = 1, 2, 3
 _ELEMENT: Final = 1
 _KEY, _TIMEOUT, _VALUE = 1, 4, 1
-_MOST: Final = 1000  # elements of one message, whose list has to say its length in 16 bits
+_MOST: Final = 1000  # elements of one message: the length of their list has 16 bits
 
 
 class SetName(NamedTuple):
-    """Where elements are."""
+    """The set that holds the elements."""
 
     family: str
     table: str
@@ -35,29 +35,41 @@ class SetName(NamedTuple):
 
 
 def transaction(messages: Sequence[Message]) -> tuple[Message, Sequence[Message], Message]:
-    """What makes one transaction of changes: its begin, the changes, its end."""
+    """Return the parts of one transaction: its begin, the changes, its end."""
     around = _HEADER.pack(socket.AF_UNSPEC, 0, _NFTABLES)
     return Message(_BEGIN, 0, around), messages, Message(_END, 0, around)
 
 
 def put(into: SetName, lives: Iterable[tuple[bytes, int]]) -> Iterator[Message]:
-    """Have elements live for so many milliseconds. One that is there goes on as it was."""
+    """Yield messages that add elements with a timeout in milliseconds. Existing ones are left unchanged."""
     return _messages(_NEW, CREATE, into, [_lasting(key, left) for key, left in lives])
 
 
 def take(out_of: SetName, keys: Iterable[bytes]) -> Iterator[Message]:
-    """Have elements there no more. One that is not there is refused."""
-    return _messages(_DELETE, 0, out_of, [_around(len(key), 0)[0] + key for key in keys])
+    """Yield messages that delete elements. The kernel rejects absent ones."""
+    return _messages(_DELETE, 0, out_of, list(map(_named, keys)))
 
 
 def _lasting(key: bytes, milliseconds: int) -> bytes:
+    return _begun(key) + _LONG.pack(milliseconds)
+
+
+@lru_cache(8192)
+def _begun(key: bytes) -> bytes:
+    """Encode an element up to its timeout."""
     before, between = _around(len(key), _LONG.size)
-    return before + key + between + _LONG.pack(milliseconds)
+    return before + key + between
+
+
+@lru_cache(8192)
+def _named(key: bytes) -> bytes:
+    """Encode an element without a timeout."""
+    return _around(len(key), 0)[0] + key
 
 
 @cache
 def _around(key: int, timeout: int) -> tuple[bytes, bytes]:
-    """What stands before the key of an element, and between it and its time: the same for all of a size."""
+    """Return the bytes before the key of an element, and between key and timeout: the same for all of one size."""
     lasts = attribute(_TIMEOUT, bytes(timeout)) if timeout else b""
     whole = nested(_ELEMENT, nested(_KEY, attribute(_VALUE, bytes(key))), lasts)
     before = len(whole) - len(lasts) - key

@@ -1,8 +1,8 @@
-"""Taps: links whose other end is a descriptor, which a virtual machine reads and writes frames through.
+"""Taps: links with a descriptor as their other end, through which a virtual machine reads and writes frames.
 
-A tap is persistent, so that it outlives whoever made it and whoever used it; one process at a time has it open, and
-while nobody does it has no carrier. Its addresses, routes and fixed neighbours stay meanwhile: the next process that
-opens it goes on where the last one ended.
+A tap is persistent, so it outlives its creator and its users; one process at a time has it open, and while none does it
+has no carrier. Its addresses, routes and permanent neighbours stay meanwhile: the next process that opens it continues
+where the last one ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from tarmac.datapath.linux import namespaces
 
 KIND: Final = "tun"
-"""What the kernel calls the kind of such a link."""
+"""The kernel's kind of such a link."""
 
 _DEVICE: Final = "/dev/net/tun"
 _SET_INTERFACE: Final = 0x400454CA
@@ -26,21 +26,21 @@ _REQUEST: Final = struct.Struct("=16sH22x")
 
 
 def make(name: str) -> None:
-    """Have a tap in the namespace this thread is in. Raises OSError."""
+    """Create a tap in the namespace this thread is in. Raises OSError."""
     with open_tap(name) as tap:
-        fcntl.ioctl(tap, _SET_PERSISTENT, 1)  # a crash before this takes the tap with it
+        fcntl.ioctl(tap, _SET_PERSISTENT, 1)  # a crash before this deletes the tap
 
 
 def prepare(name: str) -> None:
-    """Answer ARP on it for everybody else of the subnet: a guest shares its link with the router only."""
-    # By default the kernel holds such answers back for up to eight tenths of a second.
+    """Answer ARP on it for all other hosts of the subnet: a guest shares its link with the router only."""
+    # By default the kernel delays such answers for up to eight tenths of a second.
     namespaces.set_controls({f"ipv4/conf/{name}/proxy_arp": "1", f"ipv4/neigh/{name}/proxy_delay": "0"})
 
 
 def open_tap(name: str) -> io.FileIO:
-    """The tap of this name in the namespace this thread is in; one that is not there is made, and ends with the file.
+    """Open a tap in the namespace this thread is in; a missing one is created, and deleted when the file is closed.
 
-    Each frame stands behind virtio's header. Raises OSError, with EBUSY while somebody else has it.
+    Each frame follows a virtio header. Raises OSError, with EBUSY while another process has it open.
     """
     try:
         tap = io.FileIO(_DEVICE, "r+")

@@ -1,7 +1,7 @@
-"""The way to the other nodes of a Network: one VXLAN end, and for each node a next hop, its place and its routes.
+"""Tunnel to the other nodes of a Network: one VXLAN end, and for each node a next hop, its location and its routes.
 
-Nothing is learned and nothing is flooded: every node works out the hardware address of every other's end, and says
-where it is. The next hops are addresses of IPv6 that nobody has, for routes of both families.
+Nothing is learned or flooded: every node computes the hardware address of every peer's end, and configures its
+location. The next hops are IPv6 addresses that no host has, for routes of both families.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import TUNNEL, tunnel_gateway, tunnel_mac
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
-from tarmac.decide.reach.marks import node_marks
+from tarmac.decide.reach.marks import node_marks, probe_address
 
 
 def ensure_tunnel(
     host: Host, namespace: Path, netlink: Netlink, vni: int, mtu: int, node_address: str, port: int = links.VXLAN_PORT
 ) -> links.Link | None:
-    """The tunnel end of a router namespace; none without a number to tell the Network's packets by."""
+    """Return the tunnel end of a router namespace; None without a VNI, which identifies the Network's packets."""
     found = links.link(netlink, TUNNEL)
     if found is not None and not (vni and links.is_vxlan(found, vni, node_address, port)):
         netlink.request([links.deletion(found.index)])
@@ -40,17 +40,21 @@ def ensure_tunnel(
 
 
 def tunnel_routes(tunnel: links.Link, vni: int, remotes: Iterable[Remote], local: Set[str]) -> set[Route]:
-    """Routes to other nodes and what lives there, but for prefixes that are local by now."""
+    """Return routes to other nodes and their prefixes, except prefixes that are local by now."""
     return {
         Route(prefix, tunnel.index, tunnel_gateway(tunnel_mac(vni, remote.node_address)))
         for remote in remotes
-        for prefix in (*remote.prefixes, *map(routing.host_prefix, node_marks(remote.node_address)))
+        for prefix in (*remote.prefixes, *map(routing.host_prefix, _own_addresses(remote.node_address)))
         if prefix not in local
     }
 
 
+def _own_addresses(node_address: str) -> tuple[str, ...]:
+    return *node_marks(node_address), probe_address(node_address)
+
+
 def ensure_ends(netlink: Netlink, tunnel: links.Link, vni: int, remotes: Iterable[Remote]) -> None:
-    """Say where the tunnel ends of the other nodes are."""
+    """Configure the locations of the other nodes' tunnel ends."""
     wanted = {tunnel_mac(vni, remote.node_address): remote.node_address for remote in remotes}
     nodes = routing.forwardings(netlink, tunnel.index)
     hops = routing.neighbours(netlink).get(tunnel.index, {})

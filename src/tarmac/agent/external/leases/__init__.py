@@ -1,1 +1,1 @@
-"""Which node carries an address: leases, votes and announcements between agents, in a thread that nothing delays."""
+"""Leases on SourceIPs: votes and announcements between agents decide the owner, in a thread that nothing delays."""

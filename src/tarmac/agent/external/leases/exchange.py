@@ -1,7 +1,7 @@
-"""X25519: the secret that two nodes share, each out of its own private key and the other's public one.
+"""X25519 key agreement: derives the secret shared by two nodes from one private and one public key.
 
-By the OpenSSL that Python's TLS is made of, which an agent has loaded anyway. The library of certificates brings an
-OpenSSL of its own: 8 MB in every agent that has a part in external services, for one function.
+Uses the OpenSSL that Python's `ssl` module has loaded anyway. The `cryptography` package brings its own OpenSSL: 8 MB
+in every agent that takes part in external services, for one function.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _loaded: list[ctypes.CDLL] = []
 
 
 class PrivateKey:
-    """A node's own key."""
+    """The private key of this node."""
 
     def __init__(self, private: bytes) -> None:
-        """Raises ValueError when it is none."""
+        """Raises ValueError if `private` is not an X25519 key."""
         self._library = _library()
         self._key = _made(self._library.EVP_PKEY_new_raw_private_key, private)
         public, length = ctypes.create_string_buffer(KEY_BYTES), ctypes.c_size_t(KEY_BYTES)
@@ -33,8 +33,10 @@ class PrivateKey:
             self._library.EVP_PKEY_free(self._key)
 
     def exchange(self, public: bytes) -> bytes:
-        """What is shared with whoever has the other key. Raises ValueError for what is no key, or one whose secret
-        everybody knows."""
+        """Return the secret shared with the owner of `public`.
+
+        Raises ValueError if `public` is not a key, or a weak key with a publicly known secret.
+        """
         library = self._library
         other = _made(library.EVP_PKEY_new_raw_public_key, public)
         context = library.EVP_PKEY_CTX_new(self._key, None)
@@ -56,16 +58,16 @@ def _made(make: Callable[..., Any], key: bytes) -> int:
 
 
 def _check(done: int) -> None:
-    """OpenSSL says 1 when it has done something."""
+    """Raise ValueError unless OpenSSL returned 1, its value for success."""
     if done != 1:
-        # Of this thread: what is left there would be taken for the fault of whatever uses OpenSSL here next.
+        # Clear this thread's error queue: the next user of OpenSSL would report these errors as its own.
         _library().ERR_clear_error()
         raise ValueError("no X25519 key")
 
 
 def _library() -> ctypes.CDLL:
     if not _loaded:
-        library = ctypes.CDLL(getattr(_ssl, "__file__", None))  # what it is linked with is found by it
+        library = ctypes.CDLL(getattr(_ssl, "__file__", None))  # the loader finds the libraries that it is linked with
         pointer, number, text, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
         length = ctypes.POINTER(size)
         for name, result, arguments in (

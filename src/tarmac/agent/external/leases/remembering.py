@@ -1,6 +1,6 @@
-"""What a node knows of leases beyond the life of its agent: epochs, so that none goes back, and who carries what.
+"""Lease checkpoint: epochs, so that none goes back after a restart of the agent, and the owners of addresses.
 
-An agent that starts anew while the API server is away leads packets to where they went before.
+An agent that restarts while the API server is unreachable routes packets to the same owners as before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _log = log("external")
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who carries an address: the epoch that he won, his name, and where his tunnels end."""
+    """Owner of an address: the epoch that it won, its node name, and the end of its tunnels."""
 
     epoch: int
     name: str
@@ -24,30 +24,35 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """By address."""
+    """Epochs and owners by address."""
 
     epochs: dict[str, int] = {}
     owners: dict[str, Owner] = {}
+
+    def plausible(self, highest: int) -> Known:
+        """Drop epochs above the highest possible one: lies of a hostile node, written down before the bound."""
+        epochs = {address: epoch for address, epoch in self.epochs.items() if epoch <= highest}
+        return Known(epochs, {address: owner for address, owner in self.owners.items() if owner.epoch <= highest})
 
 
 _decode = msgspec.json.Decoder(Known).decode
 
 
 class LeaseFile:
-    """Kept by the thread of leases; written when an address changes its owner, and hardly at any other time."""
+    """The checkpoint file. Only the lease thread uses it; written mainly when an address changes its owner."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.kept = self._read()
 
     def keep(self, known: Known) -> None:
-        """Have it on the disk. Raises OSError."""
+        """Write the checkpoint. Raises OSError."""
         if known != self.kept:
             replace_file(self._path, msgspec.json.encode(known))
             self.kept = known
 
     def remove(self) -> None:
-        """Know nothing any more."""
+        """Delete the checkpoint."""
         self._path.unlink(missing_ok=True)
         self.kept = Known()
 
@@ -57,13 +62,13 @@ class LeaseFile:
         except FileNotFoundError:
             return Known()
         except (OSError, msgspec.DecodeError) as error:
-            # Epochs are also in Gateways, and voters say them when they refuse: only the first attempt is in vain.
-            _log.warning("what was known about owners of addresses cannot be read", why=str(error))
+            # Epochs are also in Gateways, and voters state them in rejections: only the first request is lost.
+            _log.warning("lease checkpoint cannot be read", why=str(error))
             return Known()
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a whole file in the place of another, for this user only: whatever happens, one of the two is there."""
+    """Replace a file atomically, readable by this user only: a crash leaves either the old or the new content."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:

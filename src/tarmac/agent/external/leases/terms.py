@@ -1,4 +1,4 @@
-"""What the thread of leases has to know about one address, read from its Gateway."""
+"""Lease configuration of one SourceIP, read from its Gateway."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tarmac.api.submariner.relays import Gateway, GatewayNode
+from tarmac.decide.egress.lease.epochs import highest_epoch
 
 KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a message is from or for: the address it travels by, and the key that it is known by."""
+    """Sender or receiver of a message: the address of its datagrams and the public key that authenticates it."""
 
     address: str
     key: bytes
@@ -23,9 +24,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """One address. `carriable`: this node has all that it needs to carry it; `follows`: it sends by it.
+    """Lease configuration of one SourceIP.
 
-    `senders` are the addresses of nodes that send by it. `epoch` and `owner` are what the Gateway's status says.
+    `carriable`: this node has rules and an interface for it. `follows`: pods on this node send from it. `senders` are
+    the addresses of the nodes with such pods. `epoch` and `owner` come from the Gateway's status.
     """
 
     address: str
@@ -37,23 +39,30 @@ class Terms:
     epoch: int = 0
     owner: str = ""
     quiet: bool = False
-    """Nothing is announced on the segment: others lead packets here."""
+    """Nothing is announced on the segment: routers outside the cluster direct packets here."""
 
     def names(self) -> dict[Identity, str]:
-        """Candidates and voters by identity. Both parts count: a node may claim another's key, or address."""
+        """Return names of candidates and voters by identity.
+
+        Both parts count: a node may claim a peer's key or its address.
+        """
         named = [*self.candidates.items(), *self.voters.items()]
-        return {identity: name for name, identity in reversed(named)}  # the first of a name counts
+        return {identity: name for name, identity in reversed(named)}  # the first identity of a name wins
 
     def identity(self, name: str) -> Identity | None:
-        """Where a candidate or voter is reached; None when nobody is named so, or it has said no key."""
+        """Return the identity of a candidate or voter; None if the name is unknown or has no key."""
         known = self.candidates.get(name) or self.voters.get(name)
         return known if known is not None and known.key else None
 
 
-def terms_of(gateway: Gateway, *, node: str, carriable: bool, follows: bool) -> Terms:
-    """The terms of a Gateway for a node."""
-    spec = gateway.spec
-    said = [each for each in (gateway.status.nodes if gateway.status is not None else ()) if each.epoch > 0]
+def terms_of(gateway: Gateway, *, node: str, carriable: bool, follows: bool, now: float) -> Terms:
+    """Return the lease configuration that a Gateway gives to a node.
+
+    `now` is the Unix time: epochs that no address can have reached by then do not count.
+    """
+    spec, highest = gateway.spec, highest_epoch(now)
+    nodes = gateway.status.nodes if gateway.status is not None else ()
+    said = [each for each in nodes if 0 < each.epoch <= highest]
     last = max(said, key=lambda each: each.epoch, default=None)
     return Terms(
         address=spec.gateway_ip,
@@ -73,7 +82,7 @@ def _identities(nodes: Iterable[GatewayNode]) -> dict[str, Identity]:
 
 
 def read_key(text: str) -> bytes:
-    """A public key as nodes write it; empty when it is none."""
+    """Decode a public key from the text that nodes publish; empty if it is invalid."""
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -82,5 +91,5 @@ def read_key(text: str) -> bytes:
 
 
 def write_key(key: bytes) -> str:
-    """A public key as text."""
+    """Encode a public key as text."""
     return base64.b64encode(key).decode()

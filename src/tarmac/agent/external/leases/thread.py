@@ -1,11 +1,11 @@
-"""The thread of leases: it waits for datagrams and for time, and for nothing else.
+"""The lease thread: waits for datagrams and timers only.
 
-Whatever the agent's loop is busy with, leases are renewed and votes are given here. It lives while there are addresses
-that concern this node, and with it its socket. What it is told comes by a queue and is done between two datagrams;
-what it has to tell, it tells by a callback that does not wait.
+Leases are renewed and votes are given here, independently of the load of the agent's event loop. The thread and its
+socket exist while there are addresses that concern this node. Commands arrive through a queue and run between two
+datagrams; results leave through a non-blocking callback.
 
-Nothing is said before what must outlive the agent is on the disk. Where the disk refuses, only what is new is not said:
-promises and requests of epochs that are written down go on.
+No message is sent before the state that must survive the agent is on disk. If a write fails, only messages about new
+epochs are held back; promises and requests for epochs that are on disk continue.
 """
 
 from __future__ import annotations
@@ -27,27 +27,30 @@ from tarmac.agent.external.leases.talking import Talking
 from tarmac.agent.external.leases.terms import Identity, Terms
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.decide.egress.lease.messages import Ask, Grant, Word
+from tarmac.decide.egress.lease.messages import Ask, Grant, Together, Word
 
 PORT: Final = 4801
 _LARGEST: Final = 4096
-_BURST: Final = 64  # datagrams read before time is looked at again
-_PROBES: Final = 8  # addresses that are looked for on their segments at once
+_BURST: Final = 64  # datagrams read before the timer is checked again
+_PROBES: Final = 8  # addresses probed on their segments concurrently
 _AGAIN: Final = 1.0
 
 _log = log("external")
 
 
 class LeaseKernel(Kernel, Protocol):
-    """What the thread uses of the datapath."""
+    """Datapath calls used by the lease thread."""
 
     def probe(self, address: str) -> str:
-        """The hardware address of a stranger who has an address; empty when nobody answers."""
+        """Return the hardware address of a foreign host that uses an address; empty if none answers."""
         ...
 
 
 class LeaseThread:
-    """All leases of one node. Used from the agent's loop, where `moved` is called with each address that has moved."""
+    """All leases of one node.
+
+    Used from the agent's event loop, which calls `moved` with each address that has moved.
+    """
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class LeaseThread:
         port: int = PORT,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """`begin` is called in the thread before anything else, to enter the node's network namespace, say."""
+        """`begin` is called in the thread before anything else, for example to enter the node's network namespace."""
         self._node, self._kernel, self._private, self._file = node, kernel, private, file
         self._clock, self._draw, self._moved, self._port, self._begin = clock, draw, moved, port, begin
         self._life: _Life | None = None
@@ -72,49 +75,49 @@ class LeaseThread:
 
     @property
     def carrying(self) -> Mapping[str, Carrying]:
-        """The addresses that this node carries."""
+        """The addresses that this node owns."""
         return dict(self._life.machines.carrying) if self._life else {}
 
     @property
     def strangers(self) -> Mapping[str, str]:
-        """Hardware addresses of strangers that have addresses which this node was to carry."""
+        """Hardware addresses of foreign hosts, by the address that this node should own."""
         return dict(self._life.machines.strangers) if self._life else {}
 
     @property
     def taken(self) -> Mapping[str, int]:
-        """How often addresses have come here, by cause."""
+        """The number of addresses taken over by this node, by cause."""
         return self._taken + (self._life.machines.taken if self._life else Counter())
 
     @property
     def gaps(self) -> tuple[float, int]:
-        """For how long nobody carried them, in seconds in all; and how many of them were measured."""
+        """Total seconds in which taken-over addresses had no owner, and the number of measurements."""
         seconds, number = self._life.machines.gaps if self._life else (0.0, 0)
         return self._gaps[0] + seconds, self._gaps[1] + int(number)
 
     @property
     def vote_seconds(self) -> Mapping[str, float]:
-        """How long the last answer of each voter took."""
+        """The duration of each voter's last answer in seconds."""
         return dict(self._life.machines.votes.seconds) if self._life else {}
 
     @property
     def votes_lost(self) -> Mapping[str, int]:
-        """How many answers of each voter never came."""
+        """The number of requests that each voter never answered."""
         return self._lost + (self._life.machines.votes.lost if self._life else Counter())
 
     @property
     def left(self) -> Mapping[str, float]:
-        """The addresses that this node carries, and the seconds for which the kernel was told to."""
+        """The addresses owned by this node, with the seconds left until the kernel stops sending for them."""
         now = self._clock.monotonic()
         told = dict(self._life.machines.told_kernel) if self._life else {}
         return {address: until - now for address, until in told.items()}
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """Datagrams that were not listened to, by cause."""
+        """The number of dropped datagrams by cause."""
         return self._ended + (self._life.talking.dropped if self._life else Counter())
 
     async def serve(self, node_address: str, terms: Mapping[str, Terms]) -> None:
-        """Follow the Gateways from now on; done when this returns."""
+        """Replace the configuration of all leases. It is in effect when this returns."""
         if self._life is not None and self._life.address != node_address:
             await self.close()
         if terms and self._life is None:
@@ -130,12 +133,12 @@ class LeaseThread:
             await self.close()
 
     async def hand_over(self, *, whatever: bool = False) -> None:
-        """Give addresses to others, before the agent ends."""
+        """Give addresses to other nodes before the agent exits."""
         if self._life is not None:
             await self._life.do(lambda machines: machines.hand_over(whatever=whatever))
 
     async def close(self) -> None:
-        """End the thread. What the kernel carries goes silent by itself."""
+        """End the thread. The kernel stops sending for owned addresses by itself when their leases end."""
         life, self._life = self._life, None
         if life is not None:
             self._ended.update(life.talking.dropped)
@@ -146,7 +149,7 @@ class LeaseThread:
 
 
 class _Life:
-    """From when there are addresses until there are none."""
+    """The thread and its socket, from the first address until there are none."""
 
     def __init__(
         self,
@@ -166,11 +169,12 @@ class _Life:
         self.talking = Talking(*talking, self._listens)
         self._identities: dict[Identity, None] = {}
         self._senders: set[str] = set()
-        self._strangers: dict[str, tuple[bytes, float]] = {}  # address -> key of a node that is no voter, last heard
+        self._strangers: dict[str, tuple[bytes, float]] = {}  # address -> key of a sender that is no voter, last heard
         self._commands: deque[tuple[Callable[[LeaseNode], None], Future[None]]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._socket: socket.socket | None = None
         self._opens_at = float("-inf")
+        self._written: tuple[int, int] | None = None  # `changes` as of the state on disk
         self._ending = False
         self._begin = begin
         self._probes = ThreadPoolExecutor(_PROBES, "probes")
@@ -178,14 +182,14 @@ class _Life:
         self._thread.start()
 
     async def do(self, command: Callable[[LeaseNode], None]) -> None:
-        """Have something done in the thread, and wait for it."""
+        """Run a command in the thread and wait for it."""
         done: Future[None] = Future()
         self._commands.append((command, done))
         os.eventfd_write(self._wake, 1)
         await asyncio.wrap_future(done)
 
     def end(self) -> None:
-        """End the thread, and wait for it."""
+        """Stop the thread and wait for it."""
         self._ending = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
@@ -206,14 +210,14 @@ class _Life:
                 if self._clock.monotonic() >= due:
                     due = (
                         self._clock.monotonic() + TICK
-                    )  # first: a tick that fails is tried again a tick later, not at once
+                    )  # before the tick: a tick that fails is retried one interval later, not at once
                     self.machines.tick()
                 self._say()
-            except Exception as error:  # whatever it is, the other leases go on
-                _log.error("a step of leases failed", error=repr(error))
+            except Exception as error:  # the other leases must continue
+                _log.error("lease step failed", error=repr(error))
 
     def _open(self) -> None:
-        """Have a socket at the node's address, which may not be there yet."""
+        """Open a socket on the node's address, which may not exist yet."""
         now = self._clock.monotonic()
         if self._socket is not None or now < self._opens_at:
             return
@@ -224,12 +228,14 @@ class _Life:
             made.bind((self.address, self._port))
         except OSError as error:
             made.close()
-            _log.warning("leases have no socket yet", address=self.address, port=self._port, why=str(error))
+            _log.warning(
+                "lease socket cannot be bound, will retry", address=self.address, port=self._port, why=str(error)
+            )
             return
         self._socket = made
 
     def _wait(self, seconds: float) -> None:
-        waiting = select.poll()  # not select(), which refuses descriptors from 1024 on: an agent of many pods has them
+        waiting = select.poll()  # not select(), which rejects descriptors from 1024 on: agents with many pods have them
         waiting.register(self._wake, select.POLLIN)
         if self._socket is not None:
             waiting.register(self._socket, select.POLLIN)
@@ -243,18 +249,18 @@ class _Life:
         while self._commands:
             command, done = self._commands.popleft()
             if not done.set_running_or_notify_cancel():
-                continue  # whoever wanted it was cancelled before it began, and from here on cannot be
+                continue  # the caller was cancelled before the command began; from here on it cannot be
             try:
                 command(self.machines)
                 self._meet()
-                self._say()  # before whoever waits goes on: an agent that ends has then given back what it had
+                self._say()  # before the caller continues: a stopping agent must have sent its releases by then
             except Exception as error:
                 done.set_exception(error)
             else:
                 done.set_result(None)
 
     def _meet(self) -> None:
-        """Know whom to listen to."""
+        """Compute the set of peers to accept datagrams from."""
         terms = self.machines.terms.values()
         self._identities = {own: None for each in terms for own in (*each.candidates.values(), *each.voters.values())}
         senders = {address for each in terms for address in each.senders}
@@ -264,10 +270,10 @@ class _Life:
         self._senders = senders
 
     def _listens(self, identity: Identity) -> bool:
-        """To candidates and voters; and of a node that only sends by an address, to one key at a time.
+        """Accept candidates and voters, and from a node that only sends from an address one key at a time.
 
-        Nobody says what its key is, and nothing hangs on it: it is told who carries the address. Another key at its
-        address is listened to when the one before has been silent for a while.
+        No object states the key of such a node, and nothing depends on it: the node only learns the owner of the
+        address. A different key at its address is accepted after the previous one has been silent for a while.
         """
         if identity in self._identities:
             return True
@@ -281,7 +287,7 @@ class _Life:
         return True
 
     def _read(self) -> None:
-        """Handle all datagrams that have arrived, then tell the kernel once."""
+        """Handle all datagrams that have arrived, then update the kernel once."""
         try:
             self._read_burst()
         finally:
@@ -294,8 +300,8 @@ class _Life:
                 datagram, (address, port, *_) = self._socket.recvfrom(_LARGEST)
             except BlockingIOError:
                 return
-            except OSError as error:  # a peer's machine says that nobody listens there
-                _log.debug("a datagram could not be read", why=str(error))
+            except OSError as error:  # ICMP: the peer's host has no listener on the port
+                _log.debug("datagram cannot be read", why=str(error))
                 continue
             heard = self.talking.hear(datagram, address) if port == self._port else None
             if heard is not None:
@@ -306,27 +312,31 @@ class _Life:
     def _say(self) -> None:
         outbox, self.machines.outbox = self.machines.outbox, []
         if not outbox:
-            return  # nothing is said of what is new, so nothing has to be on the disk first
+            return  # no message depends on new state, so nothing must be on disk first
+        kept, changes = self._file.kept.epochs, self.machines.changes
+        if changes == self._written and not any(_is_new(word, kept) for _, word in outbox):
+            self._send_all(outbox)  # renewals, nearly always: their epochs are on disk
+            return
         known = self.machines.known
-        written = known.epochs == self._file.kept.epochs or self._keep(known)
+        written = known.epochs == kept or self._keep(known)
         if not written:
-            kept = self._file.kept.epochs
             outbox = [each for each in outbox if not _is_new(each[1], kept)]
         self._send_all(outbox)
-        if written:
-            self._keep(known)  # who carries what now: packets that wait to be led there do not wait for the disk
+        # Owners are written last: packets that wait for the new route do not wait for the disk.
+        if written and self._keep(known):
+            self._written = changes
 
     def _keep(self, known: Known) -> bool:
-        """Whether it is on the disk."""
+        """Write the checkpoint. Return False if the disk failed."""
         try:
             self._file.keep(known)
         except OSError as error:
-            _log.error("new leases wait for the disk", why=str(error))
+            _log.error("lease checkpoint write failed, new leases wait", why=str(error))
             return False
         return True
 
-    def _send_all(self, outbox: Iterable[tuple[Identity, Word]]) -> None:
-        by_peer: dict[Identity, list[Word]] = {}
+    def _send_all(self, outbox: Iterable[tuple[Identity, Word | Together]]) -> None:
+        by_peer: dict[Identity, list[Word | Together]] = {}
         for identity, word in outbox:
             by_peer.setdefault(identity, []).append(word)
         for identity, words in by_peer.items():
@@ -338,15 +348,15 @@ class _Life:
             return
         try:
             self._socket.sendto(datagram, (to.address, self._port))
-        except OSError as error:  # it is lost, as any datagram may be
-            _log.debug("a datagram could not be sent", to=to.address, why=str(error))
+        except OSError as error:  # lost, as any datagram may be
+            _log.debug("datagram cannot be sent", to=to.address, why=str(error))
 
     def _probe(self, address: str) -> None:
         def look() -> None:
             try:
                 stranger = self._kernel.probe(address)
             except OSError as error:
-                _log.warning("nobody can be asked who has an address", address=address, why=str(error))
+                _log.warning("address probe failed", address=address, why=str(error))
                 stranger = ""
             self._commands.append((lambda machines: machines.probed(address, stranger), Future()))
             os.eventfd_write(self._wake, 1)
@@ -357,6 +367,6 @@ class _Life:
         self._tell(address)
 
 
-def _is_new(word: Word, kept: Mapping[str, int]) -> bool:
-    """Whether a word is about an epoch that the disk does not know of."""
+def _is_new(word: Word | Together, kept: Mapping[str, int]) -> bool:
+    """Return True if a message is about an epoch that is not on disk yet."""
     return isinstance(word, Ask | Grant) and word.epoch > kept.get(word.address, 0)

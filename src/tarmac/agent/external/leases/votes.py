@@ -1,4 +1,4 @@
-"""How voters answer one holder, for metrics: how long the last answer took, and how many never came."""
+"""Metrics of voters as one candidate sees them: duration of the last answer, and number of lost answers."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ from collections import Counter
 from itertools import takewhile
 from typing import Final
 
-from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse
-
-_PATIENCE: Final = 1.5  # seconds, after which an answer would not count any more
-_MOST: Final = 10_000  # questions that wait for an answer
+_PATIENCE: Final = 1.5  # seconds after which an answer would not count any more
+_MOST: Final = 10_000  # unanswered requests
 
 
 class Votes:
-    """Questions that were asked, by voter, until they are answered or a lease has passed."""
+    """Requests by voter, until they are answered or time out."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}  # by voter, of the last answer
         self.lost: Counter[str] = Counter()
         self._open: dict[tuple[str, str, int], float] = {}  # voter, address, nonce -> when
 
-    def asked(self, voter: str, word: Ask, now: float) -> None:
-        """A question goes out."""
+    def asked(self, voter: str, address: str, nonce: int, now: float) -> None:
+        """Record a request about one address or, if `address` is empty, about many."""
         if len(self._open) < _MOST:
-            self._open[voter, word.address, word.nonce] = now
+            self._open[voter, address, nonce] = now
 
-    def answered(self, voter: str, word: Grant | Refuse, now: float) -> None:
-        """An answer came, whatever it says."""
-        sent = self._open.pop((voter, word.address, word.nonce), None)
+    def answered(self, voter: str, address: str, nonce: int, now: float) -> None:
+        """Record an answer, positive or negative."""
+        sent = self._open.pop((voter, address, nonce), None)
         if sent is not None:
             self.seconds[voter] = now - sent
 
     def tick(self, now: float) -> None:
-        """Count what is not answered any more. Questions are kept in the order in which they were asked."""
+        """Count requests that timed out. Requests are stored in the order in which they were sent."""
         late = list(takewhile(lambda key: now - self._open[key] >= _PATIENCE, self._open))
         for key in late:
             del self._open[key]

@@ -1,10 +1,11 @@
-"""exec and attach between a client, by WebSocket or by SPDY, and the runtime's stream to the command.
+"""exec and attach between a client, by WebSocket or SPDY, and the runtime's command stream.
 
-No byte of a client goes to the runtime as it came. Each frame is read and bounded; what the runtime's stream is told is
-standard input, the end of it, and sizes of terminals that are numbers.
+No byte of a client reaches the runtime unparsed. Each frame is parsed and bounded; the runtime's stream gets only
+standard input, its end, and numeric terminal sizes.
 
-Each end writes into the other without tasks, and an end that is backed up stops the reading of the other. The session
-is over when the command has ended or the runtime's end is gone; a client that goes takes the runtime's end with it.
+Each end writes into the other without tasks, and a full write buffer pauses the reading of the opposite end. The
+session ends when the command has exited or the runtime's end is closed; a disconnecting client closes the runtime's
+end.
 """
 
 from tarmac.agent.http.bridging.rawclient import RawClient

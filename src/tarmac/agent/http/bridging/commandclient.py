@@ -1,4 +1,4 @@
-"""What both kinds of client of a command have in common: what they say is read, bounded and handed on in our words."""
+"""Common base of the clients of a command: parses and bounds the client's input before it is forwarded."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class CommandClient(ClientEnd):
         return (self._command,)
 
     def output(self, channel: Channel, data: bytes) -> None:
-        """Queue what the command said."""
+        """Queue output of the command."""
         raise NotImplementedError
 
     def finish(self, channel: Channel) -> None:
-        """Nothing more comes on a channel."""
+        """Handle the end of an output channel."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """Everything was said."""
+        """Close after all output."""
         raise NotImplementedError
 
     def said(self, channel: Channel, data: bytes, fin: bool = False) -> None:
-        """Hand on what the client says; channels that are no input lead nowhere. Raises Violation."""
+        """Forward input and terminal sizes; data on other channels is dropped. Raises ProtocolViolation."""
         if channel is Channel.STDIN:
             self._command.write(data)
             if fin:

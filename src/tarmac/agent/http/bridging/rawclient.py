@@ -1,4 +1,4 @@
-"""A client that comes by WebSocket and means its bytes as they are, whatever messages they come in."""
+"""A WebSocket client of raw bytes: message boundaries have no meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.wire.websocket import Piece
 
 
 class RawClient(CommandClient):
-    """Input and output only. How it ended is the reason of the WebSocket's close."""
+    """Input and output only. The exit reason is sent as the close reason of the WebSocket."""
 
     def __init__(self, transport: asyncio.Transport, command: CommandStream) -> None:
         super().__init__(transport, command, tunnelled=True)
@@ -30,7 +30,7 @@ class RawClient(CommandClient):
             self._why = msgspec.json.decode(data).get("message", "")
 
     def finish(self, channel: Channel) -> None:
-        """Not told: the output ends with the connection."""
+        """Send nothing: the output ends with the connection."""
 
     def end(self) -> None:
         self.close(1008 if self._why else 1000, self._why)

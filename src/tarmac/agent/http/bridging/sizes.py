@@ -1,7 +1,7 @@
-"""Sizes of a terminal, as clients send them: JSON objects one behind the other, cut anywhere.
+"""Terminal sizes as clients send them: concatenated JSON objects, split anywhere.
 
-An object has `LONGEST` bytes to end in: a string without an end would otherwise grow here without one, and after us in
-the runtime. What is read of it are two numbers. One that cannot be read is left out, since the next may be right.
+An object is limited to `MAX_BYTES` bytes: an unterminated string would otherwise grow without bound here, and then in
+the runtime. Only two numbers are read of it. Malformed objects are skipped, since the next one may be valid.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.violations import ProtocolViolation
 
-LONGEST = 256
+MAX_BYTES = 256
 
 
 class _Size(msgspec.Struct, rename="pascal"):
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(_Size).decode
 
 
 class TerminalSizes:
-    """Reads them."""
+    """Incremental parser of terminal sizes."""
 
     __slots__ = ("_begun",)
 
@@ -33,12 +33,12 @@ class TerminalSizes:
         self._begun = b""
 
     def read(self, data: bytes) -> TerminalSize | None:
-        """The last size that these bytes complete: those before it have been overtaken. Raises Violation."""
+        """Return the last size completed by these bytes; earlier ones are obsolete. Raises ProtocolViolation."""
         *whole, self._begun = (self._begun + data).split(b"}")
-        if len(self._begun) > LONGEST:
-            raise ProtocolViolation(f"the size of a terminal takes more than {LONGEST} bytes")
+        if len(self._begun) > MAX_BYTES:
+            raise ProtocolViolation(f"the size of a terminal takes more than {MAX_BYTES} bytes")
         for each in reversed(whole):
-            if len(each) <= LONGEST and (size := _size(each + b"}")) is not None:
+            if len(each) <= MAX_BYTES and (size := _size(each + b"}")) is not None:
                 return TerminalSize(size.width, size.height)
         return None
 

@@ -1,8 +1,8 @@
-"""A client that comes by SPDY, as kubectl of old and a real API server do: it opens a stream for each channel.
+"""A SPDY client, such as old versions of kubectl and kube-apiserver: it opens one stream per channel.
 
-What the command says waits until the client has opened as many streams as it asked for; who has not done that after
-`OPEN_SECONDS` is cut off. As with runtimes, a stream of a known type counts whether or not it was asked for (who
-attaches does not know whether the container has a terminal); nothing comes on it.
+Output is held back until the client has opened as many streams as it requested; after `OPEN_TIMEOUT` without them it is
+disconnected. As in runtimes, a stream of a known type counts even if it was not requested (a client that attaches does
+not know if the container has a terminal); it stays empty.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tarmac.wire.channels import STREAM_TYPE, Channel
 from tarmac.wire.spdy import Finished, Opened, Received, Session
 from tarmac.wire.spdy.frames import Reset
 
-OPEN_SECONDS = 30.0
+OPEN_TIMEOUT = 30.0
 _TYPES = {each.stream_type: each for each in Channel if each is not Channel.CLOSE}
 
 
 class SpdyClient(SpdyEnd, CommandClient):
-    """By `v4.channel.k8s.io` over SPDY. `streams` is how many it is to open."""
+    """A client of `v4.channel.k8s.io` over SPDY. `streams` is the number of streams it must open."""
 
     def __init__(self, transport: asyncio.Transport, command: CommandStream, streams: int) -> None:
         super().__init__(transport, command, tunnelled=False)
@@ -29,7 +29,7 @@ class SpdyClient(SpdyEnd, CommandClient):
         self.session = Session(server=True, most_streams=len(_TYPES))
         self._streams: dict[Channel, int] = {}
         self._channels: dict[int, Channel] = {}
-        self._late = asyncio.get_running_loop().call_later(OPEN_SECONDS, self.close)
+        self._late = asyncio.get_running_loop().call_later(OPEN_TIMEOUT, self.close)
 
     def output(self, channel: Channel, data: bytes) -> None:
         self.session.send(self._streams.get(channel, 0), data)
@@ -49,7 +49,7 @@ class SpdyClient(SpdyEnd, CommandClient):
         super().connection_lost(exc)
 
     def said_on_stream(self, event: Received | Finished) -> None:
-        channel = self._channels.get(event.stream)  # none for what came right behind a stream that was refused
+        channel = self._channels.get(event.stream)  # None for data sent right after a stream that was refused
         if channel is not None:
             data = event.data if isinstance(event, Received) else b""
             self.said(channel, data, fin=isinstance(event, Finished))

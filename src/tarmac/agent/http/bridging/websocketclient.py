@@ -1,4 +1,4 @@
-"""A client that comes by WebSocket: the first byte of each message is its channel."""
+"""A WebSocket client: the first byte of each message is its channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KNOWN = frozenset(Channel)
 
 
 class WebSocketClient(CommandClient):
-    """By `v4.channel.k8s.io` or, with `half_close`, v5."""
+    """A client of `v4.channel.k8s.io` or, with `half_close`, of v5."""
 
     def __init__(self, transport: asyncio.Transport, command: CommandStream, half_close: bool) -> None:
         super().__init__(transport, command, tunnelled=True)
@@ -29,7 +29,7 @@ class WebSocketClient(CommandClient):
         self.queue(bytes((channel,)), data)
 
     def finish(self, channel: Channel) -> None:
-        """Not told: outputs end with the connection."""
+        """Send nothing: outputs end with the connection."""
 
     def end(self) -> None:
         self.close()

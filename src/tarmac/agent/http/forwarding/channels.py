@@ -1,4 +1,4 @@
-"""A client that comes by a WebSocket with a pair of channels for each port of its query, as older libraries do."""
+"""A WebSocket client with a pair of channels for each port of its query, as older libraries use it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.wire.websocket import Piece
 
 
 class _ChannelPair(ClientLane["ChannelForward"]):
-    """Lane of a pair of channels: data, and behind it error."""
+    """Lane of a pair of channels: data, followed by error."""
 
     def __init__(self, forward: ChannelForward, number: int) -> None:
         super().__init__(forward)
@@ -32,7 +32,7 @@ class _ChannelPair(ClientLane["ChannelForward"]):
 
 
 class ChannelForward(ClientEnd):
-    """Port-forward by channels of a WebSocket, one pair for each port of the query."""
+    """Port-forward over WebSocket channels, one pair for each port of the query."""
 
     def __init__(self, transport: asyncio.Transport, ports: Sequence[int], dial: Dial) -> None:
         super().__init__(transport, tunnelled=True)
@@ -54,7 +54,7 @@ class ChannelForward(ClientEnd):
             self._ends[message[0] // 2].write(message[1])
 
     def ended(self) -> None:
-        """One of the connections to the pod has ended."""
+        """Close the client after the last connection to the pod has ended."""
         self._left -= 1
         if self._left == 0:
             self.close()

@@ -1,4 +1,4 @@
-"""What the lanes of both kinds of client have in common: they are held up, and hold up, with the client as a whole."""
+"""Common base of the lanes of both kinds of client: back-pressure applies to the client's whole connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ F = TypeVar("F", bound=ClientEnd)
 
 
 class ClientLane(Generic[F]):
-    """A part of a client's connection that leads to one connection to the pod; see `podend.Lane`."""
+    """The part of a client's connection that belongs to one connection to the pod; see `podend.Lane`."""
 
     def __init__(self, forward: F) -> None:
         self._forward = forward

@@ -1,4 +1,4 @@
-"""The pod's side of a forwarded port: one TCP connection, made when its lane opens."""
+"""The pod's side of a forwarded port: one TCP connection, opened with its lane."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tarmac.base.tasks import Tasks
 Dial = Callable[[int], Awaitable[socket.socket]]
 """Connects to a port of the pod. Raises OSError."""
 
-_EARLY = 64 * 1024  # bytes kept for a connection that is still being made, before the client is held up
+_MAX_EARLY = 64 * 1024  # bytes buffered while connecting, before the client is paused
 
 
 class Lane(Protocol):
-    """The client's side of one connection. It ends when the pod has said all: kubectl waits for that, and only that."""
+    """The client's side of one connection. It ends when the pod has sent everything: kubectl waits only for that."""
 
     @property
     def backed_up(self) -> bool:
-        """Whether the client does not take what it is sent."""
+        """True while the client does not read."""
         ...
 
     def send(self, data: bytes) -> None: ...
     def closed(self, error: str | None) -> None:
-        """It is over; `error` says why, if the pod could not be reached or the connection broke."""
+        """Handle the end of the connection; `error` is set if the pod was unreachable or the connection broke."""
         ...
 
     def hold(self, held: bool) -> None:
-        """Whether the pod is backed up."""
+        """Pause or resume the client: the pod's write buffer is full or has drained."""
         ...
 
 
 class PodEnd(asyncio.Protocol):
-    """One TCP connection to the pod, made when the lane opens."""
+    """One TCP connection to the pod, opened with the lane."""
 
     def __init__(self, lane: Lane, dial: Dial, port: int) -> None:
         self._lane = lane
@@ -42,24 +42,24 @@ class PodEnd(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._early: list[bytes] = []
         self._early_size = 0
-        self._no_more = False  # the client will send nothing more
+        self._no_more = False  # the client has finished sending
         self._gone = False
         self._holding = False
         self._connecting = Tasks()
         self._connecting.begin(self._connect(dial), f"connection to port {port} of a pod")
 
     def write(self, data: bytes) -> None:
-        """What the client sends."""
+        """Send data of the client, or buffer it while connecting."""
         if self._transport is not None:
             if not self._transport.is_closing():
                 self._transport.write(data)
         elif not self._gone:
             self._early.append(data)
             self._early_size += len(data)
-            self._hold(self._early_size > _EARLY)
+            self._hold(self._early_size > _MAX_EARLY)
 
     def finish(self) -> None:
-        """The client will send nothing more."""
+        """Half-close: the client has finished sending."""
         self._no_more = True
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -67,14 +67,14 @@ class PodEnd(asyncio.Protocol):
         transport.write_eof()
 
     def close(self) -> None:
-        """The client has gone."""
+        """Abort: the client has disconnected."""
         self._gone = True
         self._connecting.cancel()
         if self._transport is not None:
             self._transport.abort()
 
     def read(self, wanted: bool) -> None:
-        """Whether the client takes what the pod sends."""
+        """Resume or pause reading from the pod."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
             transport.resume_reading() if wanted else transport.pause_reading()
@@ -100,7 +100,7 @@ class PodEnd(asyncio.Protocol):
         self._hold(False)
         if self._no_more:
             self.finish()
-        # Not at once: a transport begins to read only after this.
+        # Deferred: the transport starts reading only after this callback, which would undo a pause.
         asyncio.get_running_loop().call_soon(self._match_client)
 
     def _match_client(self) -> None:

@@ -1,7 +1,7 @@
-"""A client that comes by SPDY, raw or tunnelled: it opens as many pairs of streams as it likes, one connection each.
+"""A SPDY client, raw or tunnelled: it opens any number of stream pairs, one per connection.
 
-A pair is an error stream and then a data stream with the same request id, in this order, as every client opens them.
-The data stream is what the connection is made for.
+A pair is an error stream followed by a data stream with the same request id, the order every client uses. The data
+stream opens the connection to the pod.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.wire.channels import PORT, REQUEST_ID, STREAM_TYPE
 from tarmac.wire.spdy import Finished, Opened, Received, Session
 from tarmac.wire.spdy.frames import Reset
 
-_LONGEST_ID = 64  # of a request; kubectl's are numbers
+_MAX_ID = 64  # characters of a request id; kubectl's are numbers
 
 
 class _StreamPair(ClientLane["SpdyForward"]):
@@ -39,25 +39,25 @@ class _StreamPair(ClientLane["SpdyForward"]):
 
 
 class SpdyForward(SpdyEnd):
-    """Port-forward by SPDY."""
+    """Port-forward over SPDY."""
 
     def __init__(self, transport: asyncio.Transport, tunnelled: bool, dial: Dial) -> None:
         super().__init__(transport, tunnelled)
         self.session = Session(server=True)
         self._dial = dial
-        self._errors: dict[str, int] = {}  # error streams by request, until their data stream comes
+        self._errors: dict[str, int] = {}  # error streams by request id, until their data stream is opened
         self._ends: dict[int, PodEnd] = {}  # by data stream
 
     def ends(self) -> Sequence[PodEnd]:
         return list(self._ends.values())
 
     def send(self, stream: int, data: bytes, fin: bool = False) -> None:
-        """Bytes on a stream."""
+        """Send data on a stream."""
         self.session.send(stream, data, fin)
         self.flush()
 
     def forget(self, stream: int, reset: bool) -> None:
-        """The connection behind a data stream is no more."""
+        """Forget the closed connection of a data stream; reset the stream after an error."""
         self._ends.pop(stream, None)
         if reset:
             self.session.reset(stream)
@@ -65,9 +65,9 @@ class SpdyForward(SpdyEnd):
 
     def opened(self, stream: Opened) -> None:
         number, kind, port = stream.stream, stream.headers.get(STREAM_TYPE), port_number(stream.headers.get(PORT, ""))
-        # Without request ids, as very old clients come, the data stream is the one right behind its error stream.
+        # Very old clients send no request id: their data stream directly follows its error stream.
         request = stream.headers.get(REQUEST_ID) or str(number - (2 if kind == "data" else 0))
-        if kind == "error" and request not in self._errors and len(request) <= _LONGEST_ID:
+        if kind == "error" and request not in self._errors and len(request) <= _MAX_ID:
             self._errors[request] = number
             self.session.accept(number)
         elif kind == "data" and request in self._errors and port is not None:
@@ -91,6 +91,6 @@ class SpdyForward(SpdyEnd):
             end.finish()
 
     def _forget_error(self, stream: int) -> None:
-        """An error stream that was reset before its data stream came: its request is over."""
+        """Forget an error stream that was reset before its data stream was opened: the request is cancelled."""
         for request in [each for each, error in self._errors.items() if error == stream]:
             del self._errors[request]

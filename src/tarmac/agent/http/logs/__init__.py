@@ -1,1 +1,1 @@
-"""Logs of containers, as the runtime writes them to files."""
+"""Container logs, read from the files that the runtime writes."""

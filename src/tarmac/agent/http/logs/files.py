@@ -1,7 +1,7 @@
-"""The files of one container's log: those that were rotated away (`0.log.<time>`, maybe `.gz`), and `0.log`.
+"""The files of one container's log: rotated ones (`0.log.<time>`, possibly `.gz`), and `0.log`.
 
-Only regular files are opened, and no symbolic link is followed to one. A compressed file is unpacked into a nameless
-temporary one, so that everything behind reads and seeks plain files.
+Only regular files are opened, and symbolic links are not followed. A compressed file is unpacked into an anonymous
+temporary file, so that readers always have plain seekable files.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BLOCK = 64 * 1024
 
 
 def rotated(path: Path) -> list[Path]:
-    """Earlier files of a log, oldest first: their names sort by time."""
+    """Return the rotated files of a log, oldest first: their names sort by time."""
     found = path.parent.glob(f"{path.name}.*")
     return sorted(file for file in found if not file.name.endswith(".tmp"))
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Raises OSError."""
+    """Open a log file for reading. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     file = cast("BinaryIO", FileIO(descriptor))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -50,9 +50,9 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 
 def seek_tail(file: BinaryIO, wanted: int, end: int) -> int:
-    """Place the file before the last `wanted` lines of output that end by `end`; how many are missing, if it has fewer.
+    """Position the file before the last `wanted` lines of output up to `end`; return the number of lines it lacks.
 
-    Parts of a line count once, together; a last line without its end counts too.
+    Partial lines count once, together; an unterminated last line counts too.
     """
     count, begin, newest = 0, end, True
     for start, line in _backward(file, end):
@@ -67,7 +67,7 @@ def seek_tail(file: BinaryIO, wanted: int, end: int) -> int:
 
 
 def _backward(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Lines with the places they start at, the last one first."""
+    """Yield lines with their offsets, the last one first."""
     place, rest = end, b""
     while place:
         size = min(_BLOCK, place)

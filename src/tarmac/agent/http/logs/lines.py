@@ -1,7 +1,7 @@
-"""Lines of a log in CRI's format: `<RFC 3339 time> stdout|stderr F|P <content>`, P where another line goes on.
+"""Log lines in CRI format: `<RFC 3339 time> stdout|stderr F|P <content>`, with P for a line that continues.
 
-`Formatter` turns whole lines into what a reader gets: parts joined, times put before or left out, what is too old or of
-the other stream dropped, and all of it cut at the limit. What is no such line is dropped.
+`Formatter` converts them to the client's output: partial lines joined, timestamps prefixed or removed, lines too old or
+of the wrong stream dropped, the result cut at the limit. Malformed lines are dropped.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ _NANOS = 9
 
 
 def is_complete(line: bytes) -> bool:
-    """Whether a line of output ends with this line of the file."""
+    """Return True if a line of output ends with this line of the file."""
     parts = line.split(b" ", 3)
     return len(parts) < 3 or parts[2].partition(b":")[0] != b"P"
 
 
 class Formatter:
-    """State of one reader."""
+    """Formatting state of one reader."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
         self._left = options.limit
-        self._begins = True  # the next line of the file begins a line of output
+        self._begins = True  # the next line of the file starts a line of output
 
     @property
     def full(self) -> bool:
-        """Nothing more will be let through."""
+        """True once the byte limit is reached."""
         return self._left == 0
 
     def format(self, lines: Iterable[bytes]) -> bytes:
-        """Lines of the file, without their ends, as the reader gets them."""
+        """Convert lines of the file, without line ends, to the client's output."""
         out: list[bytes] = []
         for line in lines:
             parts = line.split(b" ", 3)
@@ -68,7 +68,7 @@ def _is_before(time: bytes, since: float) -> bool:
 
 
 def _fixed(time: bytes) -> bytes:
-    """With nine digits behind the point, so that times stand below each other."""
+    """Pad the fraction to nine digits, so that timestamps align."""
     point = time.find(b".")
     zone = max(time.rfind(b"Z"), time.rfind(b"+"), time.rfind(b"-", 10))
     if zone < 0:

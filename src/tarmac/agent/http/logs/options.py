@@ -1,4 +1,4 @@
-"""Which part of a log is wanted, from the query of a request."""
+"""Options of a log request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STREAMS = {
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """None means everything."""
+    """The options. None means unlimited."""
 
     follow: bool = False
     previous: bool = False
@@ -28,7 +28,7 @@ class LogOptions:
 
     @classmethod
     def read(cls, params: Mapping[str, Sequence[str]], now: float) -> LogOptions:
-        """Raises ValueError with a text for people."""
+        """Parse the query. Raises ValueError with a message for users."""
         get = {name: values[-1] for name, values in params.items() if values and values[-1]}
         tail = get.get("tail", get.get("tailLines", ""))
         since = [now - _number(get["sinceSeconds"], "sinceSeconds", 1)] if "sinceSeconds" in get else []

@@ -1,8 +1,8 @@
-"""A container's log from the wanted place to its end, and then as it grows.
+"""Reads a container's log from the requested position to its end, and then follows it.
 
-Following goes on over rotation: when the path leads to another file than the one that is open, the open one is read to
-its end and the other from its beginning. It ends when the container has ended and everything it wrote is out. There is
-no notification: a look costs two system calls, and inotify is scarce.
+Following continues over rotation: when the path leads to a new file, the open one is read to its end and the new one
+from its start. It ends after the container has exited and all its output has been sent. The file is polled: a poll
+costs two system calls, and inotify watches are scarce.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tarmac.agent.http.logs.options import LogOptions
 from tarmac.base.clock import Clock
 
 _BLOCK = 64 * 1024
-LONGEST_LINE = 1024 * 1024  # runtimes cut lines at 16 KiB; what does not end is no line, and is not collected
-LOOK_SECONDS = 0.1
-ASK_SECONDS = 1.0  # how often the runtime is asked whether the container still runs
+MAX_LINE = 1024 * 1024  # runtimes split lines at 16 KiB; a longer one is malformed and dropped
+POLL_INTERVAL = 0.1
+RUNNING_CHECK_INTERVAL = 1.0  # interval of asking the runtime if the container still runs
 
 IsRunning = Callable[[], Awaitable[bool]]
 
 
 class LogReader:
-    """Reads one log for one client: what is there, rotated files included, and what comes while the client follows."""
+    """Reads one log for one client: existing content, rotated files included, and new lines if the client follows."""
 
     def __init__(self, path: Path, options: LogOptions, is_running: IsRunning, clock: Clock) -> None:
         self._path = path
@@ -37,11 +37,11 @@ class LogReader:
         self._clock = clock
         self._formatter = Formatter(options)
         self._files: list[BinaryIO] = []
-        self._end = 0  # of the newest file when it was opened: a reader that does not follow gets nothing after it
-        self._rest = b""  # a line that is not complete in the file yet
+        self._end = 0  # size of the newest file when opened: a reader that does not follow stops there
+        self._rest = b""  # an incomplete line at the end of the file
 
     async def open(self) -> AsyncIterator[bytes]:
-        """What the reader gets, piece by piece. Raises OSError."""
+        """Return an iterator over the output. Raises OSError."""
         try:
             await self._open_all()
         except BaseException:
@@ -50,7 +50,7 @@ class LogReader:
         return self._chunks()
 
     def close(self) -> None:
-        """Let go of the files. Not needed behind the last piece."""
+        """Close the files. The iterator does so itself at its end."""
         for file in self._files:
             file.close()
 
@@ -71,7 +71,7 @@ class LogReader:
             self.close()
 
     async def _open_all(self) -> None:
-        """The files to read, oldest first, each placed where reading begins."""
+        """Open the files to read, oldest first, each at its start position."""
         files, wanted = self._files, self._options.tail
         files.append(open_log(self._path))
         self._end = _size(files[0])
@@ -79,16 +79,16 @@ class LogReader:
         for path in reversed(rotated(self._path)):
             if wanted == 0 or self._is_too_old(path):
                 break
-            with suppress(FileNotFoundError):  # collected in the meantime
+            with suppress(FileNotFoundError):  # deleted in the meantime
                 file = await asyncio.to_thread(open_log, path)
-                if _same(file, files[-1]):  # rotated since we opened it
+                if _same(file, files[-1]):  # rotated since it was opened
                     file.close()
                     continue
                 files.insert(0, file)
                 wanted = None if wanted is None else await asyncio.to_thread(seek_tail, file, wanted, _size(file))
 
     def _is_too_old(self, path: Path) -> bool:
-        """Whether all of an earlier file is from before the time asked for."""
+        """Return True if the whole rotated file is older than the requested time."""
         since = self._options.since
         try:
             return since is not None and path.stat().st_mtime < since
@@ -96,27 +96,28 @@ class LogReader:
             return False
 
     async def _to_end(self, file: BinaryIO, end: int | None = None) -> AsyncIterator[bytes]:
-        """The lines of a file, up to the offset `end` if one is given."""
+        """Yield the lines of a file, up to the offset `end` if given."""
         while not self._formatter.full:
             data = file.read(_BLOCK if end is None else max(0, min(_BLOCK, end - file.tell())))
             if not data:
                 return
             *lines, self._rest = (self._rest + data).split(b"\n")
-            if len(self._rest) > LONGEST_LINE:
+            if len(self._rest) > MAX_LINE:
                 self._rest = b""
             chunk = self._formatter.format(lines)
             if chunk:
                 yield chunk
-            await asyncio.sleep(0)  # a long log must not hold up everybody else
+            await asyncio.sleep(0)  # yield to other requests during a long log
 
     async def _follow(self) -> AsyncIterator[bytes]:
-        """The last file is the one that is being written; what is opened in its place is put there."""
-        files, asked, running = self._files, -ASK_SECONDS, True
+        """Follow the last file, and its successors after rotation."""
+        files, asked, running = self._files, -RUNNING_CHECK_INTERVAL, True
         while running and not self._formatter.full:
-            if self._clock.monotonic() >= asked + ASK_SECONDS:
+            if self._clock.monotonic() >= asked + RUNNING_CHECK_INTERVAL:
                 asked, running = self._clock.monotonic(), await self._is_running()
             successor = self._successor(files[-1])
-            # In this order: what is not running, or not the newest file, will not grow behind our back.
+            # The order matters: state and successor are read before the file. If the container had exited or the file
+            # had been rotated by then, the file grows no more, and reading to its end misses nothing.
             grown = False
             async for chunk in self._to_end(files[-1]):
                 grown = True
@@ -126,10 +127,10 @@ class LogReader:
                 files[-1] = successor
                 self._rest = b""
             elif running and not grown:
-                await self._clock.sleep(LOOK_SECONDS)
+                await self._clock.sleep(POLL_INTERVAL)
 
     def _successor(self, file: BinaryIO) -> BinaryIO | None:
-        with suppress(OSError):  # between two files there is none
+        with suppress(OSError):  # between rename and creation there is no file
             if self._path.stat().st_ino != os.fstat(file.fileno()).st_ino:
                 return open_log(self._path)
         return None

@@ -1,1 +1,1 @@
-"""Virtual machines in the node's API: consoles, displays, power buttons, and recordings of who was there."""
+"""Virtual machines in the node's API: consoles, displays, power actions and session recordings."""

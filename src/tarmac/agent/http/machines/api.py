@@ -1,11 +1,11 @@
-"""What the node answers about its virtual machines.
+"""The node's endpoints for virtual machines.
 
     /tarmac/v1/console/NS/POD/UID      WebSocket: the serial console; ?stdin=true&takeover=true&since=ATTEMPT:OFFSET
-    /tarmac/v1/vnc/NS/POD/UID          WebSocket: RFB as it is; ?view=true
+    /tarmac/v1/vnc/NS/POD/UID          WebSocket: raw RFB; ?view=true
     /tarmac/v1/power/NS/POD/UID        POST {"action": "Reboot"|"Reset"|"Pause"|"Resume"}
     /tarmac/v1/recordings/NS/POD/UID   GET: a list; ?session=ID: one of them
 
-Recordings outlive the machine, so they are looked for by name, whether or not there is a pod.
+Recordings outlive the machine, so they are looked up by name, with or without a pod.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ _decode_power = msgspec.json.Decoder(_Power).decode
 
 
 class FindMachine(Protocol):
-    """The pod and the id of its container. Raises HttpError."""
+    """Returns the pod and the id of its container. Raises HttpError."""
 
     def __call__(self, namespace: str, name: str, uid: str) -> tuple[JsonObject, str]: ...
 
 
 def is_machine(pod: JsonObject) -> bool:
-    """Whether a pod is a virtual machine."""
+    """Return True if a pod is a virtual machine."""
     return pod["spec"].get("runtimeClassName") == MACHINE_CLASS
 
 
 @dataclass(frozen=True, slots=True)
 class Visits:
-    """Who is at the machines of a node, and who was."""
+    """Current and recorded sessions at the machines of a node."""
 
     sessions: Sessions
     recordings: Recordings
@@ -77,7 +77,7 @@ class Visits:
 
 
 class MachineApi:
-    """Answers for the machines of a runtime."""
+    """Serves the machines of a runtime."""
 
     def __init__(self, runtime: Machines, find: FindMachine, visits: Visits) -> None:
         self._runtime = runtime
@@ -93,7 +93,7 @@ class MachineApi:
         }
 
     async def answer(self, place: str, request: Request, rest: list[str]) -> Answer:
-        """`rest` is NS/POD/UID. Raises HttpError and RuntimeFault."""
+        """Serve a request; `rest` is NS/POD/UID. Raises HttpError and RuntimeFault."""
         if len(rest) != 3:
             raise HttpError(404, "404 page not found")
         try:
@@ -102,7 +102,10 @@ class MachineApi:
             raise HttpError(503, f"the session cannot be recorded: {error.strerror or error}") from error
 
     async def attach(self, request: Request, pod: JsonObject, id: str, options: StreamOptions) -> Answer:
-        """`kubectl attach`: the console for clients that know nothing of it. Raises HttpError and RuntimeFault."""
+        """Serve `kubectl attach` with the console, for clients unaware of consoles.
+
+        Raises HttpError and RuntimeFault.
+        """
         made = self._console_options(request, pod, "attach", keyboard=options.stdin)
         try:
             return await commands.stream(request, lambda: self._runtime.console_stream(id, made), options)
@@ -164,7 +167,7 @@ class MachineApi:
         if request.method != "GET":
             raise HttpError(405, "405: Method Not Allowed")
         namespace, name, _ = rest
-        # They become names of folders.
+        # Both become directory names, so only valid object names are accepted.
         if not (not dns1123_label(namespace) and not dns1123_subdomain(name)):
             raise HttpError(404, "404 page not found")
         after, session = _number(request, "after"), request.param("session")
@@ -220,7 +223,7 @@ def _shown(recording: Recording) -> JsonObject:
 
 
 def _raw_upgrade(request: Request) -> list[tuple[str, str]]:
-    """The answer to a client that wants the bytes as they are, in a WebSocket. Raises HttpError."""
+    """Return the upgrade headers of a WebSocket with raw bytes. Raises HttpError."""
     if request.headers.get("upgrade", "").lower() != "websocket":
         raise HttpError(400, "Upgrade request required")
     try:

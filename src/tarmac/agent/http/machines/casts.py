@@ -1,12 +1,12 @@
-"""One recording: a file in the format asciicast 2, a header and then one event a line.
+"""One session recording: a file in asciicast 2 format, a header and then one event per line.
 
     {"version": 2, "width": 80, "height": 24, "timestamp": …, "title": "default/web-0", "tarmac": {"user": …, …}}
-    [1.25, "o", "login: "]      what the guest wrote
+    [1.25, "o", "login: "]      output of the guest
     [2.5, "r", "120x40"]        the size of the terminal
-    [3.0, "m", "end"]           keyboards that were taken and lost, and the end
+    [3.0, "m", "end"]           keyboards taken and lost, and the end
 
-What is typed is never written down: it shows where the guest echoes it, and passwords do not show. Each event goes to
-the kernel at once, so an agent that is killed loses none.
+Input is never recorded: it appears where the guest echoes it, so passwords do not. Each event is written to the kernel
+at once, so a killed agent loses none.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tarmac.runtimes.interface import TerminalSize
 
 WIDTH, HEIGHT = 80, 24
 SUFFIX = ".cast"
-LARGEST_HEADER = 16 * 1024
+MAX_HEADER = 16 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
 
 class CastFacts(msgspec.Struct, rename="camel"):
-    """Who was there."""
+    """User and session of a recording."""
 
     user: str = ""
     session: str = ""
@@ -40,7 +40,7 @@ class CastFacts(msgspec.Struct, rename="camel"):
 
 
 class CastHeader(msgspec.Struct):
-    """The first line, as far as it is ours."""
+    """The fields of the first line that Tarmac reads."""
 
     timestamp: float
     title: str = ""
@@ -51,7 +51,7 @@ _decode_header = msgspec.json.Decoder(CastHeader).decode
 
 
 def read_header(line: bytes) -> CastHeader | None:
-    """None when it is none of ours."""
+    """Parse the first line; None if it is not a recording of Tarmac."""
     try:
         return _decode_header(line)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -59,15 +59,15 @@ def read_header(line: bytes) -> CastHeader | None:
 
 
 class CastWriter:
-    """Implements `SessionRecorder`. Every call but `close` raises OSError, when it would grow too large too."""
+    """Implements `SessionRecorder`. All methods except `close` raise OSError, also at the size limit."""
 
     def __init__(self, path: Path, title: str, facts: CastFacts, clock: Clock, largest: int) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._clock = clock
         self._began = clock.monotonic()
-        self._largest = largest
-        self._text = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be cut in two
-        # Nobody else's file is ever written over, nor a link followed.
+        self._max_size = largest
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be split over two writes
+        # Never overwrite an existing file or follow a link.
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.written = 0
         header = {"version": 2, "width": WIDTH, "height": HEIGHT, "timestamp": int(clock.now()), "title": title}
@@ -84,7 +84,7 @@ class CastWriter:
         self._event("m", text)
 
     def close(self) -> None:
-        with suppress(OSError):  # it has ended all the same
+        with suppress(OSError):  # the session has ended anyway
             self._event("m", "end")
         os.close(self._file)
 
@@ -93,8 +93,8 @@ class CastWriter:
 
     def _write(self, line: Any) -> None:
         data = _encode(line) + b"\n"
-        if self.written + len(data) > self._largest:
-            raise OSError(f"the recording has reached {self._largest} bytes; open another session")
+        if self.written + len(data) > self._max_size:
+            raise OSError(f"the recording has reached {self._max_size} bytes; open another session")
         if os.write(self._file, data) < len(data):
             raise OSError("no room for the recording")
         self.written += len(data)

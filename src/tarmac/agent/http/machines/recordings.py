@@ -1,8 +1,8 @@
-"""All recordings of a node: `<folder>/<namespace>/<instance>/<time>-<session>.cast`, kept for some days and bytes.
+"""All recordings of a node: `<folder>/<namespace>/<instance>/<time>-<session>.cast`, limited by age and total size.
 
-When there are too many bytes, the namespace that has most of them loses its oldest recording: nobody can push the
-recordings of others out by making large ones. For the same reason a single one may take only a part of all, and a small
-one counts as a block of the disk.
+Above the size limit, the namespace with the most bytes loses its oldest recording: no tenant can evict recordings of
+other namespaces by making large ones. For the same reason one recording may use only a part of the total, and a small
+one counts as one disk block.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tarmac.agent.http.machines.casts import LARGEST_HEADER, SUFFIX, CastFacts, CastHeader, CastWriter, read_header
+from tarmac.agent.http.machines.casts import MAX_HEADER, SUFFIX, CastFacts, CastHeader, CastWriter, read_header
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 
 DAY = 24 * 3600.0
-MOST_SHOWN = 1000
-_PART = 4  # a recording may take a quarter of all
+MAX_LISTED = 1000
+_PART = 4  # one recording may use a quarter of the total
 _BLOCK = 4096
-_LOOK_SECONDS = 3600.0
+_INTERVAL = 3600.0
 _CHUNK = 64 * 1024
 
 _log = log("recordings")
@@ -33,14 +33,14 @@ _log = log("recordings")
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """How long recordings are kept, and how much of them."""
+    """Retention limits of recordings."""
 
     days: float = 30.0
     size: int = 256 * 1024 * 1024
 
 
 class Recording(NamedTuple):
-    """One that is there. `ended` is when it last grew."""
+    """An existing recording. `ended` is the time of its last write."""
 
     path: Path
     header: CastHeader
@@ -49,7 +49,7 @@ class Recording(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What is known of a file without opening it."""
+    """File attributes, read without opening the file."""
 
     changed: float
     size: int
@@ -58,56 +58,56 @@ class _Kept(NamedTuple):
 
 
 class Recordings:
-    """Of one node."""
+    """The recordings of one node."""
 
     def __init__(self, folder: Path, clock: Clock, limits: RecordingLimits | None = None) -> None:
         self._folder = folder
         self._clock = clock
         self._limits = limits or RecordingLimits()
         self._tasks = Tasks()
-        self._since = 0  # bytes that were written since room was last made
+        self._since = 0  # bytes written since the last clean-up
 
     def begin(self, namespace: str, instance: str, facts: CastFacts) -> CastWriter:
-        """A new one. Raises OSError."""
+        """Start a recording. Raises OSError."""
         stamp = rfc3339(self._clock.now()).replace("-", "").replace(":", "")
         path = self._folder / namespace / instance / f"{stamp}-{facts.session}{SUFFIX}"
         largest = self._limits.size // _PART
         return CastWriter(path, f"{namespace}/{instance}", facts, self._clock, largest)
 
     def ended(self, recording: CastWriter) -> None:
-        """One is over: there may be too much now."""
+        """Count a finished recording; start a clean-up if much was written since the last one."""
         self._since += recording.written + _BLOCK
         if self._since > self._limits.size // (2 * _PART) and not len(self._tasks):
             self._since = 0
             self._tasks.begin(self.make_room(), "making room for recordings")
 
     async def run(self) -> None:
-        """Keep to the limits until cancelled."""
+        """Enforce the limits periodically until cancelled."""
         while True:
             await self.make_room()
-            await self._clock.sleep(_LOOK_SECONDS)
+            await self._clock.sleep(_INTERVAL)
 
     async def make_room(self) -> None:
-        """Remove what is too old or too much."""
+        """Remove recordings beyond the limits."""
         await asyncio.to_thread(self._make_room)
 
     async def of(self, namespace: str, instance: str, after: float = 0.0) -> list[Recording]:
-        """Those of an instance that began after a moment, the newest first; not more than can be shown."""
-        return await asyncio.to_thread(lambda: list(self._of(namespace, instance, after))[:MOST_SHOWN])
+        """Return an instance's recordings started after a time, the newest first, at most `MAX_LISTED`."""
+        return await asyncio.to_thread(lambda: list(self._of(namespace, instance, after))[:MAX_LISTED])
 
     async def find(self, namespace: str, instance: str, session: str, after: float = 0.0) -> Recording | None:
-        """One of them, by its session."""
+        """Return the recording of a session."""
         return await asyncio.to_thread(
             lambda: next((e for e in self._of(namespace, instance, after, session) if e), None)
         )
 
     def _of(self, namespace: str, instance: str, after: float, session: str = "") -> Iterator[Recording]:
         files = self._folder.joinpath(namespace, instance).glob(f"*{SUFFIX}")
-        for path in sorted(files, reverse=True):  # their names begin with the time
+        for path in sorted(files, reverse=True):  # file names start with the time
             if session and path.stem.partition("-")[2] != session:
                 continue
             with suppress(OSError), path.open("rb") as file:
-                header = read_header(file.readline(LARGEST_HEADER))
+                header = read_header(file.readline(MAX_HEADER))
                 status = os.fstat(file.fileno())
                 if header is not None and header.timestamp >= after:
                     yield Recording(path, header, status.st_mtime, status.st_size)
@@ -142,11 +142,11 @@ class Recordings:
                 folder.rmdir()
         except OSError as error:
             if each.path.exists():
-                _log.warning("a recording cannot be removed", file=str(each.path), why=str(error))
+                _log.warning("recording cannot be removed", file=str(each.path), why=str(error))
 
 
 async def content(recording: Recording) -> AsyncIterator[bytes]:
-    """Its bytes, as far as they were written when it was asked for."""
+    """Yield the recording's bytes up to its size when it was found."""
     left = recording.size
     with recording.path.open("rb") as file:
         while left and (chunk := await asyncio.to_thread(file.read, min(left, _CHUNK))):

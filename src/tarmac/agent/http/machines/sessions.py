@@ -1,4 +1,4 @@
-"""Who is at a machine: one session at a console or a screen, recorded or not, told as events in any case."""
+"""Sessions at consoles and screens of machines, reported as events and optionally recorded."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tarmac.wire.visitors import NOT_RECORDED, RECORD_HEADER, USER_HEADER, decod
 
 Kind = Literal["console", "attach", "vnc"]
 Tell = Callable[[JsonObject, str, str], None]
-"""An event about the pod's owner: reason, message."""
+"""Records an event about the pod's owner: pod, reason, message."""
 
 
 def visitor_headers(headers: Mapping[str, str], user: str) -> dict[str, str]:
-    """A request's headers as those of somebody who has shown who they are: in their name, and recorded."""
+    """Replace the headers about the user by the authenticated name; the session will be recorded."""
     kept = {name: value for name, value in headers.items() if name not in (USER_HEADER, RECORD_HEADER)}
     return {**kept, USER_HEADER: encode_user(user)}
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who comes, as the server says over a tunnel, or as the node found out itself; and whether that is recorded."""
+    """The user of a session, named by the server over a tunnel or authenticated by the node, and if it is recorded."""
 
     user: str
     recorded: bool
 
     @classmethod
     def of(cls, request: Request) -> Visitor:
-        """Raises HttpError when nobody says who it is: nobody comes unnamed."""
+        """Read the visitor from the headers. Raises HttpError without a user name: sessions are never anonymous."""
         user = decode_user(request.headers.get(USER_HEADER, ""))
         if not user:
             raise HttpError(401, "nobody said who comes")
@@ -42,7 +42,7 @@ class Visitor:
 
 
 class Session:
-    """Implements `SessionRecorder`: hands on to the recording, if there is one, and tells of the end."""
+    """Implements `SessionRecorder`: forwards to the recording, if any, and reports the end."""
 
     def __init__(self, recording: CastWriter | None, over: Callable[[CastWriter | None], None]) -> None:
         self._recording = recording
@@ -67,7 +67,7 @@ class Session:
 
 
 class Sessions:
-    """Begins them, and counts them while they last."""
+    """Starts sessions and counts the open ones."""
 
     def __init__(self, recordings: Recordings, tell: Tell) -> None:
         self._recordings = recordings
@@ -75,7 +75,7 @@ class Sessions:
         self.open: dict[Kind, int] = {"console": 0, "attach": 0, "vnc": 0}
 
     def begin(self, kind: Kind, pod: JsonObject, visitor: Visitor, session: str, keyboard: bool) -> SessionRecorder:
-        """Somebody is there from now on. Raises OSError when that is to be recorded and cannot be."""
+        """Start a session. Raises OSError if it must be recorded and cannot be."""
         recording = None
         if visitor.recorded:
             facts = CastFacts(visitor.user, session, instance_uid(pod), keyboard, kind)
@@ -96,6 +96,6 @@ class Sessions:
 
 
 def instance_uid(pod: JsonObject) -> str:
-    """The uid of the Instance that a pod belongs to."""
+    """Return the uid of the Instance that a pod belongs to."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((each["uid"] for each in owners if each.get("kind") == "Instance"), "")

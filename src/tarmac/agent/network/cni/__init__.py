@@ -1,1 +1,1 @@
-"""How a runtime asks for a pod's interfaces: it runs an executable, which relays the question to the agent's socket."""
+"""CNI plugin: the runtime runs an executable for a pod's interfaces, which relays the request to the agent's socket."""

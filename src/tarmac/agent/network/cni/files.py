@@ -1,8 +1,8 @@
-"""The files a runtime looks for: a list of plugins, and their executables.
+"""The files that a runtime looks for: a list of plugins, and their executables.
 
-The relay is the whole of what runs for each pod outside the agent, so it is as small as an executable can be: the
-system's Python without its site packages, and modules that are built in. `loopback` is asked for by containerd beside
-every network; the relay's answer has brought the loopback up already, so it has nothing to do.
+The relay is all that runs for each pod outside the agent, so it is as small as an executable can be: the system's
+Python without site packages, and built-in modules only. containerd calls `loopback` beside every network; the agent has
+already set the loopback up, so it does nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ esac
 
 
 def write_files(bin_dir: Path, conf_dir: Path, socket_path: Path) -> None:
-    """Put relay and configuration where the runtime looks. Safe to repeat; what is right is left alone."""
+    """Write relay and configuration where the runtime looks. Idempotent; correct files are not touched."""
     away = json.dumps({"cniVersion": CNI_VERSION, "code": 11, "msg": f"the agent does not answer at {socket_path}"})
     relay = _RELAY.format(path=os.fsencode(socket_path), versions=_VERSIONS.encode(), away=away.encode())
     answer = json.dumps({"cniVersion": CNI_VERSION, "interfaces": [{"name": "lo", "sandbox": ""}]})
@@ -70,18 +70,18 @@ def write_files(bin_dir: Path, conf_dir: Path, socket_path: Path) -> None:
 
 
 def written(conf_dir: Path) -> bool:
-    """Whether an agent put them there: the cluster's own plugins may be in the same folders."""
+    """Return True if an agent wrote them: other CNI plugins of the cluster may use the same folders."""
     return (conf_dir / _CONFLIST).exists()
 
 
 def remove_files(bin_dir: Path, conf_dir: Path) -> None:
-    """Take them away."""
+    """Delete them."""
     for path in (conf_dir / _CONFLIST, bin_dir / NAME, bin_dir / "loopback"):
         path.unlink(missing_ok=True)
 
 
 def _write(path: Path, content: str, mode: int) -> None:
-    """Never half: the runtime may look at any time, and a file that is being run cannot be written."""
+    """Replace a file atomically: the runtime may read it at any time, and a running executable cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.read_bytes() == content.encode():
         return

@@ -1,7 +1,7 @@
-"""Answers the questions that the relay brings: ADD, DEL and CHECK of one pod's interfaces.
+"""Serves the relay's requests: ADD, DEL and CHECK of one pod's interfaces.
 
-Who asks is the runtime, over a socket that only root can open. Which pod it is about is told by namespace, name and
-uid; nothing else that is said is believed.
+The client is the runtime, over a socket that only root can open. It identifies the pod by namespace, name and uid;
+nothing else that it says about the pod is trusted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = log("network")
 
 
 class CniError(Exception):
-    """A question that cannot be answered as hoped, with CNI's code for why."""
+    """A failed request, with CNI's error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -49,14 +49,14 @@ class CniServer:
         self._interfaces = interfaces
 
     async def run(self) -> None:
-        """Answer until cancelled."""
+        """Serve until cancelled."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         aside = self._path.with_name(f".{self._path.name}")
         aside.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._serve, aside, limit=_MOST)
         async with server:
             aside.chmod(0o600)
-            os.replace(aside, self._path)  # from here on a relay finds someone who listens
+            os.replace(aside, self._path)  # only now: a relay that finds the path must find a listener
             await server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,21 +70,21 @@ class CniServer:
             writer.write(await self.answer(_pairs(question.decode(errors="replace"), "\0")))
             await writer.drain()
         except (OSError, TimeoutError) as error:
-            _log.warning("a question about a pod's network was not finished", error=repr(error))
+            _log.warning("CNI request incomplete", error=repr(error))
         finally:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
     async def answer(self, question: Mapping[str, str]) -> bytes:
-        """The exit code as one byte, then what to print."""
+        """Return the exit code as one byte, followed by the output."""
         command = question.get("CNI_COMMAND", "")
         try:
             said = await self._carry_out(command, question)
         except CniError as refusal:
             return _refused(refusal.code, str(refusal))
         except Exception as error:
-            _log.error("a pod's network failed", command=command, sandbox=_sandbox(question), error=repr(error))
+            _log.error("CNI request failed", command=command, sandbox=_sandbox(question), error=repr(error))
             return _refused(_FAILED, f"{type(error).__name__}: {error}")
         return b"\0" + (json.dumps(said).encode() if said is not None else b"")
 
@@ -120,9 +120,9 @@ def _pod(question: Mapping[str, str]) -> PodIdentity:
 
 
 def _result(interfaces: Sequence[AttachedInterface], namespace: str, first: str) -> JsonObject:
-    """CNI's result. Runtimes look for the pod's addresses under the name they asked for, whatever it is inside.
+    """Return CNI's result. Runtimes look up the pod's addresses by the interface name of the request.
 
-    They insist on one, too: a pod without interfaces has that of its loopback.
+    They also require an address: a pod without interfaces gets that of its loopback.
     """
     interfaces = interfaces or [AttachedInterface("lo", "", addresses=["127.0.0.1/8"])]
     names = [first, *(interface.name for interface in interfaces[1:])]

@@ -1,4 +1,4 @@
-"""From API objects to what this node's networks should be. Pure, but for what the compiler remembers."""
+"""Compiles API objects into the desired state of this node's networks. Pure, except for the compiler's cache."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What this node's networks should be, given what the API says.
+"""Computes the desired state of this node's networks from API objects.
 
-Each network is worked out by itself, from what concerns it, and again only when some of that is different. Those that
-took least time before come first, and after a while the others wait for the next turn as they are: whoever writes much
-waits for it alone. What is too large for its bounds is left closed, in its own network.
+Each network is compiled separately from its own inputs, and only when these have changed. Networks that were fastest
+before come first; beyond the time limit the remaining ones keep their state until the next pass, so a tenant with many
+objects delays only itself. A network that exceeds its limits is left closed, without effect on other networks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tarmac.agent.network.compiler.state import Inputs, network_state
+from tarmac.agent.network.compiler.tunnels import instance_tunnels
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.api.networking.network import Network
+from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.base.log import log
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.decide.reach.allowances import ServicePort
@@ -24,14 +26,14 @@ from tarmac.decide.reach.services import Here, Offered, ServiceIndex, ServicePor
 
 TURN_SECONDS: Final = 0.25
 APPLYING_SECONDS: Final = 2e-5
-"""What each part of a network's weight is expected to take the kernel, which comes on top."""
+"""Expected time in the kernel for each unit of a network's weight, in addition to compiling."""
 
 _log = log("network")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the API says. Networks by namespace/name, labels by namespace; `zone` is this node's."""
+    """API objects. Networks by namespace/name, labels by namespace, endpoints by node; `zone` is this node's."""
 
     members: Sequence[NetworkPod] = ()
     networks: Mapping[str, Network] = field(default_factory=dict[str, Network])
@@ -40,11 +42,12 @@ class Snapshot:
     services: Sequence[ServiceFacts] = ()
     slices: Sequence[SliceFacts] = ()
     zone: str = ""
+    endpoints: Mapping[str, TunnelEndpoint] = field(default_factory=dict[str, TunnelEndpoint])
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What the networks should be; those that pods here use; why parts of some are closed; and who has to wait."""
+    """Desired networks; those that pods here use; reasons why parts are closed; and networks that have to wait."""
 
     networks: NodeNetworks
     used: Set[str]
@@ -54,7 +57,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class _Known:
-    """A network as it was worked out last. `seconds` is how long that took."""
+    """A network as of its last compilation, which took `seconds`."""
 
     services: ServicePorts
     inputs: Inputs | None = None
@@ -65,7 +68,7 @@ class _Known:
 
 
 class Compiler:
-    """The networks of one node. It remembers, so it is for one caller at a time."""
+    """The networks of one node. It has state, so it serves one caller at a time."""
 
     def __init__(self, node: str, monotonic: Callable[[], float]) -> None:
         self._node = node
@@ -75,7 +78,7 @@ class Compiler:
         self._outside = ServicePorts("", self._here)
 
     def compile(self, snapshot: Snapshot, node_addresses: Sequence[str], kept: Set[str] = frozenset()) -> Compiled:
-        """Every network that a pod on this node has to do with, and those `kept` for pods that may come."""
+        """Compile every network that pods on this node use, and those `kept` for pods that may come."""
         by_network, index = _by_network(snapshot), ServiceIndex(snapshot.services, snapshot.slices)
         used = {name for name, members in by_network.items() if any(each.node == self._node for each in members)}
         names, policies = used | kept, _by_namespace(snapshot.policies)
@@ -94,12 +97,15 @@ class Compiler:
         self._outside.update(index.offered(""))
         made = [known.state for name in sorted(names) if (known := self._known[name]).state is not None]
         networks = tuple(_reached_from_node(made, self._outside.ports))
-        return Compiled(
-            NodeNetworks(tuple(node_addresses), networks, self._outside.ports), used, self._refusals(), late
-        )
+        tunnels = instance_tunnels(self._node, networks, snapshot.networks, snapshot.endpoints)
+        found = NodeNetworks(tuple(node_addresses), networks, self._outside.ports, tunnels)
+        return Compiled(found, used, self._refusals(), late)
 
     def _stand(self, zone: str) -> None:
-        """From another zone, other endpoints are near. A network keeps its state until there is time for it."""
+        """Switch to another zone, with different near endpoints.
+
+        A network keeps its state until there is time for it.
+        """
         if zone == self._here.zone:
             return
         self._here = Here(self._node, zone)
@@ -108,7 +114,7 @@ class Compiler:
             known.services, known.offered = ServicePorts(name, self._here), None
 
     def _follow(self, name: str, inputs: Inputs, offered: Sequence[Offered], *, in_time: bool) -> bool:
-        """Bring one network up to date; False when there was no time for it."""
+        """Update one network. Return False if there was no time for it."""
         known = self._known[name]
         if known.inputs == inputs and known.offered == offered:
             return True
@@ -126,8 +132,8 @@ class Compiler:
         try:
             book = PolicyBook(name, inputs.policies, inputs.members, inputs.labels.__getitem__)
             return network_state(name, self._node, inputs, book.rules), book.refusals
-        except Exception as error:  # objects that nobody expected close their own network, and no other
-            _log.error("a network's rules could not be worked out", network=name, error=repr(error))
+        except Exception as error:  # unexpected objects close their own network, and no other
+            _log.error("network rules cannot be compiled", network=name, error=repr(error))
             return network_state(name, self._node, inputs, lambda *_: DENIED), [f"its rules are wrong: {error!r}"]
 
     def _refusals(self) -> dict[str, Sequence[str]]:
@@ -143,7 +149,7 @@ def _inputs(
     policies: Mapping[str, Sequence[PolicyFacts]],
     node_addresses: Sequence[str],
 ) -> Inputs:
-    """What concerns one network: of policies those of the namespaces whose pods are on it here."""
+    """Select the inputs of one network: of policies, those of namespaces with pods on it here."""
     concerned = {each.namespace for each in members if each.node == node}
     return Inputs(
         declared=snapshot.networks.get(name),
@@ -162,7 +168,7 @@ def _by_namespace(policies: Sequence[PolicyFacts]) -> dict[str, list[PolicyFacts
 
 
 def _by_network(snapshot: Snapshot) -> dict[str, list[NetworkPod]]:
-    """Members by the networks of their interfaces; those that are part of their node, where it finds services."""
+    """Group members by the networks of their interfaces; host-network pods by the network of the node's services."""
     found: dict[str, list[NetworkPod]] = {}
     for member in snapshot.members:
         as_node = {member.as_node} & snapshot.networks.keys()
@@ -172,9 +178,9 @@ def _by_network(snapshot: Snapshot) -> dict[str, list[NetworkPod]]:
 
 
 def _reached_from_node(networks: Sequence[NetworkState], outside: Sequence[ServicePort]) -> Iterator[NetworkState]:
-    """Each cluster address leads the node into one network: the first where somebody answers, else the first.
+    """Assign each cluster address to one network for the node: the first with a backend, else the first.
 
-    Whoever answers for names does so in every network.
+    DNS resolvers answer in every network.
     """
     chosen: dict[str, tuple[bool, str]] = {port.address: (False, "") for port in outside}
     chosen |= {address: (False, network.name) for network in networks[:1] for address in RESOLVERS}

@@ -1,4 +1,4 @@
-"""One network as a node should have it, but for its services, from what concerns it."""
+"""Computes the desired state of one network on a node, except for its services."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tarmac.decide.reach.members import NetworkPod
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a network is made of: the pods on it anywhere, the policies that may select those here, and labels of
-    namespaces."""
+    """Inputs of a network: its pods on all nodes, the policies that may select those here, and labels of namespaces."""
 
     declared: Network | None
     members: Sequence[NetworkPod]
@@ -30,8 +29,10 @@ class Inputs:
 def network_state(
     name: str, node: str, inputs: Inputs, rules: Callable[[NetworkPod, AttachedInterface], Rules]
 ) -> NetworkState:
-    """The network, given what an interface of a pod may take part in. Rules are of every local address, those that
-    are not restricted included."""
+    """Return the network, given the rules of a pod's interface.
+
+    `rules` of the result has every local address, including unrestricted ones.
+    """
     declared, members = inputs.declared, inputs.members
     status = declared.status if declared else None
     interfaces = [each for member in members for each in member.interfaces if each.network == name]
@@ -58,7 +59,7 @@ def network_state(
 
 @lru_cache(maxsize=1 << 12)
 def is_address(written: str) -> bool:
-    """Whether somebody wrote an address."""
+    """Return True if the text is an address in canonical form."""
     try:
         return str(ip_address(written)) == written
     except ValueError:
@@ -66,7 +67,7 @@ def is_address(written: str) -> bool:
 
 
 def _mtu(name: str, here: Sequence[NetworkPod]) -> int:
-    """What the pods here were told; the largest, since each has its own limit."""
+    """Return the largest MTU that pods here were given, since each pod has its own limit."""
     return max((each.mtu for member in here for each in member.interfaces if each.network == name), default=0)
 
 
@@ -74,7 +75,7 @@ def _remotes(name: str, node: str, inputs: Inputs) -> tuple[Remote, ...]:
     six = ":" in inputs.node_addresses[0] if inputs.node_addresses else False
     found: dict[str, list[str]] = {}
     for member in inputs.members:
-        # Of the family that our tunnels use. Other nodes say it, so it may be anything.
+        # Of the family that our tunnels use. The value comes from other nodes and may be anything.
         host = next((each for each in member.hosts if (":" in each) == six and is_address(each)), "")
         if member.node != node and host:
             found.setdefault(host, []).extend(f"{each}/{128 if ':' in each else 32}" for each in member.addresses(name))
@@ -82,7 +83,7 @@ def _remotes(name: str, node: str, inputs: Inputs) -> tuple[Remote, ...]:
 
 
 def _host_ports(name: str, here: Sequence[NetworkPod]) -> Iterator[HostPort]:
-    """Ports lead to a pod's first address of their family, if that is on this network."""
+    """Yield host ports. They lead to a pod's first address of their family, if that is on this network."""
     for member in here:
         if not member.published:
             continue

@@ -1,1 +1,1 @@
-"""The node's certificates: asked for, kept in files nobody else may read, and renewed long before they end."""
+"""The node's certificates: requested, stored in private files, and renewed long before they expire."""

@@ -1,7 +1,7 @@
-"""Whom the node trusts, who signs certificates now, and what the node says of that on its Node.
+"""The certificate authorities that the node trusts, the one that signs now, and their report on the Node.
 
-Certificates are read by a program of their own (`cryptoprocess`), and only while there are several authorities: with
-one, all that there is to know is that it is trusted.
+Certificates are read by a separate program (`cryptoprocess`), and only while there are several authorities: with one,
+its trust is all there is to know.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class NodeAuthorities:
 
     def __init__(self) -> None:
         self._ids: list[str] = []
-        self._names: dict[str, str] = {}  # by an authority's name: its id
+        self._names: dict[str, str] = {}  # common name of an authority -> its id
 
     async def learn(self, pem: str) -> None:
-        """These are trusted, first the one that signs. Raises CraftError, ValueError."""
+        """Set the trusted authorities, the signing one first. Raises CraftError, ValueError."""
         certificates = certificates_in(pem)
         ids = [authority_id(each) for each in certificates]
         if ids == self._ids:
@@ -30,10 +30,10 @@ class NodeAuthorities:
         self._ids = ids
 
     def outdated(self, issuer: str) -> bool:
-        """Whether a certificate of this authority is to be replaced, because another one signs now."""
+        """Return True if a certificate of this authority must be replaced, because another one signs now."""
         return bool(self._names) and issuer != next(iter(self._names))
 
     def words(self, issuer: str) -> str:
-        """What the Node says, if its own certificate is of `issuer`; empty when nothing is known."""
+        """Return the Node's annotation text, if its own certificate is from `issuer`; empty if nothing is known."""
         own = self._names.get(issuer) if self._names else next(iter(self._ids), None)
         return " ".join([*map(trusts_authority, self._ids), *([certified_by(own)] if own else ())])

@@ -1,8 +1,8 @@
-"""Keys, requests and certificates, in a process of their own that ends with the answer.
+"""Creates keys, requests and certificates in a separate process that exits with the answer.
 
 The library behind this would take a seventh of the agent's memory for good, for a few uses a year. So the work is done
-by a program (`making`) that reads one order as JSON from standard input and writes the answer to standard output. Keys
-never appear on a command line or in a file there.
+by a program (`cryptoworker`) that reads one order as JSON from standard input and writes the answer to standard output.
+Keys never appear on a command line or in a file there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ _PROGRAM = "tarmac.agent.node.certificates.cryptoworker"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`request`: a key and a signing request. `self-signed`: a key and a certificate. `inspect`: what `pem` says."""
+    """A task for the program.
+
+    `request`: a signing request for the key in `pem`, or for a new one. `self-signed`: a key and a certificate.
+    `inspect`: the content of the certificate in `pem`.
+    """
 
     kind: str
     common_name: str = ""
@@ -33,29 +37,29 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Crafted:
-    """The answer: PEM text where it was asked for, times in Unix seconds, and a refusal in `error`."""
+    """The answer: PEM text if requested, times in Unix seconds, and a failure in `error`."""
 
     key: str = ""
     request: str = ""
     certificate: str = ""
     common_name: str = ""
-    issuer: str = ""  # the common name of whoever signed it
+    issuer: str = ""  # common name of the signing authority
     starts: float = 0.0
     ends: float = 0.0
     names: tuple[str, ...] = ()  # and addresses
     error: str = ""
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Omit the key."""
         return f"Crafted({self.common_name!r}, {self.starts}-{self.ends})"
 
 
 class CraftError(Exception):
-    """A certificate that cannot be read or made."""
+    """A certificate that cannot be read or created."""
 
 
 async def craft(order: Order) -> Crafted:
-    """Have it done. Raises CraftError."""
+    """Run one order in the program. Raises CraftError."""
     done = await run_program(sys.executable, "-m", _PROGRAM, stdin=msgspec.json.encode(order))
     if done.code != 0:
         raise CraftError(f"the certificate helper ended with {done.code}: {done.err.decode(errors='replace')[-500:]}")

@@ -17,8 +17,8 @@ from tarmac.http.subjects import Subject, alternative_names, subject_of
 
 
 def request(order: Order) -> Crafted:
-    """A key and a request for a certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    """Create a signing request for the key in `pem`, or for a new one. Raises ValueError."""
+    key = _key(order.pem) if order.pem else ec.generate_private_key(ec.SECP256R1())
     builder = x509.CertificateSigningRequestBuilder().subject_name(_subject(order))
     if names := _names(order):
         builder = builder.add_extension(names, critical=False)
@@ -26,8 +26,14 @@ def request(order: Order) -> Crafted:
     return Crafted(key=_key_pem(key), request=signed.public_bytes(serialization.Encoding.PEM).decode())
 
 
+def _key(pem: str) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem.encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey), "an earlier order made it"
+    return key
+
+
 def self_signed(order: Order) -> Crafted:
-    """A key and a certificate that nobody vouches for."""
+    """Create a key and a self-signed certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         x509.CertificateBuilder()
@@ -47,7 +53,7 @@ def self_signed(order: Order) -> Crafted:
 
 
 def inspect(order: Order) -> Crafted:
-    """Whose a certificate is, and from when to when. Raises ValueError."""
+    """Return subject, issuer and validity of a certificate. Raises ValueError."""
     certificate = x509.load_pem_x509_certificates(order.pem.encode())[0]
     return Crafted(
         common_name=subject_of(certificate).common_name,
@@ -59,7 +65,7 @@ def inspect(order: Order) -> Crafted:
 
 
 def _issuer(certificate: x509.Certificate) -> str:
-    """Empty where it has no name, or several: then it is nobody's that could be found again."""
+    """Return the issuer's common name; empty if it has none, or several, and so cannot be identified."""
     found = certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if len(found) == 1 else ""
 
@@ -81,7 +87,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def main() -> None:
-    """Carry out one order."""
+    """Execute one order."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     crafts = {"request": request, "self-signed": self_signed, "inspect": inspect}
     try:

@@ -1,7 +1,7 @@
-"""Certificates with their keys on disk, as kubelets keep them: dated files and a link to the current one.
+"""Certificates with their keys on disk, in kubelet's layout: dated files and a link to the current one.
 
-A file is complete and private (0600) before the link names it, and the link is replaced in one step, so a reader finds
-a pair that fits, whatever happens in between.
+A file is complete and private (0600) before the link names it, and the link is replaced atomically, so a reader finds a
+matching pair even after a crash in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PairFile:
         self._clock = clock
 
     def read(self) -> str:
-        """The current pair; empty when there is none."""
+        """Return the current pair; empty if there is none."""
         try:
             return self.path.read_text()
         except OSError:
@@ -50,7 +50,7 @@ class PairFile:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that only its owner may read, complete or not there."""
+    """Write a file atomically, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")
     partial.unlink(missing_ok=True)
@@ -63,6 +63,6 @@ def write_private(path: Path, text: str) -> None:
 
 
 def split_pair(pem: str) -> tuple[str, str]:
-    """Certificates and key of one text."""
+    """Split a text into certificates and key."""
     at = pem.find("-----BEGIN PRIVATE KEY-----")
     return (pem, "") if at < 0 else (pem[:at], pem[at:])

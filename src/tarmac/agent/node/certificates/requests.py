@@ -1,12 +1,13 @@
-"""Asking the cluster for a certificate: a CertificateSigningRequest, and patience until somebody decides.
+"""Requests certificates from the cluster by CertificateSigningRequest, and waits for the decision.
 
-A request that nobody has decided is waited for, not repeated, however long that takes; only when it is gone (the
-cluster forgets them after a day) is another one made.
+A pending request is waited for without a limit, not repeated; only when it is gone (the cluster deletes them after a
+day) a new one is created.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarmac.agent.node.certificates.cryptoprocess import Order, craft
@@ -24,12 +25,12 @@ _log = log("certificates")
 
 
 class CertificateRefused(Exception):
-    """The cluster says no. The message is its own."""
+    """The cluster denied the request. The message is its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateSubject:
-    """Whom a certificate is for: a node, under these names when it serves."""
+    """Subject of a certificate: a node, with these names when it serves."""
 
     node: str
     names: tuple[str, ...] = ()
@@ -37,14 +38,22 @@ class CertificateSubject:
 
     @property
     def common_name(self) -> str:
-        """The user a node is."""
+        """The node's user name."""
         return f"system:node:{self.node}"
 
 
-async def obtain(client: Client, signer: str, subject: CertificateSubject) -> tuple[str, str]:
-    """A certificate and its key. Raises Refused, ApiError, ClientError, CraftError."""
-    order = Order("request", subject.common_name, "system:nodes", subject.names, subject.addresses)
+async def obtain(
+    client: Client, signer: str, subject: CertificateSubject, key: str = "", keep: Callable[[str], None] | None = None
+) -> tuple[str, str]:
+    """Obtain a certificate and its key. Raises CertificateRefused, ApiError, ClientError, CraftError.
+
+    `key` is used instead of a new one; `keep` gets the key before the request is sent, so that a crash does not lose
+    it.
+    """
+    order = Order("request", subject.common_name, "system:nodes", subject.names, subject.addresses, pem=key)
     crafted = await craft(order)
+    if keep is not None:
+        keep(crafted.key)
     purpose = "client auth" if signer == CLIENT_SIGNER else "server auth"
     body: JsonObject = {
         "apiVersion": CERTIFICATE_REQUESTS.api_version,
@@ -57,7 +66,7 @@ async def obtain(client: Client, signer: str, subject: CertificateSubject) -> tu
         },
     }
     name = (await client.resource(CERTIFICATE_REQUESTS).create(body))["metadata"]["name"]
-    _log.info("a certificate is asked for", request=name, signer=signer)
+    _log.info("certificate requested", request=name, signer=signer)
     return await _decided(client, name), crafted.key
 
 
@@ -71,7 +80,7 @@ async def _decided(client: Client, name: str) -> str:
         except NotFound as error:
             raise CertificateRefused(f"the request {name} was deleted before anybody decided") from error
         except (ApiError, ClientError) as error:
-            _log.debug("the request cannot be read", request=name, why=str(error))
+            _log.debug("certificate request cannot be read, will retry", request=name, why=str(error))
             continue
         status = found.get("status") or {}
         for condition in status.get("conditions") or ():

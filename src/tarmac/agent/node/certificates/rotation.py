@@ -1,6 +1,7 @@
-"""Renewing a certificate between 70 and 90 percent of its life, and again after a while when that fails.
+"""Renews a certificate between 70 and 90 percent of its life, with retries after failures.
 
-One of an authority that no longer signs is renewed within minutes, at some moment, so that not all nodes come at once.
+A certificate of an authority that no longer signs is renewed at a random moment within five minutes, so that not all
+nodes come at once.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from tarmac.client.backoff import Backoff
 from tarmac.client.errors import ClientError
 
 _FIRST_RETRY, _LONGEST_RETRY = 5.0, 600.0
-_LOOK = 60.0  # clocks are set, machines sleep, authorities are rotated: look again now and then
+_LOOK = 60.0  # clocks are set, machines sleep, authorities are rotated: check regularly
 SPREAD = 300.0
 _log = log("certificates")
 
 Obtain = Callable[[], Awaitable[tuple[str, str]]]
-"""A new certificate and its key."""
+"""Returns a new certificate and its key."""
 
 
 class Rotation:
-    """Keeps the pair in `file` young. `changed` hears of every new one: certificate and key."""
+    """Renews the pair in `file`. `changed` is called with every new one: certificate and key."""
 
     def __init__(
         self,
@@ -39,17 +40,17 @@ class Rotation:
         randomness: Randomness,
         outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`outdated` says of an authority, by its name, that another one signs now."""
+        """Given an authority's name, `outdated` returns True if another authority signs now."""
         self._file = file
         self._obtain = obtain
         self._changed = changed
         self._clock = clock
         self._randomness = randomness
         self._outdated = outdated
-        self._soon: float | None = None  # when to renew one of an authority that no longer signs
+        self._soon: float | None = None  # when to renew a certificate of an authority that no longer signs
         self._portion = randomness.uniform(0.7, 0.9)
         self._backoff = Backoff(randomness, _FIRST_RETRY, _LONGEST_RETRY)
-        self.ends: float | None = None  # of the certificate in use, once it was looked at
+        self.ends: float | None = None  # of the certificate in use, once it was inspected
         self.issuer = ""
 
     async def run(self, current: str) -> None:
@@ -61,7 +62,7 @@ class Rotation:
             current, self._soon = await self._renew(current), None
             if await self._due(current) > self._clock.now():
                 self._backoff.reset()
-            else:  # it failed, or our clock is so far ahead of the server's that every new one looks old
+            else:  # it failed, or our clock is so far ahead of the server's that every new one appears old
                 await self._clock.sleep(self._backoff.next())
 
     def _soon_if_outdated(self) -> float:
@@ -77,7 +78,7 @@ class Rotation:
         try:
             seen = await craft(Order("inspect", pem=certificate))
         except CraftError as error:
-            _log.warning("the current certificate cannot be read", why=str(error))
+            _log.warning("current certificate cannot be read", why=str(error))
             return 0.0
         self.ends, self.issuer = seen.ends, seen.issuer
         return seen.starts + (seen.ends - seen.starts) * self._portion
@@ -86,7 +87,7 @@ class Rotation:
         try:
             certificate, key = await self._obtain()
         except (CertificateRefused, CraftError, ApiError, ClientError) as error:
-            _log.warning("no new certificate", why=str(error))
+            _log.warning("certificate renewal failed, will retry", why=str(error))
             return current
         self._file.write(certificate, key)
         self._changed(certificate, key)
@@ -94,7 +95,7 @@ class Rotation:
 
 
 async def usable_until(pem: str, common_name: str, names: Set[str] = frozenset()) -> float:
-    """When a pair ends, if it is this user's and has these names; 0 when there is none that can be read."""
+    """Return the expiry of a pair, if it has this user and these names; 0 if there is no readable pair."""
     certificate, key = split_pair(pem)
     if not certificate or not key:
         return 0.0

@@ -1,2 +1,5 @@
-"""External services on a Linux node: one egress namespace, and a link to it from the router namespace of each Network
-whose pods speak with servers outside. docs/explanation/external-services.md tells the way of a packet."""
+"""External services on a Linux node.
+
+One egress namespace, and a link to it from the router namespace of each Network with pods that use servers outside.
+docs/explanation/external-services.md describes the path of a packet.
+"""

@@ -1,7 +1,8 @@
-"""Which addresses a node carries, and for how long still. Used from the thread of leases as well as the datapath's.
+"""The addresses that a node serves, and their remaining time. Used by the lease thread and by the datapath's thread.
 
-The kernel ends it: an address lives by elements that time out, in the table that lets packets through, in the guard and
-in the one for ARP. All three are renewed in one transaction. What a change of rules must put back is read from there.
+The kernel ends the service: an address is live through elements that time out, in the table that lets packets through,
+in the guard and in the one for ARP. All three are renewed in one transaction. A change of rules reads the elements to
+restore from there.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class Carriable:
-    """An address that this node may carry: on which link, and the number of the way out by it.
+    """An address that this node may serve: its link, and the number of the egress route through it.
 
-    `routes` are those of a link that it has to itself, which are there only while the link is up.
+    `routes` are those of a dedicated link, which exist only while the link is up.
     """
 
     source: SourceAddress
@@ -45,27 +46,27 @@ class Carriable:
 
     @property
     def virtual(self) -> bool:
-        """Whether it has a link, and a hardware address, to itself."""
+        """True if the address has a dedicated link and a hardware address of its own."""
         return self.source.outside is not None and self.source.outside.virtual
 
     def arrival(self) -> list[Message]:
-        """What puts it on its link. A link that was down has lost its routes."""
+        """Return the messages that put the address on its link. A link that was down has lost its routes."""
         up = [links.setting(self.index)] if self.virtual else []
         return [*up, routing.address(self.index, self.source.address), *map(routing.route, self.routes)]
 
     def departure(self) -> list[Message]:
-        """What takes it from its link."""
+        """Return the messages that remove the address from its link."""
         down = [links.setting(self.index, up=False)] if self.virtual else []
         return [routing.no_address(self.index, self.source.address), *down]
 
     @property
     def marked(self) -> Marked:
-        """Its address and mark."""
+        """The address and its mark."""
         return self.source.address, self.source.mark
 
 
 class Carrier:
-    """The addresses of one egress namespace, which the thread is in when this is made."""
+    """The addresses of one egress namespace. It must be created by a thread inside that namespace."""
 
     def __init__(self, namespace: Path, ruleset: Ruleset, clock: Clock) -> None:
         self._namespace, self._clock = namespace, clock
@@ -75,7 +76,7 @@ class Carrier:
         self._marks: Mapping[str, int] = {}
         self._gateways: Mapping[str, int] = {}
         self._owners: dict[str, str] = {}
-        self._probed: set[str] = set()  # whose own links are up to ask by
+        self._probed: set[str] = set()  # addresses with dedicated links that are up for a probe
         self._node_address = ""
 
     def serve(
@@ -85,19 +86,19 @@ class Carrier:
         carriable: Mapping[str, Carriable],
         gateways: Mapping[str, int],
     ) -> None:
-        """Know addresses by their marks, those that may be carried here, and the numbers of the ways to gateways."""
+        """Set the marks of addresses, the addresses that this node may serve, and the route numbers of gateways."""
         with self._ruleset.lock:
             self._node_address, self._marks, self._gateways = node_address, marks, gateways
             self.carriable = carriable
 
     def follow(self, owners: Mapping[str, str]) -> None:
-        """Send what goes out under addresses to these nodes."""
+        """Route packets of addresses to these nodes."""
         with self._ruleset.lock:
             self._owners |= owners
             self._ruleset.refill("inet", NAME, "owners", marks(self.owners_by_mark()))
 
     def owners_by_mark(self) -> dict[int, int]:
-        """The numbers of the ways to whoever carries addresses, by mark; without those that nobody is known to."""
+        """Return the route numbers of owners by mark, without addresses that have no known owner."""
         found: dict[int, int] = {}
         for address, node in self._owners.items():
             own = self.carriable.get(address)
@@ -107,10 +108,10 @@ class Carrier:
         return found
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        """Let addresses live for so long, and put those that are new here on their link first."""
+        """Make addresses live for so many seconds. New ones are put on their link first."""
         asked = self._clock.monotonic()
         with self._ruleset.lock:
-            # A change of rules may have held the lock for long: what was promised has gone on ending meanwhile.
+            # A change of rules may have held the lock for long, and the leases have run down meanwhile.
             waited = self._clock.monotonic() - asked
             left = {each: rest - waited for each, rest in seconds.items() if each in self.carriable and rest > waited}
             places = [self.carriable[each] for each in left]
@@ -122,8 +123,11 @@ class Carrier:
                 self.follow({each.source.address: self._node_address for each in new})
 
     def _renew(self, lives: Mapping[Marked, float], at_once: bool) -> None:
-        """What is there is not changed by adding it again: it is taken out first. That is refused, and with it the
-        rest, for what has just ended or was never there, which is therefore put in before it is taken out."""
+        """Renew elements.
+
+        Adding an existing element does not change it, so it is deleted first. The kernel rejects the whole transaction
+        if an element has just timed out or never existed; such elements are added before they are deleted.
+        """
         coming, going = _elements(lives)
         if at_once:
             with suppress(FileNotFoundError):
@@ -131,20 +135,20 @@ class Carrier:
         return self._ruleset.passing([*coming, *going, *coming])
 
     def drop(self, addresses: Iterable[str]) -> None:
-        """Let addresses live no more, then take them from their links."""
+        """End the service of addresses, then remove them from their links."""
         with self._ruleset.lock:
             gone = [self.carriable[each] for each in addresses if each in self.carriable]
             if not gone:
                 return
             lives = {each.marked: 1.0 for each in gone}
             coming, going = _elements(lives)
-            self._ruleset.passing([*coming, *going])  # some may have ended by themselves
+            self._ruleset.passing([*coming, *going])  # added first, since some may have timed out
             self._netlink.request([message for each in gone for message in each.departure()])
             own = [each.source.address for each in gone]
             self.follow({each: "" for each in own if self._owners.get(each) == self._node_address})
 
     def announce(self, addresses: Iterable[str]) -> None:
-        """Tell segments where addresses are, if they live here at this moment: no rule looks at what says so."""
+        """Announce addresses on their segments if they are live at this moment: no rule filters announcements."""
         with self._ruleset.lock:
             living = self.carried()
             for each in addresses:
@@ -153,13 +157,14 @@ class Carrier:
                     self._announcer.announce(place.link, place.mac, each)
 
     def probe(self, address: str) -> str:
-        """The hardware address of whoever else has an address on its segment; empty when nobody answers."""
+        """Return the hardware address of another host that uses an address on its segment; empty if none answers."""
         place = self.carriable.get(address)
         if place is None or place.source.outside is None:
             return ""
         if not place.virtual:
             return probe(self._namespace, place.link, place.mac, address, self._clock)
-        # Its own link is down while it is not carried. Whoever asks has the votes, so nobody else uses it meanwhile.
+        # The dedicated link is down while the address is not served. The caller has the votes, so no other node serves
+        # it.
         with self._ruleset.lock:
             self._probed.add(address)
             self._netlink.request([links.setting(place.index)])
@@ -172,20 +177,20 @@ class Carrier:
                     self._netlink.request([links.setting(place.index, up=False)])
 
     def carried(self) -> dict[str, float]:
-        """The addresses that live, and for how many seconds still."""
+        """Return the live addresses with their remaining seconds."""
         by_mark = {each.source.mark: address for address, each in self.carriable.items()}
         shown = self._ruleset.listing(f"inet {NAME} live")
         found = {int(mark, 16): _duration(left) for mark, left in _LIVES.findall(shown)}
         return {by_mark[mark]: left for mark, left in found.items() if mark in by_mark}
 
     def restored(self) -> str:
-        """The commands that let addresses live on for what they have left, in tables that are replaced."""
+        """Return the commands that restore the live addresses with their remaining time in replaced tables."""
         return live({self.carriable[each].marked: left for each, left in self.carried().items()})
 
     def tidy(self) -> None:
-        """Take addresses from links that should not have them: of an earlier life, or not carried here any more.
+        """Remove addresses from links that must not have them: left by an earlier process, or no longer served here.
 
-        Those that live are put on theirs, which may be another than before.
+        Live addresses are put on their link, which may have changed.
         """
         living = self.carried()
         at_home = {(self.carriable[each].index, each) for each in living}
@@ -202,20 +207,20 @@ class Carrier:
         self.follow(dict.fromkeys(lapsed, ""))
 
     def _tidy_routes(self, virtual: Sequence[Carriable]) -> None:
-        """Take routes away that links of addresses should not have: of a segment or router of before."""
+        """Remove outdated routes of dedicated links: of an earlier segment or router."""
         wanted = {route for each in virtual for route in each.routes}
         tables = {route.table for route in wanted}
         stale = [each for each in routing.routes(self._netlink, tables) if each not in wanted] if tables else []
         self._netlink.request([routing.no_route(each) for each in stale])
 
     def close(self) -> None:
-        """Close what is open; addresses live on."""
+        """Close sockets; addresses stay live."""
         self._announcer.close()
         self._netlink.close()
 
 
 def _elements(lives: Mapping[Marked, float]) -> tuple[list[Message], list[Message]]:
-    """What lets addresses live for so long, and what takes them out that do."""
+    """Return the messages that add the elements of live addresses, and those that delete them."""
     sets = living(lives).items()
     coming = [each for name, of in sets for each in put(name, ((own.key, own.milliseconds) for own in of))]
     return coming, [each for name, of in sets for each in take(name, (own.key for own in of))]

@@ -1,6 +1,6 @@
-"""What is asked for, looked at before any of it becomes text of nft's: addresses of one family, and ports.
+"""Validates external services before any part becomes nft text: addresses of one family, and ports.
 
-One part that cannot be is left out and harms no other, also when only the kernel finds it out.
+An invalid part is left out and does not affect other parts, also if only the kernel detects it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def check_forwarding(part: Forwarding) -> None:
-    """Raises ValueError."""
+    """Validate a forwarding. Raises ValueError."""
     for out in part.departures:
         _one_family(out.pod, out.dialled, out.target, out.transit, out.source)
         _ports(out.port, out.target_port)
@@ -27,7 +27,7 @@ def check_forwarding(part: Forwarding) -> None:
 
 
 def check_source(part: SourceAddress) -> None:
-    """Raises ValueError."""
+    """Validate a SourceIP. Raises ValueError."""
     ends = [part.address, *(end for way in (*part.exits, *part.entrances) for end in (way.target, way.transit))]
     _one_family(*ends)
     _ports(part.mark, *(way.port for way in (*part.exits, *part.entrances)))
@@ -48,9 +48,9 @@ def _one_family(*addresses: str) -> None:
 
 @lru_cache(maxsize=1 << 16)
 def _version(address: str) -> int:
-    """Remembered, since every address is asked about each time that anything changes."""
+    """Return the IP version. Cached, since every address is checked on each change. Raises ValueError."""
     parsed = ip_address(address)
-    if str(parsed) != address:  # the kernel shows it otherwise, and would seem to have another
+    if str(parsed) != address:  # the kernel prints the canonical form, so the table would appear to have changed
         raise ValueError(f"{address} is usually written {parsed}")
     return parsed.version
 
@@ -62,9 +62,9 @@ def _ports(*numbers: int) -> None:
 
 
 def leaving_out(parts: Sequence[T], attempt: Callable[[Sequence[T]], None]) -> list[tuple[T, NftablesFault]]:
-    """Attempt with as many parts as the kernel takes, found by halving; those that it does not take, and why.
+    """Attempt with as many parts as the kernel accepts, found by bisection; return the rejected parts with the reason.
 
-    An attempt that fails changes nothing, so the last one that did not is in force.
+    A failed attempt changes nothing, so the last successful one is in force.
     """
     good: list[T] = []
     bad: list[tuple[T, NftablesFault]] = []

@@ -1,12 +1,14 @@
-"""The tunnel of external services between nodes of different cities goes through WireGuard.
+"""Sends tunnels between nodes through WireGuard: that of external services, and those of Networks that request it.
 
-One link in the node's own namespace, a peer for each such node. Tunnel packets to a peer are led into the link by a
-rule about their address and port; what comes out there has the peer's address as its source, since nothing else is
-taken from it.
+There is one link in the node's own namespace, with a peer for each node that either user needs. Tunnel packets of
+external services enter the link by a policy rule for their address and port, those of instances by a mark that depends
+on the number of their Network (`tables/encrypted`). Received packets have the peer's address as their source, since
+WireGuard accepts no other.
 
-Rules that forbid the way around come first and go last, so that no failure in between lets anything out in the clear:
-a node that can be spoken with in no other way is closed. Peers come before whatever leads packets to them (`begin`),
-and go after it (`settle`). The kernel is the record of what there is.
+Rules that forbid plaintext come first and go last, so that no failure in between lets a packet out unencrypted: a node
+that cannot be reached encrypted is closed. Peers are added before packets are routed to them (`begin`), and removed
+afterwards (`settle`). The kernel holds the state: until both users have called, a new agent keeps the rules and peers
+that an earlier one made for the other user.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final, Protocol, TypeVar
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
-from tarmac.datapath.external import Means, TunnelPeer
+from tarmac.datapath.external import InstanceTunnels, Means, TunnelPeer
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.external.outside import NOBODY
 from tarmac.datapath.linux.external.wireguard import WireGuardLink, is_key
@@ -28,17 +30,18 @@ from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import encrypted_link, host_table
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
-from tarmac.datapath.linux.policyrouting import Rule, ensure_rules, present_rules
+from tarmac.datapath.linux.policyrouting import Rule, ensure_rules, has_rules, present_rules
 from tarmac.datapath.linux.routing import Route
-from tarmac.datapath.linux.tables.encrypted import encrypted
+from tarmac.datapath.linux.tables.encrypted import MARK, encrypted, instances
+from tarmac.decide.addresses.packets import ENCRYPTION_OVERHEAD
 
 TABLE: Final = 4800
 _PRIORITY: Final = 99
-_OVERHEAD: Final = {4: 60, 6: 80}
-_PATIENCE: Final = 5.0  # for the program
+_PATIENCE: Final = 5.0  # to wait for the program
 _PAUSE: Final = 0.02
 _AGAIN: Final = 5.0
 _LOOSE: Final = "2"
+_LEAD: Final = Rule(_PRIORITY, TABLE, mark=MARK, mask=0xFFFF_FFFF)
 
 _log = log("external")
 
@@ -53,31 +56,35 @@ class Run(Protocol):
 
 
 def overhead(address: str) -> int:
-    """By how much encrypted packets to a node have to be smaller."""
-    return _OVERHEAD[6 if ":" in address else 4]
+    """Return the bytes by which encrypted packets to a node must be smaller."""
+    return ENCRYPTION_OVERHEAD[6 if ":" in address else 4]
 
 
 class Encryption:
-    """The encrypted link of one node. `failed` says why there is none, while there should be one."""
+    """The encrypted link of one node. `failed` is the reason why the wanted link does not exist."""
 
     def __init__(self, run_dir: Path, host: Callable[[], Host], run: Run, clock: Clock | None = None) -> None:
         self.wireguard = WireGuardLink(encrypted_link(str(run_dir)), run_dir / "wireguard.pid")
         self.private_key, self.failed = b"", ""
         self._table = f"{host_table(str(run_dir))}-encrypted"
+        self._instances_table = f"{host_table(str(run_dir))}-tunnels"
         self._host, self._run = host, run
         self._clock = clock or SystemClock()
         self._turn = asyncio.Lock()
         self._rules: Nftables | None = None
-        self._closed: frozenset[str] | None = None  # None while it is not known what there is
-        self._keys: dict[str, str] = {}  # public key -> address that has had it first
-        self._told: tuple[str, Peers] = "", ()
+        self._closed: frozenset[str] | None = None  # None while the state of the kernel is unknown
+        self._keys: dict[str, str] = {}  # public key -> first address that used it
+        self._address = ""
+        self._external: Peers | None = None  # None until set by the user
+        self._instances: InstanceTunnels | None = None
+        self._opened: object = None  # configuration that the link was last opened for
         self._again_at = 0.0
         self._found: Means = "none"
 
     async def means(self) -> Means:
-        """By what packets can be encrypted. What has failed in earnest is believed again once it has worked."""
+        """Return the available means of encryption. After a failure, "none" until an attempt has succeeded."""
         async with self._turn:
-            if self.failed and not self._told[1]:
+            if self.failed and not self._peers():
                 await self._attempt(self._trial())
             if self.failed:
                 return "none"
@@ -86,53 +93,61 @@ class Encryption:
             return self._found
 
     async def begin(self, node_address: str, peers: Peers) -> None:
-        """Exchange packets of the tunnel with these nodes encrypted only, and still with those of before.
+        """Exchange tunnel packets with these nodes only encrypted, and still with the previous ones.
 
-        Raises when not even that is sure; where it merely cannot be encrypted, those nodes are closed.
+        An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
         """
         async with self._turn:
             known = {address: TunnelPeer(address) for address in await self._run(self.encrypted)}
-            known |= {each.address: each for each in (*self._told[1], *peers)}
+            known |= {each.address: each for each in (*(self._external or ()), *peers)}
             if peers:
-                await self._ensure(node_address, tuple(sorted(known.values())))
+                self._address, self._external = node_address, tuple(sorted(known.values()))
+                await self._ensure()
 
     async def settle(self, node_address: str, peers: Peers) -> None:
-        """Nothing leads to others than these any more: let go of them."""
+        """Remove all peers but these, now that no packets are routed to them."""
         async with self._turn:
-            if peers:
-                await self._ensure(node_address, tuple(sorted(peers)))
-            else:
-                await self._run(self._end)
+            self._address, self._external = node_address or self._address, tuple(sorted(peers))
+            await self._ensure()
+
+    async def lead(self, node_address: str, wanted: InstanceTunnels) -> None:
+        """Encrypt packets of instances as requested. An exception means that plaintext cannot be ruled out."""
+        async with self._turn:
+            self._address, self._instances = node_address, wanted
+            await self._ensure()
 
     async def mend(self) -> bool:
-        """Have the link again, if somebody took it away or its program ended; whether that was so."""
+        """Recreate the link if it was deleted or its program ended. Return True if it was repaired."""
         async with self._turn:
-            if not self._told[1] or (not self.failed and await self._run(self._is_whole)):
+            if not self._peers() or (not self.failed and await self._run(self._is_whole)):
                 return False
-            await self._ensure(*self._told)
+            await self._ensure()
             return not self.failed
 
     async def transferred(self) -> Mapping[str, int]:
-        """Bytes exchanged with each peer, by address; nothing while there is no link."""
+        """Return the bytes exchanged with each peer, by address; empty while there is no link."""
         async with self._turn:
-            if not self._told[1] or self.failed:
+            if not self._peers() or self.failed:
                 return {}
             return await self._run(self._transferred)
 
     def encrypted(self) -> frozenset[str]:
-        """The nodes that packets go to encrypted, also by the word of an earlier process. In the datapath's thread."""
+        """Return the nodes that packets go to encrypted, also set up by an earlier process.
+
+        In the datapath's thread.
+        """
         if self._closed is None:
             with _netlink() as netlink:
                 self._closed = _led(netlink)
         return self._closed
 
     def remove_now(self) -> None:
-        """Leave nothing of it behind, in the datapath's thread."""
+        """Remove everything, in the datapath's thread."""
         with _netlink() as netlink:
             self._take_away(netlink)
 
     def close(self) -> None:
-        """Close what is open, in the datapath's thread; all stays as it is."""
+        """Close sockets, in the datapath's thread; the kernel state stays as it is."""
         if self._rules is not None:
             self._rules.close()
             self._rules = None
@@ -141,14 +156,31 @@ class Encryption:
         with _netlink() as netlink:
             return self.wireguard.means(netlink)
 
-    async def _ensure(self, node_address: str, peers: Peers) -> None:
-        await self._run(lambda: self._close(peers))
-        wanted, same = (node_address, peers), self._told == (node_address, peers)
+    def _peers(self) -> Peers:
+        """Return the peers of both users. If both name one and only one has a key for it, use that one."""
+        named = (*(self._external or ()), *(self._instances.peers if self._instances else ()))
+        return tuple(sorted({each.address: each for each in sorted(named)}.values()))
+
+    async def _ensure(self) -> None:
+        # Order: forbid plaintext, open or end the link, and only then lift rules that are not needed any more.
+        await self._run(self._close)
+        peers = self._peers()
+        if peers or self._external is None or self._instances is None:
+            await self._keep_open(peers)
+        else:
+            await self._run(self._end)
+        await self._run(self._release)
+
+    async def _keep_open(self, peers: Peers) -> None:
+        wanted = self._address, peers, self._external, self._instances
         waits = bool(self.failed) and self._clock.monotonic() < self._again_at
-        if same and (waits or (not self.failed and await self._run(self._is_whole))):
+        if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_whole))):
             return
-        self._told = wanted
-        await self._attempt(self._open(node_address, peers))
+        self._opened = wanted
+        if peers:
+            await self._attempt(self._open(peers))
+        else:
+            await self._run(self._lead_rules)
 
     async def _attempt(self, work: Awaitable[None]) -> None:
         try:
@@ -161,22 +193,37 @@ class Encryption:
         else:
             self.failed = ""
 
-    def _close(self, peers: Peers) -> None:
-        addresses = frozenset(each.address for each in peers)
-        if self._rules is None:
-            self._rules = Nftables()
-        self._rules.ensure([encrypted(self._table, self.wireguard.name, addresses)])
-        self._closed = addresses
+    def _close(self) -> None:
+        """Forbid plaintext for everything that is requested."""
+        rules, link, wanted = self._nftables(), self.wireguard.name, self._instances
+        if self._external:
+            addresses = frozenset(each.address for each in self._external)
+            rules.ensure([encrypted(self._table, link, addresses)])
+            self._closed = addresses
+        if wanted is not None and wanted.numbers:
+            rules.ensure([instances(self._instances_table, link, wanted.always, wanted.between, wanted.plain)])
 
-    async def _open(self, node_address: str, peers: Peers) -> None:
+    def _release(self) -> None:
+        """Remove the rules of a user without requests, now that its packets are not routed into the link any more."""
+        if self._external == ():
+            self._nftables().remove("inet", self._table)
+            self._closed = frozenset()
+        if self._instances is not None and not self._instances.numbers:
+            self._nftables().remove("inet", self._instances_table)
+
+    def _nftables(self) -> Nftables:
+        self._rules = self._rules or Nftables()
+        return self._rules
+
+    async def _open(self, peers: Peers) -> None:
         await self._start()
-        await self._run(lambda: self._lead(node_address, peers))
+        await self._run(lambda: self._lead(peers))
 
     async def _trial(self) -> None:
-        """All but peers."""
+        """Start the link without peers."""
         try:
             await self._start()
-            await self._run(lambda: self.wireguard.tell(self.private_key, ()))
+            await self._run(lambda: self.wireguard.tell(self.private_key, (), self._clock.now()))
         finally:
             await self._run(self._end)
 
@@ -199,25 +246,45 @@ class Encryption:
     def _is_whole(self) -> bool:
         with _netlink() as netlink:
             there = links.link(netlink, self.wireguard.name) is not None
-            return there and _led(netlink) == self._closed
+            return there and has_rules(netlink, self._wanted_rules(netlink))
 
-    def _lead(self, node_address: str, peers: Peers) -> None:
-        self.wireguard.tell(self.private_key, self._distinct(peers))
+    def _wanted_rules(self, netlink: Netlink) -> set[Rule]:
+        """Return the wanted rules; for a user that has not called yet, the present ones."""
+        present = present_rules(netlink)
+        external = {Rule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._external or ()}
+        if self._external is None:
+            external = {each for each in present if each.to}
+        leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present
+        return external | ({_LEAD} if leads else set())
+
+    def _lead_rules(self) -> None:
+        with _netlink() as netlink:
+            ensure_rules(netlink, self._wanted_rules(netlink))
+
+    def _lead(self, peers: Peers) -> None:
+        node_address, said = self._address, self._distinct(peers)
+        if self._external is None or self._instances is None:
+            known = {each.address for each in peers} | {each.public_key for each in said}
+            kept = self.wireguard.configured()
+            said += [each for each in kept if each.address not in known and each.public_key not in known]
+        self.wireguard.tell(self.private_key, said, self._clock.now())
         with _netlink() as netlink:
             link = links.link(netlink, self.wireguard.name)
             if link is None:
                 raise OSError(f"the link {self.wireguard.name} has vanished")
-            # What comes in has the address of a node that is reached by another link, but for this one port. A check
-            # of that which is merely loose lets it be, if the link has any address at all.
+            # Incoming packets have the address of a node that is otherwise reached by another link. Loose reverse path
+            # filtering accepts that, if the link has any address at all.
             namespaces.set_controls({f"ipv4/conf/{link.name}/rp_filter": _LOOSE})
             mtu = self._host().underlay(node_address) - overhead(node_address)
             ways = [routing.route(Route(each, link.index, table=TABLE)) for each in ("0.0.0.0/0", "::/0")]
             netlink.request([links.setting(link.index, mtu=mtu), routing.address(link.index, NOBODY), *ways])
-            wanted = (Rule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in peers)
-            ensure_rules(netlink, wanted)
+            ensure_rules(netlink, self._wanted_rules(netlink))
 
     def _distinct(self, peers: Peers) -> list[TunnelPeer]:
-        """Those that have a key. One that another node has already goes on meaning that node, whoever else says it."""
+        """Return the peers with a valid key.
+
+        A key stays with the first node that used it; a second node that publishes it is ignored.
+        """
         sound = [each for each in peers if is_key(each.public_key)]
         there = {each.address: each.public_key for each in sound}
         self._keys = {key: address for key, address in self._keys.items() if there.get(address) == key}
@@ -228,33 +295,35 @@ class Encryption:
     def _transferred(self) -> Mapping[str, int]:
         try:
             found = self.wireguard.transferred()
-        except (OSError, SubprocessError):  # it has just gone, which is mended elsewhere
+        except (OSError, SubprocessError):  # just deleted; repaired elsewhere
             return {}
         return {self._keys[key]: number for key, number in found.items() if key in self._keys}
 
     def _end(self) -> None:
-        self._told = "", ()
+        """Remove the link. Forbidding rules go last, and those of Networks stay: without a peer they are closed."""
+        self._opened = None
         with _netlink() as netlink:
             there = links.link(netlink, self.wireguard.name) is not None
-            if there or self.encrypted() or self.wireguard.has_program:
-                self._take_away(netlink)
+            if there or self.encrypted() or self.wireguard.has_program or present_rules(netlink):
+                ensure_rules(netlink, ())
+                self.wireguard.remove(netlink)
 
     def _take_away(self, netlink: Netlink) -> None:
         ensure_rules(netlink, ())
         self.wireguard.remove(netlink)
-        rules = self._rules = self._rules or Nftables()
-        rules.remove("inet", self._table)
-        self._closed, self._told = frozenset(), ("", ())
+        for table in (self._table, self._instances_table):
+            self._nftables().remove("inet", table)
+        self._closed, self._external, self._instances, self._opened = frozenset(), None, None, None
 
 
 def _led(netlink: Netlink) -> frozenset[str]:
-    """The nodes that rules lead packets to by the link."""
-    return frozenset(each.to for each in present_rules(netlink) if each.table == TABLE)
+    """Return the nodes that rules route packets of external services to through the link."""
+    return frozenset(each.to for each in present_rules(netlink) if each.table == TABLE and each.to)
 
 
 @contextmanager
 def _netlink() -> Generator[Netlink]:
-    """A socket for a moment, in the namespace of the thread."""
+    """Open a temporary socket in the thread's namespace."""
     made = Netlink()
     try:
         yield made

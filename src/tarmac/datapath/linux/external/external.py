@@ -1,6 +1,6 @@
-"""External services on this node as a whole: the egress namespace, the Networks' legs, and who may send by the tunnel.
+"""External services on this node: the egress namespace, the Networks' legs, and the permitted senders of the tunnel.
 
-Made on demand: a node without any part in external services has none of it.
+Created on demand: a node without any part in external services has none of it.
 """
 
 from __future__ import annotations
@@ -38,32 +38,34 @@ Failures = dict[str, Exception]
 
 
 class External:
-    """What a node has of external services; `run` runs work in the datapath's thread, where `host` is known."""
+    """External services of a node; `run` runs work in the datapath's thread, where `host` is known."""
 
-    def __init__(self, run_dir: Path, routers: Path, host: Callable[[], Host], run: Run) -> None:
+    def __init__(
+        self, run_dir: Path, routers: Path, host: Callable[[], Host], run: Run, encryption: Encryption
+    ) -> None:
         self._path, self._routers = run_dir / "external" / "netns", routers
         self._host, self._run = host, run
         self._egress: EgressNamespace | None = None
         self._legs: dict[str, Leg] = {}
         self._followed: dict[str, str] = {}
-        self.encryption = Encryption(run_dir, host, run)
+        self.encryption = encryption
         self.state_sync = StateSync(run_dir, self._path, run)
 
     def identify(self, private_key: bytes) -> None:
-        """The node's own key, by which it encrypts."""
+        """Set the node's own key for encryption."""
         self.encryption.private_key = private_key
 
     async def means(self) -> Means:
-        """By what the tunnel to other cities can be encrypted."""
+        """Return the available means of encrypting the tunnel to other cities."""
         return await self.encryption.means()
 
     async def transferred(self) -> Mapping[str, int]:
-        """Bytes exchanged with nodes of other cities."""
+        """Return the bytes exchanged with nodes of other cities."""
         return await self.encryption.transferred()
 
     async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
-        """Make the node so; failures by ExternalService or address."""
-        # Peers are closed before rules lead anything to them, and opened for others only once no rule does any more.
+        """Make the node match the state; return failures by ExternalService or address."""
+        # Plaintext to peers is blocked before rules route to them, and unblocked for old peers only once no rule does.
         await self.encryption.begin(state.node_address, state.peers)
         failures = await self._run(lambda: self._apply(state))
         await self.encryption.settle(state.node_address, state.peers)
@@ -71,63 +73,64 @@ class External:
         return self._unencrypted(state) | failures
 
     async def mend(self) -> Sequence[str]:
-        """Put back what somebody else changed; what it was."""
+        """Repair external changes; return the repaired parts."""
         mended = await self._run(self._mend)
         await self.state_sync.look()
         return [*mended, "encryption"] if await self.encryption.mend() else mended
 
     async def carriage(self) -> Carriage:
-        """What has gone through this node as a gateway."""
+        """Return the traffic through this node as a gateway."""
         return await self._run(lambda: Carriage() if self._egress is None else self._egress.carriage())
 
     async def tracked(self) -> tuple[int, int] | None:
-        """How many connections the egress namespace remembers, and how many it could."""
+        """Return the number of tracked connections of the egress namespace, and the maximum."""
         return await self._run(lambda: None if self._egress is None else self._egress.tracked())
 
     async def connections(self, transits: Collection[str], most: int) -> Translations:
-        """Live connections under some transit addresses."""
+        """Return live connections under some transit addresses."""
         return await self._run(lambda: self._connections(transits, most))
 
     def follow(self, owners: Mapping[str, str]) -> None:
-        """Send what goes out under addresses to the nodes that carry them now."""
-        self._followed |= owners  # an egress namespace that is made later follows them, too
+        """Route packets of addresses to the nodes that own them now."""
+        self._followed |= owners  # also used by an egress namespace that is created later
         if self._egress is not None:
             self._egress.carrier.follow(owners)
 
     def carry(self, seconds: Mapping[str, float]) -> None:
-        """Carry addresses for so long."""
+        """Serve addresses for so many seconds."""
         if self._egress is not None:
             self._egress.carrier.carry(seconds)
 
     def drop(self, addresses: Sequence[str]) -> None:
-        """Stop carrying addresses."""
+        """Stop serving addresses."""
         if self._egress is not None:
             self._egress.carrier.drop(addresses)
 
     def announce(self, addresses: Sequence[str]) -> None:
-        """Tell the segments where addresses are, if this node carries them at this moment."""
+        """Announce addresses on their segments if this node serves them at this moment."""
         if self._egress is not None:
             self._egress.carrier.announce(addresses)
 
     def carried(self) -> Mapping[str, float]:
-        """The addresses that this node carries, and for how many seconds still."""
+        """Return the addresses that this node serves, with their remaining seconds."""
         return {} if self._egress is None else self._egress.carrier.carried()
 
     def probe(self, address: str) -> str:
-        """The hardware address of a stranger who has an address; empty when nobody answers."""
+        """Return the hardware address of a foreign host that uses an address; empty if none answers."""
         egress = self._egress
         return "" if egress is None else egress.carrier.probe(address)
 
     async def interfaces(self, *, connected: bool = False) -> Mapping[str, Sequence[str]]:
-        """The node's own interfaces and their addresses."""
+        """Return the node's own interfaces and their addresses."""
         return await self._run(lambda: self._host().interfaces(connected=connected))
 
     async def remove(self) -> None:
-        """Leave nothing of it behind."""
-        await self._run(self.remove_now)
+        """Remove everything."""
+        await self._run(self._remove_own)
+        await self.encryption.settle("", ())
 
     def close(self) -> None:
-        """Close what is open, in the datapath's thread; all stays as it is."""
+        """Close sockets, in the datapath's thread; the kernel state stays as it is."""
         self.encryption.close()
         for leg in self._legs.values():
             leg.close()
@@ -137,14 +140,21 @@ class External:
             self._egress = None
 
     def remove_now(self) -> None:
-        """Leave nothing of it behind, in the datapath's thread."""
-        self._end()
-        self.state_sync.remove_now()
+        """Remove everything, in the datapath's thread."""
+        self._remove_own()
         self.encryption.remove_now()
         self.close()
 
+    def _remove_own(self) -> None:
+        """Remove everything that instances do not use as well."""
+        self._end()
+        self.state_sync.remove_now()
+        for leg in self._legs.values():
+            leg.close()
+        self._legs.clear()
+
     def _unencrypted(self, state: ExternalState) -> Failures:
-        """The ExternalServices that suffer when nothing can be encrypted: those with gateways in other cities."""
+        """Return failures of ExternalServices with gateways in other cities while encryption fails."""
         peers = {each.address for each in state.peers} if self.encryption.failed else set[str]()
         closed = {each.address for each in state.sources if peers.intersection(each.candidates)}
         found = (each.name for each in state.forwardings if any(way.source in closed for way in each.ways))
@@ -210,7 +220,10 @@ class External:
         largest: int,
         failures: Failures,
     ) -> dict[str, list[Forwarding]]:
-        """Those of each router namespace that has a link by now. One that cannot get it fails its own."""
+        """Connect router namespaces; return their ExternalServices.
+
+        A namespace that cannot be connected fails only its own.
+        """
         found = _by_network(forwardings)
         for name, own in list(found.items()):
             path = self._routers / name
@@ -224,7 +237,7 @@ class External:
         return found
 
     def _at_home(self, forwardings: Iterable[Forwarding], failures: Failures) -> list[Forwarding]:
-        """Those whose Networks are on this node: the pods of others cannot be here."""
+        """Return the ExternalServices with all their Networks on this node. The remaining ones fail."""
         found: list[Forwarding] = []
         here: dict[str, bool] = {}
         for each in forwardings:
@@ -246,7 +259,7 @@ class External:
         return self._legs[path.name]
 
     def _known_legs(self) -> list[tuple[str, Leg]]:
-        """Those of the router namespaces that are there."""
+        """Return the legs of the router namespaces that exist."""
         for name in [name for name in self._legs if not namespaces.exists(self._routers / name)]:
             self._legs.pop(name).close()
         return [(name, self._leg(self._routers / name)) for name in list(self._legs)]
@@ -257,8 +270,8 @@ class External:
         self._legs.pop(name).close()
 
     def _end(self) -> None:
-        """Go without any of it. What an earlier process left is found by its namespace."""
-        self.state_sync.stop_now()  # before its namespace goes, which would live on with it
+        """Remove everything. State of an earlier process is found by its namespace."""
+        self.state_sync.stop_now()  # before its namespace goes, which the process would keep alive
         if self._egress is None and not self._path.parent.exists():
             return
         for path in self._routers.iterdir() if self._routers.exists() else ():
@@ -267,9 +280,9 @@ class External:
         self._host().admit_nobody()
         if self._egress is not None or namespaces.exists(self._path):
             egress = self._egress_namespace()
-            self._egress = None  # whatever becomes of it, it is closed
+            self._egress = None  # closed even if the removal fails
             egress.remove()
-        self._path.unlink(missing_ok=True)  # without a namespace, it is of one that was killed
+        self._path.unlink(missing_ok=True)  # a file without a namespace is left by a killed process
         self._path.parent.rmdir()
 
 
@@ -284,7 +297,7 @@ def _sound(parts: Iterable[T], check: Callable[[T], None], failures: Failures, n
 
 
 def _by_network(forwardings: Iterable[Forwarding]) -> dict[str, list[Forwarding]]:
-    """By the name of the router namespace."""
+    """Group by the name of the router namespace."""
     found: dict[str, list[Forwarding]] = {}
     for each in forwardings:
         for network in each.networks:
@@ -293,7 +306,7 @@ def _by_network(forwardings: Iterable[Forwarding]) -> dict[str, list[Forwarding]
 
 
 def _in(forwarding: Forwarding, router: str) -> Parts:
-    """The part of an ExternalService in one Network."""
+    """Return the part of an ExternalService in one Network."""
     own = {network for network in forwarding.networks if router_name(network) == router}
     return (
         [each for each in forwarding.departures if each.network in own],
@@ -302,7 +315,7 @@ def _in(forwarding: Forwarding, router: str) -> Parts:
 
 
 def _transits(forwardings: Iterable[Forwarding], sources: Iterable[SourceAddress]) -> dict[str, tuple[str, int]]:
-    """The leg and the SourceIP's mark of each transit address."""
+    """Return the leg and the SourceIP's mark of each transit address."""
     marks = {each.address: each.mark for each in sources}
     found: dict[str, tuple[str, int]] = {}
     for each in forwardings:

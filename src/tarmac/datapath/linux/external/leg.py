@@ -1,7 +1,7 @@
-"""One Network's part in external services: the link `egress` of its router namespace, and who may use it.
+"""One Network's part in external services: the link `egress` of its router namespace, and the rules for its use.
 
-Transit addresses have numbers here, which connections carry as marks. The kernel's own table is the record of them, so
-that a new process gives none of them to another.
+Transit addresses have numbers here, which connections carry as marks. The kernel's table holds the assignment, so a new
+process does not reuse a number for another transit address.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PRIORITY: Final = 116
 
 
 class Leg:
-    """What a router namespace has of external services. Used from the datapath's thread only."""
+    """External services of a router namespace. Used from the datapath's thread only."""
 
     def __init__(self, path: Path) -> None:
         self.name = leg_name(path.name)
         self._path = path
-        self.identity = path.stat().st_ino  # a namespace that was made anew is another one
+        self.identity = path.stat().st_ino  # differs for a recreated namespace
         with namespaces.inside(path):
             namespaces.set_controls(conntrack.CONTROLS)
             self._netlink, self._conntrack, self._ruleset = Netlink(), Netlink(NETFILTER), Ruleset()
@@ -49,9 +49,9 @@ class Leg:
         self._last: tuple[Sequence[Departure], Sequence[Arrival]] = (), ()
 
     def lead(self, mtu: int, largest: int) -> None:
-        """Lead marked packets into the link, whose other end is there by now; out goes nothing above the largest.
+        """Route marked packets into the link, whose other end exists by now, with at most `largest` bytes.
 
-        This is where a size is refused: it is the last place on the way that knows the pod.
+        Oversized packets are rejected here: it is the last place on the way that knows the pod.
         """
         smaller = largest if largest < mtu else 0
         link = links.link(self._netlink, EGRESS)
@@ -71,7 +71,7 @@ class Leg:
         links.settle(self._netlink, EGRESS)
 
     def allow(self, departures: Sequence[Departure], arrivals: Sequence[Arrival]) -> None:
-        """Let these ways be and no others, and end what went by others."""
+        """Allow exactly these rules, and end connections that are no longer allowed."""
         self._number({each.transit for each in (*departures, *arrivals)})
         self._ruleset.ensure([forwarding(departures, arrivals, self._numbers)])
         self._last = departures, arrivals
@@ -80,22 +80,22 @@ class Leg:
             conntrack.forget(self._conntrack, at_pods(departures, arrivals, self._numbers))
 
     def mend(self) -> bool:
-        """Put back what somebody else changed; whether anything was."""
+        """Repair external changes. Return True if there were any."""
         drifted = self._ruleset.drifted()
         if drifted:
             self._ruleset.ensure([forwarding(*self._last, self._numbers)], anew=True)
         return drifted
 
     def leads(self, transits: Iterable[str]) -> bool:
-        """Whether one of these transit addresses is that of connections here."""
+        """Return True if connections here use one of these transit addresses."""
         return any(each in self._numbers for each in transits)
 
     def translations(self, transits: Collection[str], most: int) -> list[Translated]:
-        """Live connections under these transit addresses."""
+        """Return live connections under these transit addresses."""
         return conntrack.translations(self._conntrack, transits, most)
 
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Remove everything."""
         self._ruleset.remove([("inet", NAME)])
         ensure_rules(self._netlink, ())
         link = links.link(self._netlink, EGRESS)
@@ -103,13 +103,13 @@ class Leg:
             self._netlink.request([links.deletion(link.index)])
 
     def close(self) -> None:
-        """Close what is open; all stays as it is."""
+        """Close sockets; the kernel state stays as it is."""
         self._netlink.close()
         self._conntrack.close()
         self._ruleset.close()
 
     def _number(self, transits: Iterable[str]) -> None:
-        """Keep the numbers that are used, and give others the next after them: one just given up comes last."""
+        """Keep the numbers in use, and give new addresses the next ones: a number just released is reused last."""
         wanted, last = set(transits), max(self._numbers.values(), default=0)
         self._numbers = {each: number for each, number in self._numbers.items() if each in wanted}
         taken = set(self._numbers.values())

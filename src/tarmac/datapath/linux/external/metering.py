@@ -1,7 +1,7 @@
-"""How much goes through a gateway, for whom: sums of what elements of its tables count, and of what it remembers. Pure.
+"""Traffic through a gateway per ExternalService: sums of nftables counters, and of tracked connections. Pure.
 
-An element that is taken out takes its count along, and tables that are replaced count from nothing. So elements are
-read before that, and only what came since the last reading is added to a sum.
+A deleted element loses its count, and replaced tables start from zero. So elements are read before that, and only the
+difference to the last reading is added to a sum.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tarmac.datapath.external import Carriage, SourceAddress, Traffic, Translate
 from tarmac.datapath.linux.nftables import Key
 
 Label = tuple[str, str, bool]
-"""An ExternalService, a SourceIP, and whether the server began the connections."""
+"""An ExternalService, a SourceIP, and True if the server began the connections."""
 
 PORTS: Final = 65_536 - 1_024
-"""What the kernel chooses from for an address, towards each port of a server."""
+"""Ports that the kernel chooses from for an address, towards each port of a server."""
 
-_ABSENT: Final = 1_000  # sums that are kept of those who use an address no more, and may again
+_ABSENT: Final = 1_000  # kept sums of services that do not use an address any more, and may again
 _NUMBERS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 
 
@@ -33,7 +33,10 @@ class Meter:
         self._connections, self._bytes = dict[Label, int](), dict[Label, int]()
 
     def loses(self, sources: Sequence[SourceAddress]) -> bool:
-        """Whether elements go when there are rules for these. Those of an earlier process are known from now on."""
+        """Return True if rules for these addresses delete elements.
+
+        The elements of an earlier process are known from now on.
+        """
         if self._sources is None:
             self.know(sources)
             return False
@@ -41,15 +44,15 @@ class Meter:
         return bool(_ways(before - now) - _ways(now - before))
 
     def know(self, sources: Sequence[SourceAddress]) -> None:
-        """The rules are for these."""
+        """Set the addresses that the rules are for."""
         self._sources, self._labels = sources, None
 
     def restart(self) -> None:
-        """Every element counts from nothing."""
+        """Expect every element to count from zero."""
         self._read.clear()
 
     def read(self, name: str, counters: Mapping[Key, tuple[int, int]]) -> None:
-        """What the elements of a set or map, with the number of its family, have counted: packets and bytes."""
+        """Add the counts, packets and bytes, of a set or map, named with the number of its family."""
         labels = self._known().get(name[:-1], {})
         before, now = self._read.get(name, {}), dict[Key, int]()
         connections = name[:-1] in ("began", "in")
@@ -59,12 +62,12 @@ class Meter:
             if label is not None and number:
                 now[key] = number
                 known = before.get(key, 0)
-                # Less than before: somebody else has replaced it.
+                # Less than before: another program has replaced it.
                 sums[label] = sums.get(label, 0) + (number - known if number >= known else number)
         self._read[name] = now
 
     def carriage(self, carried: Collection[str], tally: Iterable[tuple[Translated, int]]) -> Carriage:
-        """All of it, as of now."""
+        """Return all traffic as of now."""
         known = self._known()
         live, ports = Counter[Label](), Counter[tuple[str, str, str, int]]()
         for one, number in tally:
@@ -84,7 +87,7 @@ class Meter:
         return Carriage(tuple(self._traffic(label, live[label]) for label in shown), use)
 
     def _shown(self, label: Label, carried: Collection[str]) -> bool:
-        """Whether the node carries the address, or ever has since it counts."""
+        """Return True if the node serves the address, or has since this process counts."""
         return label[1] in carried or label in self._connections or label in self._bytes
 
     def _traffic(self, label: Label, live: int) -> Traffic:
@@ -106,7 +109,7 @@ def _ways(sources: Iterable[SourceAddress]) -> set[tuple[str, object]]:
 
 
 def _labels(sources: Iterable[SourceAddress]) -> dict[str, dict[Key, Label]]:
-    """Whose an element is, by the set or map it is in."""
+    """Return the label of each element, by the set or map it is in."""
     found: dict[str, dict[Key, Label]] = {"began": {}, "in": {}, "sent": {}, "called": {}}
     for each in sources:
         for out in each.exits:

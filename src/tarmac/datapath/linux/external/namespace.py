@@ -1,7 +1,7 @@
 """A node's egress namespace: the tunnel, links to the outside, legs of Networks, and the rules between them.
 
-It has no process of anybody's, but for one that shares connections with another gateway; nothing else listens in it.
-The kernel is the record: a new process takes the namespace up as it is, and what it writes anew packets do not notice.
+The only process in it is conntrackd, which shares connections with another gateway; nothing else listens in it. The
+kernel holds the state: a new process adopts the namespace as it is, and its rewrites do not disturb packets.
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ _CONTROLS: Final = {
     for family, controls in (("ipv4", _IPV4), ("ipv6", _IPV6))
     for control, value in controls.items()
 } | {
-    # A new owner picks connections up in the middle; and one that comes back knows old windows of theirs.
+    # A new owner picks connections up in the middle; one that returns has outdated windows of them.
     "netfilter/nf_conntrack_tcp_loose": "1",
     "netfilter/nf_conntrack_tcp_be_liberal": "1",
-    # A partner hears of every change; by itself the kernel tells of connections only that began while one listened.
+    # The partner needs every change; by default the kernel reports only connections that began while a process
+    # listened.
     "netfilter/nf_conntrack_events": "1",
     **conntrack.CONTROLS,
 }
 
 
 class EgressNamespace:
-    """The namespace of this path, made when there is none. Used from the datapath's thread, but for its carrier."""
+    """The namespace at this path, created on demand. Used from the datapath's thread, except for its carrier."""
 
     def __init__(self, path: Path, host: Host) -> None:
         self._path, self._host = path, host
@@ -77,7 +78,7 @@ class EgressNamespace:
             self.carrier = Carrier(path, self.ruleset, SystemClock())
         try:
             if not self.ruleset.listing(f"inet {GUARD} live4"):
-                # Before any link: the kernel itself sends something as soon as one is up.
+                # Before any link: the kernel itself sends packets as soon as one is up.
                 self.ruleset.ensure(gateway({}, {}, {}, ()))
         except BaseException:
             self.close()
@@ -89,7 +90,7 @@ class EgressNamespace:
         self._meter = Meter()
 
     def connect(self, router: Path, mtu: int) -> None:
-        """Make the link to a router namespace, and remove nothing that is right."""
+        """Create the link to a router namespace. An existing link is kept."""
         name = leg_name(router.name)
         if links.link(self._netlink, name) is None:
             there = os.open(router, os.O_RDONLY | os.O_CLOEXEC)
@@ -107,7 +108,7 @@ class EgressNamespace:
         links.settle(self._netlink, leg_name(router.name))
 
     def keep_only(self, legs: Iterable[str]) -> None:
-        """Remove the links to router namespaces that nobody uses any more."""
+        """Remove the unused links to router namespaces."""
         kept = set(legs)
         stale = [each for each in links.links(self._netlink) if each.name[:1] == LEG_PREFIX and each.name not in kept]
         self._netlink.request([links.deletion(each.index) for each in stale])
@@ -115,10 +116,10 @@ class EgressNamespace:
     def ensure(
         self, state: ExternalState, legs: Mapping[str, tuple[str, int]], encrypted: Mapping[str, int]
     ) -> dict[str, Exception]:
-        """Make all but the rules so; what could not, by address.
+        """Create everything but the rules; return failures by address.
 
-        It is given the leg and mark of each own transit address, and the largest packet to nodes that are reached
-        encrypted.
+        `legs` has the leg and mark of each own transit address, `encrypted` the largest packet to each node that is
+        reached encrypted.
         """
         own, failures = state.node_address, dict[str, Exception]()
         four, six = NOBODY, node_marks(own)[1]
@@ -137,7 +138,7 @@ class EgressNamespace:
         carriable: dict[str, Carriable] = {}
         for each in state.sources:
             if each.outside is not None and (link := virtual.get(each.address)) is not None:
-                # Its routes are not among those that are made here: they come and go with the address.
+                # Its routes are not created here: they come and go with the address.
                 routes = outside_routes(each.outside, link.index, ways.virtual_table(each.mark))
                 mac, own_routes = virtual_mac(each.address), tuple(sorted(routes))
                 carriable[each.address] = Carriable(each, link.name, link.index, ways.VIRTUAL, mac, own_routes)
@@ -155,7 +156,7 @@ class EgressNamespace:
         return failures
 
     def allow(self, *, anew: bool = False) -> None:
-        """Let through what the addresses that this node may carry allow, and end what they no longer do."""
+        """Apply the rules of the addresses that this node may serve, and end connections that are no longer allowed."""
         carrier = self.carrier
         with self.ruleset.lock:
             sources = [each.source for each in carrier.carriable.values()]
@@ -172,40 +173,40 @@ class EgressNamespace:
             conntrack.forget(self._conntrack, at_gateway(sources))
 
     def carriage(self) -> Carriage:
-        """What has gone through here, also by rules that are no more."""
+        """Return all traffic through this namespace, also of deleted rules."""
         self._count()
         return self._meter.carriage(self.carrier.carried(), conntrack.tally(self._conntrack))
 
     def tracked(self) -> tuple[int, int]:
-        """How many connections are remembered, and how many could be."""
+        """Return the number of tracked connections, and the maximum."""
         with namespaces.inside(self._path):
             count, most = (namespaces.control(f"netfilter/nf_conntrack_{each}") for each in ("count", "max"))
         return int(count or 0), int(most or 0)
 
     def translations(self, transits: Collection[str], most: int) -> list[Translated]:
-        """Live connections under these transit addresses."""
+        """Return live connections under these transit addresses."""
         return conntrack.translations(self._conntrack, transits, most)
 
     def _count(self) -> None:
         for name, sort in COUNTED.items():
-            with suppress(NftablesFault):  # before there is any, or when somebody has taken it away
+            with suppress(NftablesFault):  # not created yet, or deleted by another program
                 self._meter.read(name, self.ruleset.counters(f"{sort} inet {NAME} {name}"))
 
     def _restored(self) -> str:
-        """Keep what a replaced table would lose: counts here, leases in the new one."""
+        """Preserve the state that a replaced table would lose: counts here, leases in the new one."""
         self._count()
         return self.carrier.restored()
 
     def close(self) -> None:
-        """Close what is open; the namespace stays as it is."""
+        """Close sockets; the namespace stays as it is."""
         self.carrier.close()
         self._netlink.close()
         self._conntrack.close()
         self.ruleset.close()
 
     def remove(self) -> None:
-        """Let go of the namespace, and of all that is in it."""
-        # The links go first: the namespace itself may live on for a moment, and with it an address on the wire.
+        """Remove the namespace with its content."""
+        # The links go first: the namespace may live on for a moment, and with it an address on the wire.
         try:
             named = [each for each in links.links(self._netlink) if each.index != _LOOPBACK]
             self._netlink.request([links.deletion(each.index) for each in named])
@@ -237,7 +238,7 @@ class EgressNamespace:
         return {}
 
     def _outside(self, state: ExternalState, failures: dict[str, Exception]) -> dict[str, links.Link]:
-        """The links to the outside by interface of the node. One that is missing harms its own addresses only."""
+        """Create the links to the outside, by interface of the node. A missing one fails only its own addresses."""
         made: dict[str, links.Link] = {}
         for each in state.sources:
             if each.outside is None or each.outside.virtual or each.outside.interface in made:
@@ -250,7 +251,7 @@ class EgressNamespace:
         return made
 
     def _virtual(self, state: ExternalState, failures: dict[str, Exception]) -> dict[str, links.Link]:
-        """The links of addresses that have one to themselves, by address."""
+        """Create the dedicated links, by address."""
         made: dict[str, links.Link] = {}
         for each in state.sources:
             if each.outside is not None and each.outside.virtual:
@@ -274,7 +275,7 @@ class EgressNamespace:
         legs: Mapping[str, tuple[str, int]],
         encrypted: Mapping[str, int],
     ) -> set[Route]:
-        """The ways back, by transit address: into a leg, or to the node whose it is."""
+        """Return the routes back by transit address: into a leg, or to the node of its pods."""
         indexes = {each.name: each.index for each in links.links(self._netlink)}
         found = {
             Route(host_prefix(transit), indexes[leg], ROUTER_HOP)
@@ -282,7 +283,7 @@ class EgressNamespace:
             if leg in indexes
         }
         elsewhere = ((way.transit, way.node) for each in state.sources for way in (*each.exits, *each.entrances))
-        # A transit address that is not known here leads nowhere, whatever comes behind the main table.
+        # An unknown transit address is unreachable, regardless of routes behind the main table.
         found |= {Route(prefix) for prefix in TRANSITS}
         return found | {
             Route(host_prefix(transit), tunnel.index, ways.hop(node), mtu=encrypted.get(node, 0))

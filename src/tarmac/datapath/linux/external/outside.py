@@ -1,10 +1,11 @@
-"""The ways out of an egress namespace: for each interface of the node that leads outside, a link of its own on it.
+"""Egress links of an egress namespace: one macvlan on each interface of the node that leads outside.
 
-The link has a hardware address of its own and no address but those that the node carries, and one that nobody in the
-world has: with the last address of a link the kernel would remove all routes that go by it.
+The link has its own hardware address and no addresses but those that the node serves, and a dummy one that no host has:
+with the last address of a link the kernel would remove all routes through it.
 
-An address may have a link to itself instead, whose hardware address follows from it and is the same on every node. Such
-a link is up only where the address is carried; its routes go with it, and are put back with the address.
+An address may have a dedicated link instead, with a hardware address that is derived from it and the same on every
+node. Such a link is up only on the node that serves the address; its routes are lost with it, and restored with the
+address.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.routing import Route
 
 NOBODY: Final = "192.0.0.8"
-"""What a machine without an address of IPv4 may call itself in errors that it sends."""
+"""The address that a host without an IPv4 address may use in errors that it sends (RFC 7600)."""
 
 _ALL_NODES: Final = "ff02::1"
 ARP, IPV6 = 0x0806, 0x86DD
@@ -30,7 +31,7 @@ _EVERYBODY: Final = "ff:ff:ff:ff:ff:ff"
 
 
 def ensure_outside(host: Host, namespace: Path, netlink: Netlink, node_address: str, interface: str) -> links.Link:
-    """The link of the namespace that is on an interface of the node. Raises OSError when there is no such interface."""
+    """Return the namespace's link on an interface of the node. Raises OSError if the interface does not exist."""
     name = outside_name(interface)
     found = links.link(netlink, name)
     if found is None:
@@ -43,7 +44,10 @@ def ensure_outside(host: Host, namespace: Path, netlink: Netlink, node_address: 
 
 
 def ensure_virtual(host: Host, namespace: Path, netlink: Netlink, interface: str, address: str) -> links.Link:
-    """The link of one address, down unless it is carried here. Raises OSError when there is no such interface."""
+    """Return the dedicated link of an address, down unless it is served here.
+
+    Raises OSError if there is no such interface.
+    """
     name = virtual_name(interface, address)
     found = links.link(netlink, name)
     if found is None:
@@ -55,7 +59,7 @@ def ensure_virtual(host: Host, namespace: Path, netlink: Netlink, interface: str
 
 
 def outside_routes(outside: Outside, link: int, table: int) -> set[Route]:
-    """The way to a segment, and to the world beyond it if there is a router."""
+    """Return the routes to a segment, and through its router, if any, to the rest of the world."""
     found = {Route(outside.segment, link, "", table)}
     if outside.gateway:
         everywhere = "::/0" if ":" in outside.gateway else "0.0.0.0/0"
@@ -64,14 +68,14 @@ def outside_routes(outside: Outside, link: int, table: int) -> set[Route]:
 
 
 class Announcer:
-    """Says on segments where addresses are. Made and used in whatever thread; its packets pass no rules."""
+    """Announces addresses on segments. May be created and used in any thread; its packets pass no rules."""
 
     def __init__(self, namespace: Path) -> None:
         with namespaces.inside(namespace):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
 
     def announce(self, link: str, mac: str, address: str) -> None:
-        """Tell everybody: some believe questions, others answers only."""
+        """Announce by ARP request and reply: some hosts accept only one of the two."""
         for frame in announcements(mac, address):
             self._socket.sendto(frame, (link, IPV6 if ":" in address else ARP))
 
@@ -81,7 +85,7 @@ class Announcer:
 
 
 def announcements(mac: str, address: str) -> list[bytes]:
-    """The frames that say, unasked, where an address is."""
+    """Return the frames that announce an address, unsolicited."""
     if ":" in address:
         return [_advertisement(mac, address)]
     own = bytes.fromhex(mac.replace(":", "")) + socket.inet_aton(address)
@@ -109,7 +113,7 @@ def _advertisement(mac: str, address: str) -> bytes:
 
 
 def checksum(data: bytes) -> bytes:
-    """The Internet's."""
+    """Return the Internet checksum (RFC 1071)."""
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)

@@ -1,7 +1,8 @@
-"""Asks a segment whether somebody else has an address, before a node carries it for the first time.
+"""Detects foreign use of an address on its segment, before a node serves it for the first time.
 
-Three questions, a tenth of a second apart, from nobody: neither a probe of ARP nor a solicitation from the unspecified
-address teaches anybody where the address is. The socket is one for raw frames, so no rule hears of the answers either.
+Sends three probes, a tenth of a second apart, without a sender address: neither an ARP probe nor a neighbour
+solicitation from the unspecified address changes any neighbour cache. The socket is a raw one, so no rule sees the
+answers either.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LARGEST: Final = 2048
 
 
 def probe(namespace: Path, link: str, mac: str, address: str, clock: Clock) -> str:
-    """The hardware address of whoever answers for an address on a link; empty when nobody does. Raises OSError."""
+    """Return the hardware address that answers for an address on a link; empty if none does. Raises OSError."""
     protocol = IPV6 if ":" in address else ARP
     with namespaces.inside(namespace):
         asking = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.htons(protocol))
@@ -50,7 +51,7 @@ def _heard(asking: socket.socket, mac: str, address: str, clock: Clock) -> str:
 
 
 def question(mac: str, address: str) -> bytes:
-    """The frame that asks who has an address."""
+    """Return the ARP probe or neighbour solicitation for an address."""
     own = bytes.fromhex(mac.replace(":", ""))
     if ":" not in address:
         head = b"\xff" * 6 + own + struct.pack(">HHHBBH", ARP, 1, 0x0800, 6, 4, 1)
@@ -65,7 +66,7 @@ def question(mac: str, address: str) -> bytes:
 
 
 def answerer(frame: bytes, address: str) -> str:
-    """The hardware address of whoever says in a frame that the address is his; empty when nobody does."""
+    """Return the hardware address that claims the address in a frame; empty if the frame does not."""
     kind = int.from_bytes(frame[12:14])
     if ":" not in address:
         says = frame[28:32] == socket.inet_aton(address) and frame[20:22] in (b"\0\1", b"\0\2")

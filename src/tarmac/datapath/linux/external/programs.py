@@ -1,8 +1,8 @@
-"""A program that outlives the agent which started it, and is found again by the next one.
+"""A program that outlives the agent that started it, and is found again by the next one.
 
-The file with the process's number says which one it is; the command line says whether that number is still its own. An
-agent that is killed between starting a program and writing its number down leaves it without its file: it is then
-looked for among all processes by the command line, which holds a path that no other node has.
+The pid file identifies the process; the command line tells if that pid is still the same program. An agent that is
+killed between starting a program and writing the pid leaves no file: the program is then searched among all processes
+by its command line, which holds a path that is unique to the node.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PROCESSES: Final = Path("/proc")
 
 
 class DetachedProgram:
-    """The process whose command line ends with `words`, written down in the file `pid`."""
+    """The process with a command line that ends with `words`, and with its pid in the file `pid`."""
 
     def __init__(self, words: Sequence[str], pid: Path) -> None:
         self._words, self._pid = [each.encode() for each in words], pid
 
     def process(self) -> int:
-        """Its number; 0 when it does not run."""
+        """Return its pid; 0 if it does not run."""
         try:
             written = int(self._pid.read_text())
         except (FileNotFoundError, ValueError):
@@ -37,19 +37,19 @@ class DetachedProgram:
 
     @property
     def was_started(self) -> bool:
-        """Whether it runs, or has run and nobody has ended it."""
+        """True if it runs, or has ended without `end`."""
         return self._pid.exists()
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was started and runs no more."""
+        """True if it was started and runs no more."""
         return self.was_started and not self.process()
 
     def start(self, program: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start it in the namespaces of this thread; whether it stays is seen later. Raises OSError."""
+        """Start it in the namespaces of this thread. It may still exit right away. Raises OSError."""
         self.end()
         self._pid.parent.mkdir(parents=True, exist_ok=True)
-        # Nobody's child but the first process's, which cleans up after it.
+        # Detached from the agent: init reaps it.
         done = subprocess.run(
             ["sh", "-c", _DETACHED, "sh", str(program), *map(os.fsdecode, self._words)],
             check=False,
@@ -65,7 +65,7 @@ class DetachedProgram:
         self._pid.write_text(done.stdout)
 
     def end(self) -> None:
-        """End it, whoever started it, and wait until it is gone."""
+        """Kill it, also if an earlier agent started it, and wait until it is gone."""
         known = self.process()
         for process in [known] if known else self._unwritten():
             _end(process)
@@ -84,7 +84,7 @@ class DetachedProgram:
 
 
 def _end(process: int) -> None:
-    """It has nothing to finish: what it knew is in the kernel."""
+    """Kill a process. It has nothing to finish: its state is in the kernel."""
     try:
         handle = os.pidfd_open(process)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""Which remembered connections of external services are no longer allowed. Pure.
+"""Finds tracked connections of external services that are no longer allowed. Pure.
 
-What is asked only when a connection begins is asked again when something is withdrawn. An endpoint that is merely not
-ready any more keeps the connections it has, but for those of UDP, which have no end.
+Rules that apply only to new connections are evaluated again when one is withdrawn. An endpoint that is merely not ready
+any more keeps its connections, except for UDP, which has no end of a connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Question = Callable[[TrackedConnection], bool]
 
 
 def at_pods(departures: Iterable[Departure], arrivals: Iterable[Arrival], numbers: Mapping[str, int]) -> Question:
-    """The question whether a connection in a router namespace may no longer be."""
+    """Return the predicate for connections in a router namespace that are no longer allowed."""
     out = {
         (each.pod, each.dialled, each.protocol, each.port, numbers[each.transit], each.target, each.target_port)
         for each in departures
@@ -40,7 +40,7 @@ def at_pods(departures: Iterable[Departure], arrivals: Iterable[Arrival], number
 
 
 def at_gateway(sources: Iterable[SourceAddress]) -> Question:
-    """The question whether a connection in an egress namespace may no longer be."""
+    """Return the predicate for connections in an egress namespace that are no longer allowed."""
     out = {(e.transit, e.target, e.protocol, e.port, each.mark) for each in sources for e in each.exits}
     within = {(e.target, each.address, e.protocol, e.port, each.mark) for each in sources for e in each.entrances}
     back = {(e.transit, e.target, e.protocol, e.port, each.mark) for each in sources for e in each.entrances}

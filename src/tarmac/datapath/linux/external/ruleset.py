@@ -1,8 +1,9 @@
-"""Tables of one namespace whose chains seldom change and whose elements often do.
+"""Tables of one namespace with stable chains and frequently changing elements.
 
-A change of elements is a transaction of its own, so that the rest keeps its counters and nobody waits long; only when
-chains change, or nothing is known, everything is replaced at once. The kernel counts the transactions of a namespace.
-One that is not ours means that somebody has touched something, which is then compared with what it was.
+A change of elements is a transaction of its own, so the remaining elements keep their counters and no caller waits
+long; only if chains change, or nothing is known, everything is replaced at once. The kernel counts the transactions of
+a namespace. One that is not ours means that another program may have changed a table, which is then compared with its
+last state.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from tarmac.datapath.linux.netlink import NETFILTER, Message, Netlink, attribute
 from tarmac.datapath.linux.nftables import Key, Nftables, NftablesFault, Table
 
 Elements = Mapping[str, Mapping[str, str]]
-"""By the name of a set or map: what each key leads to, empty in sets."""
+"""By the name of a set or map: the value of each key, empty in sets."""
 
 _GET_GENERATION: Final = 10 << 8 | 16
 _GENERATION_ID: Final = 1
 _HEADER: Final = 4
 _MOST: Final = 5_000
-"""Elements changed in one transaction: a renewal of a lease waits for it."""
+"""Elements changed in one transaction: the renewal of a lease waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A table: its chains and declarations as text, and what is in its sets and maps."""
+    """A table: its chains and declarations as text, and the elements of its sets and maps."""
 
     family: str
     name: str
@@ -36,13 +37,13 @@ class Filled:
     elements: Elements
 
     def replacement(self) -> str:
-        """The commands that make it so, whatever was there."""
+        """Return the commands that create or replace the table."""
         return Table(self.family, self.name, self.chains).replacement() + "".join(
             self._command("add", into, list(content.items())) for into, content in self.elements.items() if content
         )
 
     def changes(self, before: Filled) -> Iterator[str]:
-        """The commands that make it of another with the same chains, in transactions; what goes, goes first."""
+        """Yield commands, one text per transaction, from `before` with the same chains to this; deletions first."""
         gone, changed, new = list[_Step](), list[_Step](), list[_Step]()
         for name, wanted in self.elements.items():
             known = before.elements.get(name, {})
@@ -60,7 +61,7 @@ class Filled:
             yield "".join(self._steps(steps[start : start + _MOST], moved))
 
     def _steps(self, steps: Iterable[_Step], moved: set[tuple[str, str]]) -> Iterator[str]:
-        """An element in place cannot be changed: it is taken out and put in again in the same transaction."""
+        """Yield commands. An element cannot be changed in place: it is deleted and added in the same transaction."""
         added: dict[str, list[tuple[str, str]]] = {}
         removed: dict[str, list[tuple[str, str]]] = {}
         for name, key, value in steps:
@@ -81,26 +82,26 @@ _Step = tuple[str, str, str | None]
 
 
 class Ruleset:
-    """The tables of the namespace that the thread is in when this is made. `lock` is held during each transaction."""
+    """The tables of the namespace that the thread is in at creation. `lock` is held during each transaction."""
 
     def __init__(self) -> None:
         self.lock: Final = threading.RLock()
         self._nftables = Nftables()
         self._netlink = Netlink(NETFILTER)
         self._tables: dict[tuple[str, str], Filled] = {}
-        self._generation = -1  # after our last transaction; none is known before the first
+        self._generation = -1  # after our last transaction; -1 before the first
         self._baseline: list[bytes] = []
 
     def ensure(self, wanted: Sequence[Filled], restored: Callable[[], str] = str, *, anew: bool = False) -> bool:
-        """Make tables so; whether all of them were replaced, so that they count from nothing.
+        """Make tables match. Return True if all of them were replaced, so that their counters start from zero.
 
-        `restored` gives the commands that put back elements which a replacement would lose.
+        `restored` returns the commands that restore elements which a replacement would lose.
         """
         with self.lock:
             if not anew and all(self._has_chains(table) for table in wanted):
                 try:
                     self._change(wanted)
-                except NftablesFault:  # the kernel has not what we think: write it anew, which says whose fault it is
+                except NftablesFault:  # unexpected state in the kernel: rewrite all, which tells the faulty part
                     pass
                 else:
                     return False
@@ -111,7 +112,7 @@ class Ruleset:
             return True
 
     def refill(self, family: str, table: str, name: str, content: Mapping[str, str]) -> None:
-        """Change what is in one set or map. Nothing happens before its table is there. Raises NftablesFault."""
+        """Change the elements of one set or map; does nothing before its table exists. Raises NftablesFault."""
         with self.lock:
             known = self._tables.get((family, table))
             if known is None:
@@ -119,24 +120,24 @@ class Ruleset:
             try:
                 self._change([replace(known, elements={**known.elements, name: content})])
             except NftablesFault:
-                self._tables.clear()  # the kernel has not what we think: whoever ensures next writes all of it anew
+                self._tables.clear()  # the kernel's state is not the expected one: the next `ensure` rewrites all
                 raise
 
     def transaction(self, commands: str) -> None:
-        """Carry out commands; they are ours, so they are no drift. Raises NftablesFault."""
+        """Run commands, without counting them as drift. Raises NftablesFault."""
         with self.lock:
             self._baseline = []
             self._nftables.run(commands)
             self._generation = _after(self._generation)
 
     def passing(self, messages: Sequence[Message]) -> None:
-        """Change elements that come and go by themselves, which no comparison looks at. Raises OSError."""
+        """Change elements that time out, which are excluded from the comparison. Raises OSError."""
         with self.lock:
             self._netlink.transact(*setelements.transaction(messages))
             self._generation = _after(self._generation)
 
     def drifted(self) -> bool:
-        """Whether somebody else has changed one of the tables since we last looked."""
+        """Return True if another program has changed one of the tables since the last call."""
         with self.lock:
             current = self._current()
             meddled = current != self._generation
@@ -147,29 +148,29 @@ class Ruleset:
             return False
 
     def listing(self, name: str) -> str:
-        """What a set or map holds, as nft writes it: `FAMILY TABLE SET`. Empty when there is none."""
+        """Return a set's listing in nft's syntax: `FAMILY TABLE SET`. Empty if there is none."""
         with self.lock:
             return self._nftables.text(f"list set {name}")
 
     def counters(self, name: str) -> dict[Key, tuple[int, int]]:
-        """Packets and bytes that each element was found for: `set FAMILY TABLE SET`, or `map`. Raises NftablesFault."""
+        """Return packets and bytes of each element: `set FAMILY TABLE SET`, or `map`. Raises NftablesFault."""
         with self.lock:
             return self._nftables.counters(name)
 
     def elements(self, family: str, table: str, name: str) -> list[tuple[str, str]]:
-        """Keys and values of a map as the kernel has them, numbers in decimal."""
+        """Return keys and values of a map from the kernel, numbers in decimal."""
         parts = [each["map"] for each in self._nftables.listing(family, table) if "map" in each]
         return [(str(key), str(value)) for part in parts if part["name"] == name for key, value in part.get("elem", ())]
 
     def remove(self, tables: Iterable[tuple[str, str]]) -> None:
-        """Take tables away."""
+        """Delete tables."""
         with self.lock:
             for family, name in tables:
                 self._nftables.remove(family, name)
             self._tables.clear()
 
     def close(self) -> None:
-        """Close what is open; the rules stay."""
+        """Close sockets; the rules stay."""
         self._netlink.close()
         self._nftables.close()
 

@@ -1,7 +1,9 @@
-"""How fast an address may speak and be spoken to: a class of HTB for each, chosen by what rules say of a packet.
+"""Bandwidth limits per address: one HTB class each, selected by the packet's mark.
 
-What waits is sent later, nothing is lost, so that senders slow down. Out is counted where packets leave for the
-outside, in where they leave for other nodes.
+Packets above the rate wait in a queue of their own, so that senders slow down. Egress is limited where packets leave
+for the outside, ingress where they leave for other nodes.
+
+A rate is one of IP packets. HTB counts the link header as well, so classes are that much faster.
 """
 
 from __future__ import annotations
@@ -15,29 +17,52 @@ from tarmac.datapath.linux import namespaces
 from tarmac.datapath.linux.tables.gateway import MAJOR
 
 _SECONDS: Final = 10
+_FRAME: Final = 1514 / 1500  # a full packet with the link's header, and without
+
+_BURST: Final = 0.01
+"""Seconds of the rate that may be sent at once after a pause.
+
+A class that is due is served when a processor gets to it. Its unused share beyond the burst is lost, and the default
+burst holds a single packet.
+"""
+_MIN_BURST: Final = 16_000
+
+_QUEUE: Final = 0.2
+"""Seconds of the rate that may wait.
+
+Without such a limit a class holds 1,000 packets, which delay a slow rate for so long that senders treat them as lost.
+"""
+_MIN_QUEUE: Final = 80_000  # more than one packet of the largest size that senders leave to links to segment
+
+
+def _class(link: str, mark: int, rate: int) -> tuple[str, str]:
+    """Return the commands that create or change a class and its queue."""
+    own, raw = f"{MAJOR}:{mark:x}", round(rate * _FRAME)
+    burst, queue = max(round(rate / 8 * _BURST), _MIN_BURST), max(round(rate / 8 * _QUEUE), _MIN_QUEUE)
+    lasting = f"rate {raw}bit ceil {raw}bit burst {burst}b cburst {burst}b"
+    return (
+        f"class replace dev {link} parent {MAJOR}: classid {own} htb {lasting}",
+        f"qdisc replace dev {link} parent {own} bfifo limit {queue}",
+    )
 
 
 class Shaper:
-    """The classes of one namespace's links, as far as this process has made them."""
+    """The classes of one namespace's links, as far as this process has created them."""
 
     def __init__(self, namespace: Path) -> None:
         self._namespace = namespace
         self._made: dict[str, Mapping[int, int]] = {}
 
     def ensure(self, links: Mapping[str, Mapping[int, int]]) -> None:
-        """Have on each of these links such rates, in bits per second by mark. Raises OSError."""
+        """Set rates on each of these links, in bits per second by mark. Raises OSError."""
         commands: list[str] = []
         for link, rates in links.items():
             known = self._made.get(link, {})
             if rates and not known:
-                commands.append(
-                    f"qdisc add dev {link} root handle {MAJOR}: htb"
-                )  # it may be there from another process
-            commands += [
-                f"class replace dev {link} parent {MAJOR}: classid {MAJOR}:{mark:x} htb rate {rate}bit ceil {rate}bit"
-                for mark, rate in rates.items()
-                if known.get(mark) != rate
-            ]
+                commands.append(f"qdisc add dev {link} root handle {MAJOR}: htb")  # it may exist from another process
+            for mark, rate in rates.items():
+                if known.get(mark) != rate:
+                    commands += _class(link, mark, rate)
             commands += [f"class del dev {link} classid {MAJOR}:{mark:x}" for mark in known.keys() - rates.keys()]
         if commands:
             self._run(commands)

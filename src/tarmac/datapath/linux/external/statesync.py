@@ -1,11 +1,11 @@
-"""Two gateways know each other's connections: Debian's `conntrackd` in the egress namespace of each.
+"""Shares connections between two gateways: Debian's `conntrackd` in the egress namespace of each.
 
-What one kernel learns of a connection is told to the other one and put into its table at once, translation and mark
-included. So the partner goes on with a connection whose port was changed on the way out, which it could not guess, and
-with one in which only the outside speaks.
+Each kernel's connection changes are sent to the partner and written into its table at once, including translation and
+mark. So the partner can continue a connection with a translated source port, which it could not guess, and one in which
+only the outside sends.
 
-The two speak unicast through the tunnel, by the addresses that stand for nodes. The program outlives the agent and is
-taken up by the next one if its settings are still the same. A node without the program works without it.
+The two communicate by unicast through the tunnel, with the addresses that represent nodes. The program outlives the
+agent and is adopted by the next one if its settings are unchanged. A node without the program works without it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tarmac.decide.reach.marks import node_marks
 
 _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.02
-_AGAIN: Final = 10.0  # after it could not be started, or did not stay
+_AGAIN: Final = 10.0  # pause after it could not be started, or did not stay
 _SECONDS: Final = 2
 _LOOPBACK: Final = 1
 _WAITING: Final = ("txqueue", "rsqueue")
@@ -39,7 +39,7 @@ _log = log("external")
 
 
 class StateSync:
-    """The program of one node, whose egress namespace is at `namespace`. `run` runs in the datapath's thread."""
+    """The program of one node, with the egress namespace at `namespace`. `run` runs in the datapath's thread."""
 
     def __init__(self, run_dir: Path, namespace: Path, run: Run, clock: Clock | None = None) -> None:
         found = shutil.which("conntrackd")
@@ -55,14 +55,17 @@ class StateSync:
         self._turn = asyncio.Lock()
 
     async def possible(self) -> bool:
-        """Whether the program runs on this machine, as tried in a namespace of its own until it did once."""
+        """Return True if the program runs on this machine.
+
+        It is tried in a namespace of its own until it has succeeded once.
+        """
         async with self._turn:
             if self.program is not None and self._proven != self.program and await self._tried():
-                self._proven = self.program  # one that failed may only have been slow: it is tried again when asked
+                self._proven = self.program  # a failed attempt may only have been slow: it is repeated on the next call
             return self.program is not None and self._proven == self.program
 
     async def ensure(self, own: str, partner: str) -> None:
-        """Share connections with the gateway at a node's address from now on; with nobody, if that is empty."""
+        """Share connections with the gateway at a node's address from now on; an empty `partner` stops sharing."""
         async with self._turn:
             if (own, partner) != self._wanted:
                 self._rests_until = float("-inf")
@@ -70,23 +73,23 @@ class StateSync:
             await self._look()
 
     async def look(self) -> None:
-        """Have it so again, should the program have ended."""
+        """Restart the program if it has ended."""
         async with self._turn:
             await self._look()
 
     async def backlog(self) -> int | None:
-        """How many changes the partner has not confirmed yet; None when nothing is shared."""
+        """Return the number of changes that the partner has not confirmed yet; None if nothing is shared."""
         if not self.partner or self.program is None:
             return None
         return await asyncio.to_thread(self._asked, self.program)
 
     def stop_now(self) -> None:
-        """Share connections with nobody any more, in the datapath's thread."""
+        """Stop sharing, in the datapath's thread."""
         self.partner, self._wanted = "", ("", "")
         _stop(self._place)
 
     def remove_now(self) -> None:
-        """Leave nothing of it behind, not even of a trial, in the datapath's thread."""
+        """Remove everything, including a trial's files, in the datapath's thread."""
         self.stop_now()
         _leave(self._trial, self._trial.with_suffix(".netns"))
 
@@ -99,7 +102,7 @@ class StateSync:
             return
         text = settings(self._place, node_marks(own)[1], node_marks(partner)[1], TUNNEL)
         process = _running(self._place, self._namespace, text)
-        # Nobody waits until it can be asked: leases are served after this, and whoever looks next will see.
+        # Does not wait until the program answers: leases are served after this, and the next check will see it.
         self.partner = partner if process and _answers(self._place, process) else ""
         now = self._clock.monotonic()
         if self.partner:
@@ -127,7 +130,7 @@ class StateSync:
         self.problem = why
 
     async def _tried(self) -> bool:
-        """Run it for a moment with nobody to speak to."""
+        """Run it for a moment without a partner."""
         place, namespace = self._trial, self._trial.with_suffix(".netns")
         text = settings(place, "::1", "::1", "lo")
         until = self._clock.monotonic() + _PATIENCE
@@ -156,7 +159,7 @@ class StateSync:
 
 
 def settings(place: Path, own: str, partner: str, link: str) -> str:
-    """What the program is told: reliable unicast, and what is heard goes into the kernel without being kept."""
+    """Return the program's configuration: reliable unicast, and received changes go to the kernel without a cache."""
     return f"""\
 Sync {{
     Mode FTFW {{
@@ -190,7 +193,7 @@ General {{
 
 
 def waiting(statistics: str) -> int:
-    """How many messages are in the queues, by the program's own words."""
+    """Return the number of messages in the queues, from the program's statistics."""
     found, queue = 0, ""
     for line in statistics.splitlines():
         words = line.split()
@@ -206,7 +209,7 @@ def _daemon(place: Path) -> DetachedProgram:
 
 
 def _running(place: Path, namespace: Path, text: str) -> int:
-    """The process that runs with these very settings in a namespace; 0 when there is none."""
+    """Return the process that runs with exactly these settings in a namespace; 0 if there is none."""
     try:
         process = _daemon(place).process() if place.with_suffix(".conf").read_text() == text else 0
         own = os.stat(f"/proc/{process}/ns/net") if process else None
@@ -216,18 +219,18 @@ def _running(place: Path, namespace: Path, text: str) -> int:
 
 
 def _answers(place: Path, process: int) -> bool:
-    """Whether it can be asked by now."""
+    """Return True if its control socket exists."""
     if not place.with_suffix(".ctl").exists():
         return False
     with suppress(ProcessLookupError):
-        # It makes itself the most urgent process of the machine; what it does can wait for pods.
+        # It gives itself realtime priority; pods must come first.
         if os.sched_getscheduler(process) != os.SCHED_OTHER:
             os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
     return True
 
 
 def _begin(program: Path, place: Path, namespace: Path, text: str) -> None:
-    _stop(place)  # also the lock of one that was killed, which would keep the next from starting
+    _stop(place)  # also the lock of a killed one, which would prevent the next start
     place.parent.mkdir(parents=True, exist_ok=True)
     place.with_suffix(".conf").write_text(text)
     with namespaces.inside(namespace):
@@ -237,7 +240,7 @@ def _begin(program: Path, place: Path, namespace: Path, text: str) -> None:
 def _stop(place: Path) -> None:
     if any(place.with_suffix(suffix).exists() for suffix in (".conf", ".pid")):
         _daemon(place).end()
-    # The settings last: while they are there, somebody has still to look for a process.
+    # The settings go last: while they exist, a process may still have to be found.
     for suffix in (".ctl", ".lock", ".conf"):
         place.with_suffix(suffix).unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
-"""The numbers that packets carry in an egress namespace as marks, each a way out: to a gateway, or by an own link.
+"""Route numbers, which packets carry as marks in an egress namespace: to a gateway, or through an own link.
 
-A number is a routing table. The kernel's routes are the record of which gateway has which. All addresses with a link of
-their own share one number; the mark of the address, which packets carry too, chooses their table.
+A number is a routing table. The kernel's routes hold the assignment of numbers to gateways. All addresses with a
+dedicated link share one number; the mark of the address, which packets carry too, selects their table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.datapath.linux.tables.gateway import FIRST_OUTSIDE, NUMBER_SHIFT
 FIRST_TABLE: Final = 1000
 TABLES: Final = range(FIRST_TABLE, FIRST_TABLE + 256)
 VIRTUAL: Final = 0xFF
-"""The number of the ways out of addresses that have a link of their own."""
+"""The number of all addresses that have a dedicated link."""
 
 _FIRST_VIRTUAL: Final = 10_000
 _OF_ADDRESSES, _BEFORE_MAIN, _BEHIND_MAIN = 90, 100, 33_000
@@ -27,12 +27,12 @@ _MASK_OF_ADDRESS: Final = _MASK | 0xFFFF
 
 
 def hop(node_address: str) -> str:
-    """The next hop that stands for a node in the tunnel."""
+    """Return the next hop that represents a node in the tunnel."""
     return tunnel_gateway(tunnel_mac(EXTERNAL_VNI, node_address))
 
 
 def gateway_numbers(gateways: Iterable[str], present: Iterable[Route]) -> dict[str, int]:
-    """A number for each gateway, by address; those that have one by the kernel's routes keep it."""
+    """Return a number for each gateway, by address; those with one in the kernel's routes keep it."""
     known = {route.gateway: route.table - FIRST_TABLE for route in present if route.table < FIRST_TABLE + FIRST_OUTSIDE}
     wanted = sorted(set(gateways))
     found = {each: known[hop(each)] for each in wanted if hop(each) in known}
@@ -45,17 +45,17 @@ def gateway_numbers(gateways: Iterable[str], present: Iterable[Route]) -> dict[s
 
 
 def outside_numbers(interfaces: Iterable[str]) -> dict[str, int]:
-    """A number for each interface of the node that leads outside."""
+    """Return a number for each interface of the node that leads outside."""
     return dict(zip(sorted(set(interfaces)), range(FIRST_OUTSIDE, VIRTUAL), strict=False))
 
 
 def virtual_table(mark: int) -> int:
-    """The routing table of an address with a link of its own."""
+    """Return the routing table of an address with a dedicated link."""
     return _FIRST_VIRTUAL + mark
 
 
 def tunnel_ways(tunnel: int, numbers: Mapping[str, int]) -> set[Route]:
-    """The routes to gateways."""
+    """Return the routes to gateways."""
     return {
         Route(prefix, tunnel, hop(gateway), FIRST_TABLE + number)
         for gateway, number in numbers.items()
@@ -64,9 +64,9 @@ def tunnel_ways(tunnel: int, numbers: Mapping[str, int]) -> set[Route]:
 
 
 def rules(numbers: Iterable[int], virtual: Iterable[int] = ()) -> list[Rule]:
-    """The rules for these numbers, and for the marks of addresses with a link of their own.
+    """Return the rules for these numbers, and for the marks of addresses with a dedicated link.
 
-    What the namespace itself sends has no number, and goes by the first link outside that has routes.
+    Packets sent by the namespace itself have no number, and use the first link outside that has routes.
     """
     found, marks = sorted(numbers), sorted(virtual)
     outside = [number for number in found if number >= FIRST_OUTSIDE]

@@ -1,8 +1,8 @@
-"""WireGuard's link in the node's own namespace: the kernel's driver where there is one, else Debian's `wireguard-go`.
+"""The WireGuard link in the node's own namespace: the kernel's driver if available, else Debian's `wireguard-go`.
 
-Both are told by `wg`. A link of the program's ends with its process and the process with its link, so a link that is
-there is one that works, whoever started it: a new agent just goes on with it. The file with the process's number is for
-ending it; everything here runs in the datapath's thread, which is in the node's namespace, and so is what it starts.
+Both are configured by `wg`. A link of the program ends with its process and the process with its link, so an existing
+link works, also one from an earlier agent: a new agent continues with it. The pid file serves to end the process.
+Everything here runs in the datapath's thread, which is in the node's namespace, and so are the processes it starts.
 """
 
 from __future__ import annotations
@@ -28,22 +28,26 @@ from tarmac.datapath.linux.routing import host_prefix
 
 _KEY_BYTES: Final = 32
 _SECONDS: Final = 10
-_KEEPALIVE: Final = 25  # seconds; what routers and firewalls between cities remember lasts longer
+_KEEPALIVE: Final = 25  # seconds; shorter than the timeouts of routers and firewalls between cities
+_SESSION: Final = 180  # seconds after which the location of a silent peer is outdated
 _TUN: Final = "/dev/net/tun"
 _TUN_SET_IFF, _TUN_FLAGS = 0x400454CA, 0x1001  # a tun without packet information
-_SOCKETS: Final = Path("/var/run/wireguard")  # where `wg` looks for programs
+_SOCKETS: Final = Path("/var/run/wireguard")  # where `wg` looks for userspace programs
 
 
 @dataclass(frozen=True, slots=True)
 class WireGuardPrograms:
-    """`wg` and `wireguard-go`, where they are."""
+    """Paths of `wg` and `wireguard-go`."""
 
     wg: Path | None = None
     wireguard_go: Path | None = None
 
 
 class WireGuardLink:
-    """One link by its name; `pid` is the file that tells the program's process. `programs` may come and go."""
+    """One link by its name; `pid` is the program's pid file.
+
+    `programs` is called each time, since they may come and go.
+    """
 
     def __init__(self, name: str, pid: Path) -> None:
         self.name = name
@@ -51,7 +55,7 @@ class WireGuardLink:
         self._program, self._socket = DetachedProgram(["-f", name], pid), _SOCKETS / f"{name}.sock"
 
     def means(self, netlink: Netlink) -> Means:
-        """By what it could be made, as tried just now."""
+        """Return the available means of creating the link, tested just now."""
         programs = self.programs()
         if programs.wg is None:
             return "none"
@@ -60,7 +64,7 @@ class WireGuardLink:
         return "userspace" if programs.wireguard_go is not None and _has_tun() else "none"
 
     def start(self, netlink: Netlink) -> None:
-        """Make the link, if there is none; it is there once `ready`. Raises OSError."""
+        """Create the link if there is none; it is usable once `ready`. Raises OSError."""
         if links.link(netlink, self.name) is not None:
             return
         means = self.means(netlink)
@@ -72,7 +76,7 @@ class WireGuardLink:
             raise OSError(errno.EOPNOTSUPP, "neither the kernel nor wireguard-go can encrypt tunnels on this node")
 
     def ready(self, netlink: Netlink) -> bool:
-        """Whether the link can be told. Raises OSError when the program has ended instead."""
+        """Return True if the link can be configured. Raises OSError if the program has exited."""
         link = links.link(netlink, self.name)
         if link is not None and (link.kind == "wireguard" or _listens(self._socket)):
             return True
@@ -80,25 +84,41 @@ class WireGuardLink:
             raise OSError("wireguard-go ended as soon as it was started")
         return False
 
-    def tell(self, private_key: bytes, peers: Iterable[TunnelPeer]) -> None:
-        """Speak with these peers and no others; what goes on with those that stay is not disturbed. Raises OSError."""
+    def tell(self, private_key: bytes, peers: Iterable[TunnelPeer], now: float) -> None:
+        """Configure exactly these peers, without disturbing the sessions of those that stay. Raises OSError.
+
+        `now` is in Unix seconds.
+        """
         said = [f"[Interface]\nPrivateKey = {base64.b64encode(private_key).decode()}\n"]
         said.append(f"ListenPort = {links.ENCRYPTED_PORT}\n")
+        met = self._met(now)
         for each in peers:
             end = f"[{each.address}]" if ":" in each.address else each.address
             said.append(f"[Peer]\nPublicKey = {each.public_key}\nAllowedIPs = {host_prefix(each.address)}\n")
-            # Said at once, too: whoever has just learned of the other, or has lost what they had agreed on, begins.
-            said.append(f"Endpoint = {end}:{links.ENCRYPTED_PORT}\nPersistentKeepalive = {_KEEPALIVE}\n")
-        # Keys go in by standard input: command lines are for everybody to see.
+            # Also triggers a handshake at once: the side that learned of the peer, or lost its session, begins.
+            said.append(f"PersistentKeepalive = {_KEEPALIVE}\n")
+            # A peer behind NAT is reached at the endpoint it last sent from: its own address is unreachable from here.
+            said.append(f"Endpoint = {end}:{links.ENCRYPTED_PORT}\n" if each.public_key not in met else "")
+        # Keys go in by standard input: command lines are visible to all users.
         self._wg("syncconf", self.name, "/dev/stdin", told="".join(said))
 
+    def configured(self) -> list[TunnelPeer]:
+        """Return the configured peers. Raises OSError."""
+        rows = (line.split() for line in self._wg("show", self.name, "allowed-ips").splitlines())
+        return [TunnelPeer(row[1].partition("/")[0], row[0]) for row in rows if len(row) == 2 and row[1] != "(none)"]
+
+    def _met(self, now: float) -> set[str]:
+        """Return the keys of peers with a recent handshake, and so with a known endpoint."""
+        rows = (line.split() for line in self._wg("show", self.name, "latest-handshakes").splitlines())
+        return {key for key, seconds in rows if now - int(seconds) < _SESSION}
+
     def transferred(self) -> dict[str, int]:
-        """Bytes exchanged with each peer, by its key. Raises OSError."""
+        """Return the bytes exchanged with each peer, by its key. Raises OSError."""
         rows = (line.split() for line in self._wg("show", self.name, "transfer").splitlines())
         return {key: int(received) + int(sent) for key, received, sent in rows}
 
     def remove(self, netlink: Netlink) -> None:
-        """Leave neither the link nor a process."""
+        """Delete the link and end the process."""
         link = links.link(netlink, self.name)
         if link is not None:
             netlink.request([links.deletion(link.index)])  # its routes go with it
@@ -106,7 +126,7 @@ class WireGuardLink:
 
     @property
     def has_program(self) -> bool:
-        """Whether there is, or was, a process."""
+        """True if there is, or was, a process."""
         return self._program.was_started
 
     def _wg(self, *words: str, told: str = "") -> str:
@@ -123,7 +143,7 @@ class WireGuardLink:
     def _start_program(self) -> None:
         wireguard_go = self.programs().wireguard_go
         assert wireguard_go is not None
-        self._end_program()  # one whose link somebody took away ends by itself, but not at once
+        self._end_program()  # the process of a deleted link ends by itself, but not at once
         self._program.start(wireguard_go, {**os.environ, "LOG_LEVEL": "silent"})
 
     def _end_program(self) -> None:
@@ -132,13 +152,16 @@ class WireGuardLink:
 
 
 def _listens(path: Path) -> bool:
-    """Whether a program answers: its socket is there before it does, and `wg` would take that for no program at all."""
+    """Return True if a program accepts connections.
+
+    Its socket exists before that, and `wg` would then report no program at all.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         return asking.connect_ex(str(path)) == 0
 
 
 def is_key(text: str) -> bool:
-    """Whether it is a key of X25519."""
+    """Return True if the text is an X25519 key."""
     try:
         return len(base64.b64decode(text, validate=True)) == _KEY_BYTES
     except (binascii.Error, ValueError):
@@ -151,7 +174,7 @@ def _kernel_has_driver(netlink: Netlink, name: str) -> bool:
     except OSError as error:
         if error.errno in (errno.EOPNOTSUPP, errno.ENODEV):
             return False
-        if error.errno != errno.EEXIST:  # of a trial that was killed
+        if error.errno != errno.EEXIST:  # left by a killed trial
             raise
     found = links.link(netlink, name)
     if found is not None:
@@ -160,7 +183,7 @@ def _kernel_has_driver(netlink: Netlink, name: str) -> bool:
 
 
 def _has_tun() -> bool:
-    """Whether a program can make a link: one is made, and goes when it is closed."""
+    """Return True if a program can create a tun link. The trial link is deleted when it is closed."""
     try:
         device = os.open(_TUN, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

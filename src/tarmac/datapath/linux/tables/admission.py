@@ -1,7 +1,7 @@
-"""Who may send packets of external services through the tunnel, in the node's own namespace. Everybody else is ignored.
+"""Accepts packets of external services from permitted nodes only, in the node's own namespace; drops all else.
 
 A node may use the transit addresses of its own pods. A gateway may answer for the servers outside that its addresses
-lead to, towards those who use these addresses; and pass errors on to them, which routers anywhere may have sent.
+lead to, towards the users of these addresses; and forward ICMP errors to them, which any router may have sent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MATCH: Final = f"udp dport {EXTERNAL_PORT} @th,96,24 {EXTERNAL_VNI}"
 
 
 class _Inner(NamedTuple):
-    """Where things are in the packet that is carried, behind UDP (8 bytes), VXLAN (8) and Ethernet (14)."""
+    """Offsets in the inner packet, behind UDP (8 bytes), VXLAN (8) and Ethernet (14)."""
 
-    kind: str  # what Ethernet calls the family
+    kind: str  # EtherType of the family
     error: str
     source: str
     destination: str
@@ -33,14 +33,14 @@ _INNER: Final = {
 }
 
 Sender = tuple[str, str]
-"""A node, and a transit address of its own, or where connections are shared with it the address that stands for it."""
+"""A node, and a transit address of its own pods; for a sync partner, the address that represents it."""
 
 Answerer = tuple[str, str, str]
-"""A gateway, a server outside, and a transit address that speaks with it."""
+"""A gateway, a server outside, and a transit address that uses it."""
 
 
 def admission(name: str, senders: Iterable[Sender], answerers: Iterable[Answerer]) -> Table:
-    """The table, given which transit addresses belong to which other nodes, and which gateways answer."""
+    """Return the table, given the transit addresses of other nodes, and the gateways that answer."""
     senders, answerers = sorted(set(senders)), sorted(set(answerers))
     errors = sorted({(gateway, transit) for gateway, _, transit in answerers})
     declared, rules = "", list[str]()
@@ -63,5 +63,5 @@ def admission(name: str, senders: Iterable[Sender], answerers: Iterable[Answerer
 
 
 def _element(parts: tuple[str, ...]) -> str:
-    """What is inside the packet is a number to nft."""
+    """Return an nft element. Addresses of the inner packet are numbers to nft."""
     return " . ".join((parts[0], *(f"{int(ip_address(each)):#x}" for each in parts[1:])))

@@ -1,12 +1,13 @@
-"""Nobody is anybody else: hardware and source addresses are checked where a pod's packets come out of its link.
+"""Prevents spoofing: hardware and source addresses are checked on packets that arrive from a pod's link.
 
-A source address must be one that the router would reach through the same link. Together with neighbours that are
-fixed on both ends, nothing a pod says by ARP or neighbour discovery changes where packets of others go. A pod that says
-it is a router, or knows a better one, is not passed on to anybody.
+A source address must be one that the router would reach through the same link. Together with permanent neighbours on
+both ends, no ARP or neighbour discovery message of a pod changes the path of other pods' packets. Router advertisements
+and redirects of a pod are not forwarded. A guest with several links to the network does its own routing, and most
+answer through the first link regardless of the one that was addressed: it may use its own addresses on all of them.
 
-A link-local address is the one that follows from the hardware address. It goes nowhere, but every other one would be a
-neighbour that the router has to remember, and the kernel has room for few in all networks together. What a guest that
-has a kernel of its own says by DHCP has nobody to hear it, and is dropped.
+A link-local address must be the one derived from the hardware address. It is not routed, but every other one would
+occupy a neighbour entry of the router, and the kernel has room for few in all networks together. DHCP messages of a
+guest with its own kernel have no server to answer them, and are dropped.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ _DHCP: Final = "{ 67, 68, 546, 547 }"
 
 
 class End(NamedTuple):
-    """The router's end of a pod's link, and who is at the other end: a pod, or a guest that speaks Ethernet itself."""
+    """The router's end of a pod's link, and its other end: a pod, or a guest that speaks Ethernet itself.
+
+    `beside` are the addresses that the same guest has behind other links of the network.
+    """
 
     link: str
     mac: str
     addresses: tuple[str, ...]
     guest: bool = False
+    beside: tuple[str, ...] = ()
 
 
 def antispoof(prefix: str, ends: Sequence[End]) -> tuple[Table, Table]:
-    """The tables for these ends, all of whose links, and no others, have names that start with `prefix`."""
+    """Return the tables for these ends. Exactly their links have names that start with `prefix`."""
     return _packets(prefix, ends), _resolution(prefix, ends)
 
 
@@ -47,11 +52,18 @@ def _packets(prefix: str, ends: Sequence[End]) -> Table:
         f'iifname "{prefix}*" ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
         f'iifname "{prefix}*" ip6 saddr fe80::/10 iifname . ip6 saddr != @local drop',
         f"iifname @guests udp dport {_DHCP} drop",
-        f'iifname != {{ "lo", "{EGRESS}" }} fib saddr . iif oif missing drop',  # servers outside answer by the latter
+        "iifname . ip saddr @beside4 accept",
+        "iifname . ip6 saddr @beside6 accept",
+        f'iifname != {{ "lo", "{EGRESS}" }} fib saddr . iif oif missing drop',  # the latter: servers outside
     ]
     declared = declaration("set", "ends", "ifname . ether_addr", known)
     declared += declaration("set", "local", "ifname . ipv6_addr", local)
     declared += declaration("set", "guests", "ifname", guests)
+    for number in (4, 6):
+        beside = [
+            f'"{end.link}" . {each}' for end in sorted(ends) for each in sorted(end.beside) if version(each) == number
+        ]
+        declared += declaration("set", f"beside{number}", f"ifname . ipv{number}_addr", beside)
     return Table("inet", NAME, declared + chain("check", rules, "filter hook prerouting priority -300"))
 
 
@@ -59,7 +71,7 @@ def _resolution(prefix: str, ends: Sequence[End]) -> Table:
     known = [
         f'"{end.link}" . {end.mac} . {address}'
         for end in sorted(ends)
-        for address in end.addresses
+        for address in (*end.addresses, *end.beside)
         if version(address) == 4
     ]
     declared = declaration("set", "ends", "ifname . ether_addr . ipv4_addr", known)

@@ -1,10 +1,11 @@
-"""What leaves a network for the world, or comes from there. All that goes out is masked.
+"""Filters traffic between a network and the world, and masquerades everything that leaves.
 
-What comes in is answers, and what was sent to somebody in here: connections to services, which the node begins, and to
-the node's ports, which it lets through. Nothing goes to the addresses that stand for nodes but answers.
+Incoming are answers, and connections to services, which the node begins, and to the node's ports, which it lets
+through. Only answers go to the addresses that represent nodes.
 
-Addresses that pods dial for servers outside the platform lead nowhere. Who still goes there, when those who may have
-been led elsewhere, is refused at once: unreachable by route only, a connection would hang until it tries again.
+The addresses that pods dial for servers outside the platform are unreachable. Permitted connections have been
+translated before; all other ones are rejected at once: an unreachable route alone would let a connection hang until it
+retries.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ _BEHIND_TRANSLATION: Final = "filter hook prerouting priority -99"
 
 
 def egress(uplink: str, internet: bool) -> Table:
-    """The table of a router namespace whose way out is the link `uplink`."""
+    """Return the table of a router namespace with the uplink `uplink`."""
     rules = [
         f'iifname "{uplink}" ct state != {{ established, related }} ct status & dnat == 0 drop',
-        # What is for tunnels and for agents is made by nodes, not by pods.
+        # Only nodes, not pods, send packets of tunnels and agents.
         f'oifname "{uplink}" udp dport {{ {_PORTS} }} drop',
     ]
     for family, nodes in zip(FAMILIES, NODES, strict=True):
         rules.append(f'oifname "{uplink}" ct state new {WORDS[family]} daddr {nodes} reject')
-    if not internet:  # services that the platform offers outside stay in reach
+    if not internet:  # the platform's services outside stay reachable
         rules.append(f'oifname "{uplink}" ct state new ct status & dnat == 0 reject with icmpx type admin-prohibited')
     refused = [f"{WORDS[family]} daddr {each} jump refused" for family, each in zip(FAMILIES, DIALLED, strict=True)]
     return Table(

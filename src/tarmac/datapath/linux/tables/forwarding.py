@@ -1,8 +1,8 @@
-"""External services in a router namespace: which pod may dial whom, and who answers when the server connects back.
+"""External services in a router namespace: permitted egress of pods, and endpoints for connections from the server.
 
-A pod dials an address that leads nowhere. If it may, its connection is marked, its destination becomes the server and
-its source, on the link `egress`, a transit address; all that belongs to a marked connection goes by that link and by no
-other. If it may not, `egress` refuses it. What comes by that link without having been asked for is for open ports.
+A pod dials an address that is unreachable. If permitted, its connection is marked, its destination becomes the server
+and its source, on the link `egress`, a transit address; all packets of a marked connection use that link and no other.
+If not, `egress` rejects it. Unsolicited packets on that link are for open ports.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, b
 
 NAME: Final = "tarmac-external"
 INWARD: Final = 0x10000
-"""The mark of connections that came from outside. Below it are the numbers of transit addresses."""
+"""The mark of connections that came from outside. Lower values are the numbers of transit addresses."""
 
 ROUTED: Final = 1
-"""The mark of packets that leave by the link `egress`."""
+"""The mark of packets that leave through the link `egress`."""
 
 FIRST_PLACE: Final = 256
-"""Of numbers that choose one among several, which are no marks that anybody routes by."""
+"""First number for choosing one of several endpoints; outside the range of routing marks."""
 
 _POD, _EGRESS = f'iifname "{END_PREFIX}*"', f'iifname "{EGRESS}"'
 _TO_PORT: Final = "meta l4proto . th dport"
 
 
 def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], numbers: Mapping[str, int]) -> Filled:
-    """The table. `numbers` are those of transit addresses."""
+    """Return the table. `numbers` are those of transit addresses."""
     sizes, chosen = _chosen(arrivals)
     elements = {f"{name}{family}": dict[str, str]() for name in _TYPES for family in FAMILIES} | chosen
     for each in departures:
@@ -53,7 +53,7 @@ _TYPES: Final = {
 }
 
 Size = tuple[int, int, bool]
-"""Of choices: the family, among how many, and whether the client's port does not count."""
+"""Size of a choice: the family, the number of options, and True if the client's port does not count."""
 
 
 def _declared(family: int) -> str:
@@ -61,7 +61,7 @@ def _declared(family: int) -> str:
 
 
 def _chosen(arrivals: Iterable[Arrival]) -> tuple[list[Size], dict[str, dict[str, str]]]:
-    """Endpoints of each open port, numbered, so that a hash of the client chooses one."""
+    """Number the endpoints of each open port, so that a hash of the client selects one."""
     ports: dict[str, list[Arrival]] = {}
     for each in sorted(arrivals):
         ports.setdefault(f"{each.target} . {each.transit} . {each.protocol.lower()} . {each.port}", []).append(each)
@@ -78,16 +78,16 @@ def _chosen(arrivals: Iterable[Arrival]) -> tuple[list[Size], dict[str, dict[str
 
 
 def choice_name(size: Size) -> str:
-    """The name of a chain and its map."""
+    """Return the name of a chain and its map."""
     family, number, affinity = size
     return f"choice{family}-{number}{'-client' if affinity else ''}"
 
 
 def choice(size: Size, leads_to: str) -> str:
-    """The chain, and the map from who wants to talk with whom, and a number drawn by a hash of the client.
+    """Return the chain, and its map from client, server, port and a number that is a hash of the client.
 
-    The number is in the packet's mark for a moment: nft has no room for the hash in the key of a map of IPv6. The hash
-    is the same on all gateways, whoever carries an address.
+    The number is in the packet's mark for a moment: nft has no room for the hash in the key of an IPv6 map. The hash is
+    the same on all gateways, so it survives a change of owner.
     """
     family, number, affinity = size
     name, word = choice_name(size), WORDS[family]
@@ -136,7 +136,8 @@ _CHAINS: Final = "".join(
             ],
             "filter hook forward priority -1",
         ),
-        # Errors that the router itself makes about a connection would leave by the uplink, under the node's address.
+        # ICMP errors of the router about a connection would otherwise leave through the uplink, with the node's
+        # address.
         chain("own", [f'oifname "{UPLINK}" ct mark != 0 meta mark set {ROUTED}'], "route hook output priority -150"),
         chain(
             "mask", both(f'oifname "{EGRESS}" snat IP to ct mark map @transit#'), "nat hook postrouting priority 100"

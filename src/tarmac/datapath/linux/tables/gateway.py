@@ -1,17 +1,17 @@
-"""External services in a node's egress namespace: which way out a packet takes, and what a gateway lets through.
+"""External services in a node's egress namespace: selection of the egress route, and the rules of a gateway.
 
-What a pod's node sends on is not tracked: its transit address says under which SourceIP it goes out, and so who carries
-that now. A gateway knows every connection: whether it may be, under which address it leaves, and that nothing leaves
-under an address that is not live. Elements of `live` end by themselves; whoever may carry an address renews them.
+Packets that a pod's node sends on are not tracked: the transit address determines the SourceIP, and so the current
+owner. A gateway tracks every connection: its permission, its address, and that no packet leaves with an address that is
+not live. Elements of `live` time out; the owner of an address renews them.
 
-The guard is a table of its own: should the others be missing, nothing with another address gets out.
+The guard is a table of its own: if the other tables are missing, still no packet with another address gets out.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from math import gcd
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Final, NamedTuple
@@ -28,14 +28,14 @@ GUARD: Final = "tarmac-external-guard"
 TABLES: Final = (("inet", NAME), ("arp", NAME), ("inet", GUARD))
 
 MAJOR: Final = 1
-"""Of the classes, numbered by marks, that packets are queued in."""
+"""Major number of the HTB classes. Marks are their minor numbers."""
 
 NUMBER_SHIFT: Final = 24
 FIRST_OUTSIDE: Final = 0xF0
-"""Numbers of ways, in the upper bits of packets' marks: gateways from 1, own links to the outside from here."""
+"""Route numbers, in the upper bits of packets' marks: gateways from 1, own links to the outside from here."""
 
 SYNC_PORT: Final = 3780
-"""Where gateways tell each other of their connections, by UDP."""
+"""UDP port for connection sharing between gateways."""
 
 _LEG, _TUNNEL, _OUTSIDE = f'iifname "{LEG_PREFIX}*"', f'iifname "{TUNNEL}"', f'iifname "{OUTSIDE_PREFIX}*"'
 _TO_OUTSIDE: Final = f'oifname "{OUTSIDE_PREFIX}*"'
@@ -53,9 +53,11 @@ _BY_TRANSIT: Final = ("began", "sent", "called")
 _SETS: Final = {"legs": "ifname . {0}", "own": "{0}", "sources": "{0}", **dict.fromkeys(_BY_TRANSIT, "{0}")}
 _COUNTING: Final = ("in", *_BY_TRANSIT)
 COUNTED: Final = {f"{each}{family}": "map" if each in _MAPS else "set" for each in _COUNTING for family in FAMILIES}
-"""Sets and maps whose elements count, and which of both each is: `in` connections that the server began, `began` those
-of pods; `sent` and `called` what goes in those of pods, and in those of the server. `out` does not, since whoever
-counts reads all elements, and it may have very many."""
+"""Sets and maps with counters, and the kind of each.
+
+`in` counts connections that the server began, `began` those of pods; `sent` and `called` count the bytes in those of
+pods, and in those of the server. `out` has no counters, since metering reads all elements, and it may have very many.
+"""
 _PASSING: Final = "dynamic,timeout"
 
 
@@ -66,9 +68,12 @@ def gateway(
     sources: Sequence[SourceAddress],
     partners: Iterable[str] = (),
 ) -> list[Filled]:
-    """The tables: own transit addresses with their leg and SourceIP's mark; by mark, the numbers of the way to whoever
-    carries the address and of the own way out; the addresses that this node may carry; and by the addresses that stand
-    for them, the gateways that connections are shared with."""
+    """Return the tables.
+
+    `legs` has own transit addresses with their leg and SourceIP's mark; `owners` and `ways`, by mark, the route numbers
+    of the address's owner and of the own egress link; `sources` the addresses that this node may serve; and `partners`
+    the addresses of the gateways that connections are shared with.
+    """
     elements = {f"{name}{family}": dict[str, str]() for name in (*_MAPS, *_SETS) for family in FAMILIES}
     elements |= {"owners": marks(owners), "exits": marks(ways), "partners": dict.fromkeys(partners, "")}
     limited = (each for each in sources if each.out_rate or each.in_rate)
@@ -90,7 +95,7 @@ Marked = tuple[str, int]
 
 
 class Living(NamedTuple):
-    """An element of a set by which an address lives: as text, as the kernel has it, and for how long."""
+    """An element of a set that keeps an address live: as text, as kernel key, and its duration."""
 
     text: str
     key: bytes
@@ -98,22 +103,30 @@ class Living(NamedTuple):
 
 
 def living(left: Mapping[Marked, float]) -> dict[SetName, list[Living]]:
-    """By which elements addresses live for so many seconds: for packets, the guard, and answers to who has them."""
+    """Return the elements that keep addresses live for so many seconds: for packets, the guard, and ARP answers."""
     sets: dict[SetName, list[Living]] = {}
-    for (address, mark), seconds in left.items():
-        family, lasts = version(address), max(1, int(seconds * 1000))
-        own = Living(address, inet_pton(AF_INET6 if family == 6 else AF_INET, address), lasts)
-        sets.setdefault(SetName("inet", NAME, "live"), []).append(
-            Living(str(mark), mark.to_bytes(4, sys.byteorder), lasts)
-        )
-        sets.setdefault(SetName("inet", GUARD, f"live{family}"), []).append(own)
-        if family == 4:
-            sets.setdefault(SetName("arp", NAME, "live"), []).append(own)
+    for marked, seconds in left.items():
+        lasts = max(1, int(seconds * 1000))
+        for name, text, key in _keys(marked):
+            sets.setdefault(name, []).append(Living(text, key, lasts))
     return sets
 
 
+@lru_cache(4096)
+def _keys(marked: Marked) -> list[tuple[SetName, str, bytes]]:
+    """Return the elements of one address. Cached, since they are renewed several times a second."""
+    address, mark = marked
+    family = version(address)
+    packed = inet_pton(AF_INET6 if family == 6 else AF_INET, address)
+    found = [
+        (SetName("inet", NAME, "live"), str(mark), mark.to_bytes(4, sys.byteorder)),
+        (SetName("inet", GUARD, f"live{family}"), address, packed),
+    ]
+    return [*found, (SetName("arp", NAME, "live"), address, packed)] if family == 4 else found
+
+
 def live(left: Mapping[Marked, float]) -> str:
-    """The commands that let addresses live for so many seconds."""
+    """Return the commands that keep addresses live for so many seconds."""
     return "".join(
         f"add element {' '.join(each)} {{ {', '.join(f'{own.text} timeout {own.milliseconds}ms' for own in of)} }}\n"
         for each, of in living(left).items()
@@ -121,12 +134,12 @@ def live(left: Mapping[Marked, float]) -> str:
 
 
 def marks(numbers: Mapping[int, int]) -> dict[str, str]:
-    """The elements that lead from an address's mark to the mark of packets that take a way."""
+    """Return the elements that map an address's mark to the mark of packets on a route."""
     return {str(mark): f"{number << NUMBER_SHIFT | mark:#x}" for mark, number in numbers.items()}
 
 
 def _filled(elements: dict[str, dict[str, str]], sources: Iterable[SourceAddress]) -> list[Size]:
-    """Put in what the addresses allow; the sizes of choices among nodes."""
+    """Add the rules of the addresses; return the sizes of choices among nodes."""
     sizes: set[Size] = set()
     for each in sources:
         family, mark = version(each.address), str(each.mark)
@@ -155,7 +168,7 @@ def _filled(elements: dict[str, dict[str, str]], sources: Iterable[SourceAddress
 
 
 def _places(group: Sequence[Entrance]) -> list[str]:
-    """Transit addresses, each as often as its weight in lowest terms."""
+    """Return transit addresses, each as often as its weight in lowest terms."""
     weights = [max(1, each.weight) for each in group]
     common = reduce(gcd, weights)
     return [each.transit for each, weight in zip(group, weights, strict=True) for _ in range(weight // common)]
@@ -180,8 +193,11 @@ def _chains(sizes: Sequence[Size], limits: Sequence[int]) -> str:
 
 
 def _refusals(limits: Sequence[int]) -> list[str]:
-    """Who comes from inside and may not is told so. A reset for something other than a beginning could end a connection
-    that another gateway carries; and nobody outside is told anything."""
+    """Reject forbidden connections from inside.
+
+    A reset for a packet other than a SYN could end a connection that another gateway serves; hosts outside get no
+    answer.
+    """
     over = [
         f"ct state new ct mark @limited-{each} add @count-{each} {{ ct mark ct count over {each} }}" for each in limits
     ]
@@ -197,7 +213,7 @@ _ALLOWED: Final = [
     *both(f"{CARRIED} ct mark set IP saddr . IP daddr . {_TO_PORT} map @out#"),
     *both("ct mark != 0 IP saddr @began#"),
     "ct mark != 0 return",
-    # A connection that the server began, and whose gateway is gone: its own port tells it.
+    # A connection that the server began through a gateway that is gone: recognised by its source port.
     *both("tcp flags & (syn | rst) == 0 ct mark set IP saddr . IP daddr . meta l4proto . th sport map @back#"),
 ]
 
@@ -210,7 +226,7 @@ _STEADY: Final = "".join(
             [
                 *both("meta mark set IP saddr map @ids#"),
                 "meta mark set meta mark map @owners",
-                f"meta mark & {0xFF << NUMBER_SHIFT:#x} == 0 drop",  # nobody carries the address now
+                f"meta mark & {0xFF << NUMBER_SHIFT:#x} == 0 drop",  # the address has no owner now
                 f"meta mark < {FIRST_OUTSIDE << NUMBER_SHIFT:#x} notrack",
             ],
         ),
@@ -277,9 +293,9 @@ _STEADY: Final = "".join(
             ],
             "filter hook input priority 0",
         ),
-        # What gateways say about connections is none that the other one would have to know.
+        # Connection sharing itself must not be tracked and shared.
         chain("sharing", [f"ip6 daddr @partners udp dport {SYNC_PORT} notrack"], "filter hook output priority -300"),
-        # Errors that the gateway itself makes about a connection leave as the connection does.
+        # ICMP errors of the gateway about a connection leave on the same route as the connection.
         chain(
             "errors",
             [f"{_TO_OUTSIDE} ct mark != 0 meta mark set ct mark map @exits"],
@@ -294,7 +310,7 @@ _RESOLUTION: Final = Filled(
     "arp",
     NAME,
     declaration("set", "live", "ipv4_addr", flags=_PASSING)
-    + chain("output", ["arp saddr ip != @live drop"], "filter hook output priority 0"),  # questions teach, too
+    + chain("output", ["arp saddr ip != @live drop"], "filter hook output priority 0"),  # requests announce, too
     {},
 )
 

@@ -1,9 +1,8 @@
 """The node's own namespace, where the uplinks of all networks end and tunnels arrive.
 
-Networks do not meet there. Nobody from outside, or from another network, reaches into one but by the node's ports: what
-comes by those is translated to the router itself, so that a service which leads to the address of another is no way in.
-What comes by a tunnel of ours comes from a node that is in our networks: whoever else sends such packets would be
-inside.
+Networks are isolated there. Hosts outside and other networks reach into one only through the node's ports: their
+packets are translated to the router itself, so a service that refers to an address of another network is no way in.
+Packets of our tunnels are accepted only from nodes in our networks: any other sender would be inside the network.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from tarmac.datapath.linux.links import VXLAN_PORT
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, WORDS, chain, in_order, version
 
-_NETWORK_NUMBER: Final = "@th,96,24"  # behind the headers of UDP (8 bytes) and VXLAN (the first 4 of 8)
+NETWORK_NUMBER: Final = "@th,96,24"  # behind the headers of UDP (8 bytes) and VXLAN (the first 4 of 8)
 
 
 def host(name: str, uplinks: str, ranges: tuple[str, str], numbers: Set[int], nodes: Iterable[str]) -> Table:
-    """The table, given what the uplinks' names begin with, their addresses, our networks' numbers and other nodes."""
+    """Return the table, given the prefix of uplink names, their addresses, our networks' numbers and other nodes."""
     ours, (four, six) = f'"{uplinks}*"', ranges
     forward = [
         f"oifname {ours} ct state established,related accept",
         f"oifname {ours} ct status dnat ip daddr {four} accept",
         f"oifname {ours} ct status dnat ip6 daddr {six} accept",
         f"oifname {ours} drop",
-        f"iifname {ours} ip saddr != {four} drop",  # whatever becomes of rules inside, no address of theirs gets out
+        f"iifname {ours} ip saddr != {four} drop",  # even if rules inside fail, no address of theirs gets out
         f"iifname {ours} ip6 saddr != {six} drop",
     ]
     mask = [f"ip saddr {four} oifname != {ours} masquerade", f"ip6 saddr {six} oifname != {ours} masquerade"]
@@ -43,7 +42,7 @@ def _tunnels(numbers: Set[int], nodes: tuple[str, ...]) -> list[str]:
     if not numbers:
         return []
     listed = ", ".join(str(number) for number in sorted(numbers))
-    match = f"udp dport {VXLAN_PORT} {_NETWORK_NUMBER} {{ {listed} }}"
+    match = f"udp dport {VXLAN_PORT} {NETWORK_NUMBER} {{ {listed} }}"
     rules: list[str] = []
     for family in FAMILIES:
         known = ", ".join(in_order({node for node in nodes if version(node) == family}))

@@ -1,8 +1,8 @@
-"""The node's ways into networks: its ports that lead to pods, and what it is known by there.
+"""Ingress from the node into networks: its ports that lead to pods, and its source address there.
 
-A port is led to the router namespace of the pod's network, which knows the pod. Whoever comes from outside keeps their
-address, unless it means somebody else inside. What the node sends itself, and those others, come from the address that
-stands for the node. Nothing that comes from a network is for the loopback.
+A port is translated to the router namespace of the pod's network, which knows the pod. Clients outside keep their
+address, unless it is in use inside the network. Packets of the node itself, and of such clients, get the address that
+represents the node. Packets from a network to the loopback are dropped.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, c
 from tarmac.decide.reach.permitting import collapsed, written
 
 Door = tuple[str, int]
-"""Where a port is led: the router's end of an uplink, and the number there."""
+"""Target of a port: the router's end of an uplink, and the number there."""
 
 _LOCAL: Final = {4: "fib daddr type local", 6: "ip6 daddr != ::1 fib daddr type local"}
-"""Addresses of the node. What IPv6 sends from its loopback cannot be sent elsewhere."""
+"""Addresses of the node. IPv6 packets from the loopback address cannot leave the node."""
 
 
 def inward(
     name: str, uplinks: str, doors: Mapping[HostPort, Door], foreign: Sequence[str], marks: tuple[str, str]
 ) -> Table:
-    """The table, given where ports lead, ranges whose addresses mean others inside, and the node's own marks."""
+    """Return the table, given the targets of ports, ranges in use inside networks, and the node's own marks."""
     body, lead, mask, ours = "", list[str](), list[str](), f'"{uplinks}*"'
     for family, mark in zip(FAMILIES, marks, strict=True):
         word = WORDS[family]

@@ -1,8 +1,8 @@
-"""Whom the rules are about: the pod at every local address, those without any restriction included.
+"""Records the pod at every local address, including pods without restrictions.
 
-It says nothing to packets. It changes in one transaction with the rules, so that a process which knows nothing yet can
-tell a pod that may do everything from one that nobody has thought about. Every pod that comes changes it, so it is
-changed by elements, where other tables are replaced.
+It does not affect packets. It changes in one transaction with the rules, so a new process can tell a pod without
+restrictions from a pod without rules yet. Every new pod changes it, so it is changed by elements, while other tables
+are replaced.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ NAME: Final = "tarmac-pods"
 
 
 def marks(pods: Mapping[str, str]) -> dict[str, str]:
-    """What stands for the pods at these addresses: nothing that anybody wrote becomes part of nft's language."""
+    """Return digests of the pods' uids by address: no foreign text becomes part of nft's syntax."""
     return {address: digest(uid) for address, uid in pods.items()}
 
 
 def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """The commands that replace marks by address; none when there is nothing to change."""
+    """Return the commands that replace marks by address; empty if nothing changes."""
     gone = [address for address, mark in before.items() if after.get(address) != mark]
     new = [address for address, mark in after.items() if before.get(address) != mark]
     if not gone and not new:
@@ -34,7 +34,7 @@ def change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 
 
 def found(listing: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The marks by address in a listing of the table."""
+    """Return the marks by address in a listing of the table."""
     elements = [each for part in listing for each in part.get("set", {}).get("elem", ())]
     parts = [{"val": each} if isinstance(each, str) else each["elem"] for each in elements]
     return {each["val"]: each.get("comment", "") for each in parts}

@@ -1,9 +1,9 @@
-"""Who may talk: the rules of every local address, asked of what is forwarded between links.
+"""Network policy: the rules of every local address, evaluated for packets forwarded between links.
 
-The node's own packets are not forwarded, so that probes always pass. Replies pass because their connection does. A pod
-may always talk with itself. Addresses with the same rules share a chain, and chains share sets of peers. A chain has
-one rule for each set of ports, however many policies speak of it: the kernel finds an element of a set at once, but a
-set by walking over all of them.
+The node's own packets are not forwarded, so probes always pass. Replies pass because their connection does. A pod may
+always talk with itself. Addresses with the same rules share a chain, and chains share sets of peers. A chain has one
+rule for each set of ports, for any number of policies: the kernel finds an element of a set at once, but a set only by
+walking over all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OWN: Final = {"in": "daddr", "out": "saddr"}
 
 
 def policy(rules: Mapping[str, Rules]) -> Table:
-    """The table for these rules by address."""
+    """Return the table for these rules by address."""
     parts: dict[str, str] = {}
     for family in FAMILIES:
         own = {address: each for address, each in rules.items() if version(address) == family}
@@ -41,10 +41,10 @@ def _of(rules: Rules, direction: str) -> Sequence[Allowance] | None:
 
 
 def _chains(family: int, direction: str, wanted: Mapping[str, Sequence[Allowance]]) -> Iterator[tuple[str, str]]:
-    """Sets and chains by name, and last the map that sends each address to its chain."""
+    """Yield sets and chains by name, and last the map that sends each address to its chain."""
     targets: list[str] = []
     made: dict[str, str] = {}
-    named: dict[int, str] = {}  # by identity: many addresses have the very same rules, which may be long
+    named: dict[int, str] = {}  # by identity: many addresses share the same rules object, which may be long
     for address, allowances in wanted.items():
         if id(allowances) not in named:
             named[id(allowances)] = _add_chain(made, family, direction, allowances)
@@ -55,7 +55,7 @@ def _chains(family: int, direction: str, wanted: Mapping[str, Sequence[Allowance
 
 
 def _add_chain(made: dict[str, str], family: int, direction: str, allowances: Sequence[Allowance]) -> str:
-    """Add a chain for allowances, and the sets it needs, under names that follow from their content; the chain's."""
+    """Add a chain for allowances, and its sets, under names derived from their content; return the chain's name."""
     lines: list[str] = []
     for ports, spans in grouped(allowances, family).items():
         match = ""
@@ -90,7 +90,7 @@ def _ports(ports: Sequence[Ports] | None) -> list[str]:
 
 
 def _any_of(listed: Sequence[str]) -> str:
-    """One value stands by itself: every set costs the kernel a walk over all others of the table."""
+    """Return a match. A single value needs no set: every set makes the kernel walk over all sets of the table."""
     return listed[0] if len(listed) == 1 else f"{{ {', '.join(listed)} }}"
 
 

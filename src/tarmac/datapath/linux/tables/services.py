@@ -1,10 +1,10 @@
-"""Cluster addresses: connections to them are sent to one of the backends, by chance or where the client was before.
+"""Cluster addresses: sends connections to one of the backends, at random or to the client's previous one.
 
-Services with the same number of backends share one map and one chain: the kernel finds an element at once however many
-there are, but a set or a chain by walking over all of them. Only those with affinity have chains of their own.
+Services with the same number of backends share one map and one chain: the kernel finds an element at once in a map of
+any size, but a set or a chain only by walking over all of them. Only services with affinity have chains of their own.
 
-A service without a backend refuses at once. A pod that reaches itself would get an answer from its own address, which
-it would not take: such connections are given the gateway's address as their source.
+A service without a backend rejects at once. A pod that reaches itself would get an answer from its own address, which
+it would not accept: such connections get the gateway's address as their source.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tarmac.decide.reach.allowances import ServicePort
 NAME: Final = "tarmac-services"
 _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}
 Client = tuple[str, int]
-"""A client's address, and for how many seconds it is still remembered."""
+"""A client's address, and its remaining affinity in seconds."""
 
 NOBODY: Final[Mapping[str, Sequence[Client]]] = {}
 
@@ -37,7 +37,10 @@ NOBODY: Final[Mapping[str, Sequence[Client]]] = {}
 def services(
     ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Client]] = NOBODY, name: str = NAME
 ) -> Table:
-    """The table for these services. `remembered` are the clients in the sets of the table it replaces, by set."""
+    """Return the table for these services.
+
+    `remembered` are the clients in the sets of the table it replaces, by set.
+    """
     parts = [_declarations(family, [port for port in ports if version(port.address) == family]) for family in FAMILIES]
     parts += [_choices(family, size, group) for (family, size), group in sorted(_by_size(ports).items())]
     parts += [_with_affinity(port) for port in ports if port.backends and port.affinity]
@@ -46,7 +49,7 @@ def services(
 
 
 def client_sets(ports: Sequence[ServicePort]) -> list[str]:
-    """The names of the sets that remember clients."""
+    """Return the names of the sets that remember clients."""
     return [_clients(port, backend) for port in ports if port.affinity for backend in port.backends]
 
 
@@ -73,7 +76,7 @@ def _restored(ports: Sequence[ServicePort], remembered: Mapping[str, Sequence[Cl
 
 
 def _by_size(ports: Sequence[ServicePort]) -> dict[tuple[int, int], list[ServicePort]]:
-    """Services without affinity by family and number of backends."""
+    """Group services without affinity by family and number of backends."""
     found: dict[tuple[int, int], list[ServicePort]] = {}
     for port in ports:
         if port.backends and not port.affinity:
@@ -82,7 +85,7 @@ def _by_size(ports: Sequence[ServicePort]) -> dict[tuple[int, int], list[Service
 
 
 def _choices(family: int, size: int, ports: Sequence[ServicePort]) -> str:
-    """A map from an address and a number below `size` to a backend, and the chain that draws the number."""
+    """Return a map from an address and a number below `size` to a backend, and the chain that draws the number."""
     word, name = WORDS[family], f"choices{family}-{size}"
     key = f"{word} daddr . meta l4proto . th dport . numgen random mod {size}"
     elements = [

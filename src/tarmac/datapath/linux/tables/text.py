@@ -1,4 +1,4 @@
-"""Words of nft's language that every table uses."""
+"""Elements of nft's syntax that every table uses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CARRIED: Final = "meta l4proto { tcp, udp, sctp }"
 
 
 def version(address: str) -> int:
-    """4 or 6."""
+    """Return the IP version of an address, 4 or 6."""
     return 6 if ":" in address else 4
 
 
 def digest(*parts: object) -> str:
-    """A short name that follows from content."""
+    """Return a short name derived from content."""
     return sha256(repr(parts).encode()).hexdigest()[:12]
 
 
@@ -34,9 +34,9 @@ def declaration(
     *,
     counted: bool = False,
 ) -> str:
-    """A set or map with its elements. `typeof`: its type is that of the expressions it is asked with.
+    """Return a set or map with its elements. With `typeof` its type is that of the expressions used as keys.
 
-    `counted`: each element counts how often it was found.
+    `counted`: each element has a counter.
     """
     listed = ", ".join(elements)
     lines = [f"{typing} {type}"]
@@ -47,16 +47,16 @@ def declaration(
 
 
 def chain(name: str, rules: Sequence[str], hook: str = "") -> str:
-    """A chain; with a hook, such as `filter hook forward priority 0`, packets come there by themselves."""
+    """Return a chain; with a hook, such as `filter hook forward priority 0`, a base chain."""
     head = f"\t\ttype {hook}; policy accept;\n" if hook else ""
     return f"\tchain {name} {{\n{head}" + "".join(f"\t\t{rule}\n" for rule in rules) + "\t}\n"
 
 
 def both(rule: str) -> list[str]:
-    """A rule for each family: `IP` stands for its word, `#` for its number."""
+    """Return a rule for each family: `IP` stands for its keyword, `#` for its number."""
     return [rule.replace("IP", WORDS[family]).replace("#", str(family)) for family in FAMILIES]
 
 
 def in_order(addresses: Iterable[str]) -> list[str]:
-    """Addresses of one family in numerical order."""
+    """Return addresses of one family in numerical order."""
     return sorted(addresses, key=lambda each: int(ip_address(each)))
