@@ -1,4 +1,4 @@
-"""A runtime that hands every call to another one. Who adds something to a few calls derives from it."""
+"""A runtime that forwards every call to another one: the base class for wrappers that change a few calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tarmac.runtimes.interface import (
 
 
 class ForwardingRuntime:
-    """Implements `Runtime` by the one it is given."""
+    """Implements `Runtime` by forwarding to `runtime`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime

@@ -1,8 +1,8 @@
-"""Proves that a handler works by running one empty sandbox with it.
+"""Verifies that a handler works by running one empty sandbox with it.
 
-A handler that is configured may still be unable to start anything: a shim that is missing, a platform that the machine
-does not support. Handlers with a kernel of their own are tried before they are offered, so that a node that cannot run
-them says why, instead of taking pods that never start.
+A configured handler may still be unable to start a sandbox: its shim is missing, or the host does not support its
+platform. Handlers with their own kernel are tested before they are offered, so that a node that cannot run them reports
+the reason instead of accepting pods that never start.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tarmac.runtimes.interface import (
     Unreachable,
 )
 
-# The host's network: a sandbox that is gone at once needs no addresses, and at this time perhaps nobody gives any.
+# The host's network: a short-lived sandbox needs no addresses, and the network may not be ready at this time.
 _BARE = LinuxSecurity(host_network=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What came of trying: the status with only those handlers that work, and why the others do not."""
+    """The result of the tests: the status with only the working handlers, and the failures of the rest."""
 
     status: RuntimeStatus
     failures: dict[str, str]
 
 
 async def prove_handlers(runtime: Runtime, log_directory: str, cgroup_parent: str) -> Proof:
-    """Try every handler that has a kernel of its own. Raises Unreachable."""
+    """Test every handler that has its own kernel. Raises Unreachable."""
     status = await runtime.status()
     failures: dict[str, str] = {}
     for handler in status.handlers:
@@ -44,19 +44,19 @@ async def prove_handlers(runtime: Runtime, log_directory: str, cgroup_parent: st
 
 
 async def _try(runtime: Runtime, handler: str, log_directory: str, cgroup_parent: str) -> str:
-    """Why it does not work; empty if it does. Raises Unreachable, which says nothing about the handler."""
+    """Return the failure of a handler; empty if it works. Raises Unreachable, which says nothing about the handler."""
     uid = f"trial-{handler}"
     pod = PodIdentity("kube-system", uid, uid)
     config = SandboxConfig(pod, "trial", log_directory, f"{cgroup_parent}/pod{uid}", security=_BARE)
     try:
-        await _remove(runtime, uid)  # of an agent that was killed while it tried
+        await _remove(runtime, uid)  # left by an agent killed during a test
         await runtime.run_sandbox(config, handler)
     except Unreachable:
         raise
     except RuntimeFault as refusal:
         return str(refusal)
     finally:
-        with contextlib.suppress(RuntimeFault):  # the next trial removes it
+        with contextlib.suppress(RuntimeFault):  # the next test removes it
             await _remove(runtime, uid)
     return ""
 

@@ -1,7 +1,6 @@
-"""The labels by which sandboxes and containers are known again after a restart of the agent.
+"""Labels that identify sandboxes and containers after a restart of the agent.
 
-They are the ones that kubelets use, so that `crictl` and every other tool that reads them works on our nodes too.
-Drivers put them on by themselves.
+They are those of kubelet, so that `crictl` and other tools that read them work on our nodes too. Drivers add them.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ POD_NAME = "io.kubernetes.pod.name"
 POD_NAMESPACE = "io.kubernetes.pod.namespace"
 POD_UID = "io.kubernetes.pod.uid"
 CONTAINER_NAME = "io.kubernetes.container.name"
-INSTANCE_UID = "io.tarmac.instance.uid"  # annotations of a machine's container: whose it is,
-DISK_VOLUMES = "io.tarmac.container.volumeDevices"  # and which volume each of its devices is
-SANDBOX_ID = "io.tarmac.sandbox.id"  # CRI tells a container's sandbox only in lists
+INSTANCE_UID = "io.tarmac.instance.uid"  # annotations of a machine's container: its Instance,
+DISK_VOLUMES = "io.tarmac.container.volumeDevices"  # and the volume of each of its devices
+SANDBOX_ID = "io.tarmac.sandbox.id"  # CRI reports a container's sandbox only in lists
 
 
 def sandbox_labels(pod: PodIdentity, more: Mapping[str, str]) -> dict[str, str]:
-    """What a sandbox of the pod carries; identity wins over what the pod's author chose."""
+    """Return the labels of a pod's sandbox; identity takes precedence over labels chosen by the pod's author."""
     return {**more, POD_NAME: pod.name, POD_NAMESPACE: pod.namespace, POD_UID: pod.uid}
 
 
 def container_labels(pod: PodIdentity, sandbox_id: str, container: str, more: Mapping[str, str]) -> dict[str, str]:
-    """What a container of the pod carries."""
+    """Return the labels of a pod's container."""
     return {**sandbox_labels(pod, more), CONTAINER_NAME: container, SANDBOX_ID: sandbox_id}

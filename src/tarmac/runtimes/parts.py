@@ -1,6 +1,6 @@
-"""Finds the programs and images that a node is made of.
+"""Finds the programs and images that a node consists of.
 
-What the machine has on its PATH comes first; the rest comes from the folder that `make setup` fills,
+Programs on the host's PATH take precedence; the rest comes from the directory that `make setup` fills,
 `$TARMAC_NODE_PARTS` or `$XDG_CACHE_HOME/tarmac/node`. Programs that belong together come from the same place: a
 containerd and its shim, gVisor and its shim.
 """
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CONTAINERD = ("containerd", "ctr", "containerd-shim-runc-v2")
-_CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")  # where Debian and everybody else install them
+_CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")  # of Debian, and of other distributions
 _GVISOR = ("runsc", "containerd-shim-runsc-v1")
 _QEMU = ("qemu-system-x86_64", "qemu-img")
 FIRST_LINE = "tarmac-guest: the kernel runs"
-"""What the initial filesystem of our guests says on the serial port: a kernel has come as far as a process."""
+"""The line that our guests' initial filesystem prints on the serial port: the kernel has started its first process."""
 
 
 class PartMissing(Exception):
-    """A program that a node cannot do without is not there; the message says how to get it."""
+    """A required program is missing; the message tells how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """Where the parts are. Without gVisor, `no_gvisor` says why."""
+    """Paths of the parts. Without gVisor, `no_gvisor` has the reason."""
 
     containerd: Path
     ctr: Path
@@ -35,12 +35,12 @@ class NodeParts:
     runsc: Path | None
     runsc_shim: Path | None
     no_gvisor: str
-    cni: Path  # a folder with CNI plugins, `loopback` among them
+    cni: Path  # a directory with CNI plugins, `loopback` among them
     images: tuple[Path, ...]
 
     @property
     def path(self) -> str:
-        """The PATH under which containerd finds its shims and everything else."""
+        """The PATH with which containerd finds its shims and all other programs."""
         own = [self.containerd_shim, self.runc, *([self.runsc_shim] if self.runsc_shim else [])]
         folders = [*(str(program.parent) for program in own), os.environ.get("PATH") or os.defpath]
         return os.pathsep.join(dict.fromkeys(folders))
@@ -48,24 +48,24 @@ class NodeParts:
 
 @dataclass(frozen=True, slots=True)
 class MachineParts:
-    """What virtual machines need. The kernel and the initial filesystem boot without a disk as far as `FIRST_LINE`."""
+    """Parts of virtual machines. Kernel and initial filesystem boot without a disk until they print `FIRST_LINE`."""
 
     qemu: Path
     qemu_img: Path
     kernel: Path
     initrd: Path
-    images: Path  # a folder with files of operating systems
+    images: Path  # a directory with operating system images
 
 
 def parts_folder() -> Path:
-    """Where set-up put what the machine does not have itself."""
+    """Return the directory that `make setup` fills with parts that the host lacks."""
     named = os.environ.get("TARMAC_NODE_PARTS")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(named) if named else cache / "tarmac" / "node"
 
 
 def find_parts(*, path: str | None = None) -> NodeParts:
-    """Look for everything; `path` instead of the PATH, empty for only what set-up brought. Raises PartMissing."""
+    """Find all parts. `path` replaces the PATH; empty: only parts from `make setup`. Raises PartMissing."""
     folder = parts_folder()
     containerd, ctr, shim = _needed(_CONTAINERD, folder, path)
     [runc] = _needed(("runc",), folder, path)
@@ -84,7 +84,7 @@ def find_parts(*, path: str | None = None) -> NodeParts:
 
 
 def find_machine_parts(*, path: str | None = None) -> MachineParts:
-    """Look for what virtual machines need. Raises PartMissing."""
+    """Find the parts of virtual machines. Raises PartMissing."""
     folder = parts_folder() / "machine-images"
     qemu, qemu_img = _needed(_QEMU, parts_folder(), path)
     kernel, initrd = folder / "vmlinuz", folder / "initrd"
@@ -96,12 +96,12 @@ def find_machine_parts(*, path: str | None = None) -> MachineParts:
 
 
 def find_program(name: str, *, path: str | None = None) -> Path:
-    """One program that stands alone. Raises PartMissing."""
+    """Find a single program. Raises PartMissing."""
     return _needed((name,), parts_folder(), path)[0]
 
 
 def optional_program(name: str) -> Path | None:
-    """One program that a node works without; None when it is not there."""
+    """Find an optional program; None when it is missing."""
     found = _group((name,), parts_folder(), None)
     return found[0] if found else None
 
@@ -114,7 +114,7 @@ def _needed(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path
 
 
 def _group(names: tuple[str, ...], folder: Path, path: str | None) -> list[Path]:
-    """All of them from the first place that has all; else none."""
+    """Return all programs from the first place that has all of them, else an empty list."""
     on_path = [shutil.which(name, path=path) for name in names] if path != "" else []
     if on_path and all(on_path):
         return [Path(place) for place in on_path if place]

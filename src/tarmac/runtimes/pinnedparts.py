@@ -1,9 +1,9 @@
-"""The programs that sandboxes call, in a folder of their own for each set of them: `FOLDER/HASH`.
+"""Programs used by sandboxes, pinned in one directory per version set: `FOLDER/HASH`.
 
-A running shim calls runc or runsc again and again, for as long as its sandbox lives. A new package puts other programs
-under the same names; a shim of the old version must not meet them. So a machine's containerd is started from links to
-what is installed at that moment, in a folder that nobody changes: installing replaces names, and the links keep what
-was there. Folders that no process runs from any more are removed.
+A running shim executes runc or runsc repeatedly, for as long as its sandbox lives. A new package installs new programs
+under the same names, which a shim of the old version must not execute. So the host's containerd is started from hard
+links to the programs installed at that moment, in a directory that never changes: a package replaces names, and the
+links keep the old files. Directories that no process runs from any more are removed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SINGLE = ("containerd", "ctr", "containerd_shim", "runc", "runsc", "runsc_shim"
 
 
 def pinned(parts: NodeParts, folder: Path) -> NodeParts:
-    """The same parts, from a folder that stays as it is. Raises OSError."""
+    """Return the same parts, from an immutable directory. Raises OSError."""
     programs: dict[str, Path] = {name: found for name in _SINGLE if (found := getattr(parts, name)) is not None}
     plugins = sorted(each for each in parts.cni.iterdir() if each.is_file())
     own = folder / _hash([*programs.values(), *plugins])
     if not own.exists():
         unfinished = folder / f".{own.name}"
-        shutil.rmtree(unfinished, ignore_errors=True)  # of one that was killed
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a killed process
         for name in ("bin", "cni"):
             (unfinished / name).mkdir(mode=0o755, parents=True)
         for program in programs.values():
@@ -40,13 +40,13 @@ def pinned(parts: NodeParts, folder: Path) -> NodeParts:
 
 
 def drop_unused(folder: Path, used: NodeParts, proc: Path = Path("/proc")) -> list[Path]:
-    """Remove the folders of other sets that no process runs from; which they were."""
+    """Remove the directories of other sets that no process runs from; return them."""
     known = [each for each in folder.glob("*") if each.is_dir() and each != used.cni.parent]
     if not known:
         return []
     running: set[str] = set()
     for exe in proc.glob("[0-9]*/exe"):
-        with suppress(OSError):  # it has ended, or is a kernel's
+        with suppress(OSError):  # the process has exited, or is a kernel thread
             running.add(os.readlink(exe).removesuffix(" (deleted)"))
     unused = [each for each in known if not any(program.startswith(f"{each}/") for program in running)]
     for each in unused:
@@ -55,7 +55,7 @@ def drop_unused(folder: Path, used: NodeParts, proc: Path = Path("/proc")) -> li
 
 
 def _hash(files: list[Path]) -> str:
-    """Over what a package changes with any of them: names, sizes and times. Their bytes would take a second to read."""
+    """Hash names, sizes and times, which every package update changes. Reading the contents would take a second."""
     told = sha256()
     for file in files:
         found = file.stat()
@@ -64,8 +64,8 @@ def _hash(files: list[Path]) -> str:
 
 
 def _link(source: Path, target: Path) -> None:
-    real = source.resolve()  # a link to a name would follow it to the next version
+    real = source.resolve()  # a link to a symbolic link would follow it to the next version
     try:
         os.link(real, target)
-    except OSError:  # another file system, or links are not allowed there
+    except OSError:  # another file system, or hard links are not permitted
         shutil.copy2(real, target)

@@ -1,12 +1,12 @@
-"""One runtime over several drivers: the handler of a pod's RuntimeClass says who runs it, an id says whose it is.
+"""Combines several drivers into one runtime: routes calls by the handler of a pod's RuntimeClass, or by an id's prefix.
 
-The main driver runs every pod whose handler nobody else claims. Each other driver claims its handlers and marks its ids
-with a prefix of its own (`vm-`), so an id leads to one driver without anything being remembered, across restarts of the
-agent too. Images have names that users choose, so a prefix would say nothing: they are found by the handler.
+The main driver runs every pod with a handler that no other driver claims. Each other driver claims its handlers and has
+a unique prefix of ids (`vm-`), so routing by id needs no state and works across restarts of the agent. Image names are
+chosen by users, so images are routed by the handler.
 
-Lists, usage and events are those of all drivers together. A list is whole or it fails: a driver that does not answer
-must not look like one that has nothing, or its pods would be taken for gone. A question about one pod is answered by
-the driver that has the pod, so no pod waits for a driver that is not its own.
+Lists, usage and events combine all drivers. A list is complete or fails: an unreachable driver must not look like an
+empty one, or its pods would be considered gone. A query about one pod goes to the driver that has the pod, so no pod
+depends on a driver other than its own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver beside the main one: the handlers it claims, and how ids of its sandboxes and containers begin."""
+    """A driver beside the main one: its handlers, and the prefix of its sandbox and container ids."""
 
     runtime: Runtime
     handlers: frozenset[str]
@@ -64,24 +64,24 @@ class RoutedRuntime:
         self._all = (main, *(each.runtime for each in others))
         self._by_handler = {name: each.runtime for each in others for name in each.handlers}
         self.after_update: list[Callable[[str], None]] = []
-        """Told the id of each container whose limits were changed: a runtime may have put back others with them."""
+        """Called with a container's id after a change of its limits: a runtime may have reset other settings too."""
         _check(others)
 
     async def status(self) -> RuntimeStatus:
-        """The main driver's, with the handlers of all. One of the others that cannot work offers none."""
+        """Return the main driver's status, with the handlers of all. Another driver that is not ready offers none."""
         status = await self._main.status()
         offered = await asyncio.gather(*(_offered(each) for each in self._others))
         own = (each for each in status.handlers if each.name not in self._by_handler)
         return replace(status, handlers=(*own, *(handler for each in offered for handler in each)))
 
     async def close(self) -> None:
-        """Hang up on all."""
+        """Close all drivers."""
         await asyncio.gather(*(each.close() for each in self._all))
 
     # ---- sandboxes
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
-        """By the driver that claims the handler; the main one refuses what nobody knows."""
+        """Run the sandbox with the driver that claims the handler; the main driver rejects unknown handlers."""
         return await self._of_handler(handler).run_sandbox(config, handler)
 
     async def stop_sandbox(self, id: str) -> None:
@@ -128,7 +128,7 @@ class RoutedRuntime:
     ) -> None:
         try:
             await self._of_id(id).update_container(id, resources, classes)
-        finally:  # also after a call that was cut short: what it did is not known
+        finally:  # also after a failure or cancellation: the change may have taken effect
             for tell in self.after_update:
                 tell(id)
 
@@ -178,7 +178,7 @@ class RoutedRuntime:
         return replace(found, handler=handler) if found is not None and handler in self._by_handler else found
 
     async def images(self) -> Sequence[Image]:
-        """Of all drivers, each saying whose it is."""
+        """Return the images of all drivers, each with the handler of its driver."""
         own, *lists = await asyncio.gather(*(each.images() for each in self._all))
         named = [
             replace(image, handler=min(driver.handlers))
@@ -191,7 +191,7 @@ class RoutedRuntime:
         await self._of_handler(handler).remove_image(name, handler)
 
     async def image_space(self) -> tuple[str, int, int]:
-        """Where the main driver's images are, and what all images on that mount point take."""
+        """Return the mount point of the main driver's images, and the usage of all images on that mount point."""
         (folder, size, inodes), *spaces = await asyncio.gather(*(each.image_space() for each in self._all))
         here = [each for each in spaces if each[0] == folder]
         return folder, size + sum(each[1] for each in here), inodes + sum(each[2] for each in here)
@@ -199,8 +199,8 @@ class RoutedRuntime:
     # ---- changes
 
     async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """Of all drivers, as they come."""
-        # One place only: while nobody takes events each driver keeps its own, and a driver keeps each of them once.
+        """Yield the events of all drivers."""
+        # Room for one event: while the listener is busy each driver buffers its own, and merges repeated ones.
         queue: asyncio.Queue[RuntimeEvent | Exception | None] = asyncio.Queue(1)
 
         async def listen(driver: Runtime) -> None:
@@ -209,7 +209,7 @@ class RoutedRuntime:
                     async for event in events:
                         await queue.put(event)
             except Exception as error:
-                await queue.put(error)  # told to whoever listens: a driver that nobody hears any more is not silent
+                await queue.put(error)  # raised to the listener: a driver without events must not go unnoticed
 
         tasks = Tasks()
         for driver in self._all:
@@ -223,7 +223,7 @@ class RoutedRuntime:
         finally:
             await tasks.close()
 
-    # ---- who
+    # ---- routing
 
     def _of_handler(self, handler: str) -> Runtime:
         return self._by_handler.get(handler, self._main)
@@ -232,9 +232,9 @@ class RoutedRuntime:
         return next((each.runtime for each in self._others if id.startswith(each.prefix)), self._main)
 
     async def _of_pod(self, uid: str) -> Runtime:
-        """The driver that has sandboxes of the pod: the others are asked first, since the main one has all the rest.
+        """Return the driver that has the pod's sandboxes. The main driver is asked last, since it has all the rest.
 
-        Raises RuntimeFault while one of the others does not answer, unless another one has the pod.
+        Raises RuntimeFault while another driver is unreachable, unless a reachable one has the pod.
         """
         fault: RuntimeFault | None = None
         for driver in self._others:
@@ -248,12 +248,12 @@ class RoutedRuntime:
         return self._main
 
     async def _joined(self, ask: Callable[[Runtime], Coroutine[None, None, Sequence[_Item]]]) -> list[_Item]:
-        """What all have, or the fault of one that did not answer."""
+        """Concatenate the results of all drivers; raise the error of one that fails."""
         return [item for items in await asyncio.gather(*(ask(each) for each in self._all)) for item in items]
 
 
 async def _offered(driver: Driver) -> list[Handler]:
-    """The handlers that a driver claims and has, while it can work."""
+    """Return the handlers that a driver claims and offers, while it is ready."""
     try:
         status = await driver.runtime.status()
     except RuntimeFault:
@@ -262,7 +262,7 @@ async def _offered(driver: Driver) -> list[Handler]:
 
 
 def _check(drivers: Sequence[Driver]) -> None:
-    """Raises ValueError when a handler or an id could mean two drivers."""
+    """Reject ambiguous handlers and prefixes. Raises ValueError."""
     claimed = [name for each in drivers for name in each.handlers]
     if len(claimed) != len(set(claimed)) or not all(each.handlers for each in drivers):
         raise ValueError(f"each handler belongs to one driver, and each driver has one: {sorted(claimed)}")

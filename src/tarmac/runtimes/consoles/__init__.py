@@ -1,12 +1,12 @@
-"""Consoles and displays of virtual machines, for several people at once; whatever runs the machine.
+"""Consoles and displays of virtual machines, shared by several sessions; independent of the driver.
 
-- `keyboardorder`: who has the one keyboard, and who is next
-- `console`: what the guest writes, handed to everybody who watches; `consoles` keeps one for each machine
-- `session`: one of them; `leaving` knows how they say that they want to go
-- `notices`: what a session is told beside the output, for programs and for people
-- `display`: the screen, a connection for each viewer; `rfb` reads what viewers send
+- `keyboardorder`: the owner of the one keyboard, and the queue behind it
+- `console`: delivers the guest's output to all sessions; `consoles` has one console for each machine
+- `session`: one console session; `leaving`: its escape sequence
+- `notices`: messages about the session beside the output, for programs and for people
+- `display`: the screen, with one connection per viewer; `rfb` parses the viewers' messages
 
-A driver hands a `Console` where the bytes of its guest are (`SerialSource`) and how keys get there.
+A driver gives a `Console` access to its guest's output (`SerialSource`) and a way to send keys.
 """
 
 from tarmac.runtimes.consoles.console import Console, SerialSource

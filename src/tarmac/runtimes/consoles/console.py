@@ -1,11 +1,11 @@
-"""The console of one machine: everybody sees the same bytes, one has the keyboard.
+"""The console of one machine: all sessions see the same output, one has the keyboard.
 
-What the guest writes is in a file that only grows, and each session has its own place in it. So a session that does not
-take what it is sent costs nobody anything: neither the guest nor the others wait, and nothing is kept for it here. When
-it comes back it reads on, and is told how much had to be left out if that was too long.
+The guest's output is in a file that only grows, and each session has its own offset in it. So a slow session delays
+neither the guest nor other sessions, and nothing is buffered for it here. When it accepts data again it continues at
+its offset; bytes discarded meanwhile are reported to it as a gap.
 
 A machine that restarts has a new process with a new file, the next *attempt*. Sessions read the old file to its end and
-go on in the new one, except those that know attach only.
+continue in the new one, except those of clients that support attach only.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tarmac.runtimes.consoles.session import ConsoleSession
 from tarmac.runtimes.interface import ConsoleOptions, TooManyStreams
 
 MOST = 16
-ECHO = 0.005  # seconds that a guest may take to echo a key before the timer has to see it
+ECHO = 0.005  # seconds that a guest may take to echo a key; a later echo waits for the timer
 
 
 class SerialSource(Protocol):
-    """What a guest has written, by offset. Each may raise OSError when it has been let go of."""
+    """A guest's output, by offset. Every access may raise OSError once it was released."""
 
     @property
     def end(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes written so far."""
         ...
 
     @property
     def kept_from(self) -> int:
-        """The first that can still be read."""
+        """Offset of the first byte that can still be read."""
         ...
 
     def read(self, offset: int, most: int) -> bytes: ...
@@ -53,54 +53,54 @@ class Attempt:
 
 
 class Console:
-    """Of one machine. `changed` is told when the first session comes, and when the last one goes."""
+    """The console of one machine. `changed` is called when the first session opens, and when the last one closes."""
 
     def __init__(self, clock: Clock, tasks: Tasks, changed: Callable[[], None] = lambda: None) -> None:
         self.clock = clock
-        self.attempt: Attempt | None = None  # None between two processes
+        self.attempt: Attempt | None = None  # None while no process runs
         self._tasks = tasks
         self._changed = changed
         self._sessions: list[ConsoleSession] = []
         self._order: KeyboardOrder[ConsoleSession] = KeyboardOrder()
         self._keyboard: Keyboard | None = None
-        self._since = 0.0  # when the writer got the keyboard
-        self._soon = False  # there will be a look at what the guest echoes
+        self._since = 0.0  # time at which the writer got the keyboard
+        self._soon = False  # a check for echoed output is scheduled
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    # ---- for whoever runs the machine
+    # ---- for drivers
 
     def begin(self, number: int, source: SerialSource, connect: ConnectKeys) -> None:
-        """A process of the machine runs, from now on or since before."""
+        """Attach the console to a process that was just started or adopted."""
         self.attempt = Attempt(number, source, connect)
         self._hand_out_keyboard()
         self.serve()
 
     def over(self) -> None:
-        """The process has ended; what it has written can still be read."""
+        """Detach the console from an exited process; its output can still be read."""
         self.attempt = None
         self._hand_out_keyboard()
         self.serve()
 
     def close(self) -> None:
-        """The machine is gone, and so is everybody at it."""
+        """End all sessions: the machine is removed."""
         self.attempt = None
         for each in list(self._sessions):
             each.end("the machine is gone")
 
     def serve(self) -> None:
-        """Hand out what is new."""
+        """Deliver new output to all sessions."""
         for each in list(self._sessions):
             each.serve()
 
     # ---- sessions
 
     def open(self, options: ConsoleOptions) -> ConsoleSession:
-        """One more. Raises TooManyStreams, and OSError when it cannot be recorded."""
+        """Open a session. Raises TooManyStreams, and OSError when it cannot be recorded."""
         if len(self._sessions) >= MOST:
             raise TooManyStreams(f"{MOST} people are at this console already")
-        # Last, because a recording is there to stay.
+        # After all checks, because a recording cannot be undone.
         made = ConsoleSession(self, options, options.record() if options.record is not None else None)
         self._sessions.append(made)
         self._tell({"joined": options.user, "watchers": len(self._sessions)}, made)
@@ -111,7 +111,7 @@ class Console:
         return made
 
     def left(self, session: ConsoleSession) -> None:
-        """One has gone."""
+        """Remove a session that has ended."""
         if session not in self._sessions:
             return
         self._sessions.remove(session)
@@ -121,18 +121,18 @@ class Console:
             self._changed()
 
     def give_up(self, session: ConsoleSession) -> None:
-        """One does not want the keyboard any more."""
+        """Release the keyboard of a session, or its place in the queue."""
         if self._order.give_up(session):
             self._writer_changed()
 
     def press(self, session: ConsoleSession, keys: bytes) -> None:
-        """Keys of somebody who has, or has not, the keyboard."""
+        """Send keys of a session; dropped unless it has the keyboard."""
         if self._keyboard is not None and self._order.writer is session:
             self._keyboard.press(keys)
             self._look_soon()
 
     def keyboard_of(self, session: ConsoleSession) -> Notice:
-        """Who has it, as told to one of them."""
+        """Return the notice about the keyboard's owner for one session."""
         writer = self._order.writer
         return {
             "keyboard": writer is session,
@@ -143,11 +143,11 @@ class Console:
         self._since = self.clock.now()
         self._hand_out_keyboard()
         for each in self._sessions:
-            if each is not newcomer:  # whose first notice says it
+            if each is not newcomer:  # its first notice includes this
                 each.tell(self.keyboard_of(each))
 
     def _hand_out_keyboard(self) -> None:
-        """A connection of its own for each writer and each process: nothing typed for one ever reaches another."""
+        """Open a new connection for each writer and process: keys of one never reach the other."""
         if self._keyboard is not None:
             self._keyboard.close()
             self._keyboard = None
@@ -155,7 +155,7 @@ class Console:
             self._keyboard = Keyboard(self.attempt.connect, self._order.writer.hold, self.clock, self._tasks)
 
     def _look_soon(self) -> None:
-        """Somebody waits to see what they have typed: not until the next round of the timer, if the guest is quick."""
+        """Check for echoed output after 5 ms: a user who types should not wait for the timer if the guest is fast."""
         if not self._soon:
             self._soon = True
             asyncio.get_running_loop().call_later(ECHO, self._look)

@@ -1,4 +1,4 @@
-"""The consoles of all machines of a node. While nobody is at one of them, this costs nothing."""
+"""The consoles of all machines of a node. Without sessions, they cost nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.consoles.console import Console
 
-INTERVAL = 0.02  # seconds between two looks at what guests have written, while somebody watches
+INTERVAL = 0.02  # seconds between two checks for new output, while there are sessions
 
 
 class Consoles:
-    """By a key that stays the same over the processes of a machine: its sandbox."""
+    """Consoles by sandbox id, which stays the same across restarts of a machine's process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -21,13 +21,13 @@ class Consoles:
         self._watched = asyncio.Event()
 
     def of(self, key: str) -> Console:
-        """The console of a machine, made when it is first asked for."""
+        """Return the console of a machine; created on first use."""
         if key not in self._consoles:
             self._consoles[key] = Console(self._clock, self._tasks, self._count)
         return self._consoles[key]
 
     def remove(self, key: str) -> None:
-        """The machine is gone."""
+        """Remove the console of a removed machine."""
         console = self._consoles.pop(key, None)
         if console is not None:
             console.close()
@@ -35,11 +35,11 @@ class Consoles:
 
     @property
     def sessions(self) -> int:
-        """How many people are at a console."""
+        """Number of open console sessions."""
         return sum(len(each) for each in self._consoles.values())
 
     async def run(self) -> None:
-        """Serve those who watch until cancelled."""
+        """Deliver new output to all sessions, until cancelled."""
         while True:
             await self._watched.wait()
             for each in list(self._consoles.values()):

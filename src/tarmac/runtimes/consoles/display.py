@@ -1,7 +1,8 @@
-"""The screen of one machine: a connection of its own for each viewer, and one keyboard among them.
+"""The screen of one machine: one connection per viewer, and one keyboard for all of them.
 
-QEMU draws for each viewer what that one asks for. What a viewer sends is read (`rfb`); keys and pointer of all but the
-one who has the keyboard go nowhere. What QEMU sends is handed on as it is. Nothing is drawn or stored here.
+QEMU serves each viewer on its own connection. Messages of viewers are parsed (`rfb`): keys and pointer events of all
+viewers except the owner of the keyboard are dropped. QEMU's output is forwarded unchanged. Nothing is drawn or stored
+here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ConnectDisplay = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 
 
 class Display:
-    """Of one machine."""
+    """The display of one machine."""
 
     def __init__(self, connect: ConnectDisplay) -> None:
         self._connect = connect
@@ -40,11 +41,11 @@ class Display:
         return len(self._viewers)
 
     async def open(self, options: SessionOptions) -> DisplaySession:
-        """One more viewer. Raises TooManyStreams, RuntimeRefused, and OSError when it cannot be recorded."""
+        """Open a session. Raises TooManyStreams, RuntimeRefused, and OSError when it cannot be recorded."""
         if len(self._viewers) >= MOST:
             raise TooManyStreams(f"{MOST} people look at this screen already")
         made = DisplaySession(self)
-        self._viewers.append(made)  # before anything is awaited: it counts
+        self._viewers.append(made)  # before the first await, so that concurrent calls cannot exceed the maximum
         try:
             await self._connect(lambda: made)
             made.recorder = options.record() if options.record is not None else None
@@ -62,14 +63,14 @@ class Display:
         return self._order.writer is viewer
 
     def left(self, viewer: DisplaySession) -> None:
-        """One has gone."""
+        """Remove a viewer; its keyboard goes to the next one."""
         if viewer in self._viewers:
             self._viewers.remove(viewer)
             if self._order.give_up(viewer):
                 self._tell_of_keyboard()
 
     def close(self) -> None:
-        """The machine is gone."""
+        """End all sessions: the machine has exited."""
         for each in list(self._viewers):
             each.close()
 
@@ -79,17 +80,17 @@ class Display:
 
 
 class DisplaySession(Paced):
-    """Implements `CommandStream`: the connection of one viewer to QEMU."""
+    """Implements `CommandStream`: one viewer's connection to QEMU."""
 
     def __init__(self, display: Display) -> None:
-        super().__init__(piece=64 * 1024)  # pictures are large, and nothing is done with them
+        super().__init__(piece=64 * 1024)  # pictures are large, and forwarded unchanged
         self.transport = cast("asyncio.Transport", None)
         self.recorder: SessionRecorder | None = None
         self._display = display
         self._messages = ViewerMessages()
         self._client: StreamClient | None = None
         self._begun = False
-        self._early = b""  # what QEMU said before that: its version
+        self._early = b""  # received before `begin`: QEMU's protocol version
         self._over = False
 
     @property
@@ -100,7 +101,7 @@ class DisplaySession(Paced):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.hold(True)  # until `begin`; but uvloop begins to read after this, whatever it was told
+        self.hold(True)  # until `begin`; uvloop starts reading after this call nevertheless
 
     def received(self, piece: bytes) -> None:
         if not self._begun:
@@ -146,10 +147,10 @@ class DisplaySession(Paced):
             self.transport.write(passed)
 
     def finish_input(self) -> None:
-        """A viewer that says no more may still look."""
+        """Ignored: a viewer that sends no more may still watch."""
 
     def resize(self, size: TerminalSize) -> None:
-        """A screen has the size that the guest gives it."""
+        """Ignored: the guest determines the size of the screen."""
 
     def read(self, wanted: bool) -> None:
         self.hold(not wanted)
@@ -161,7 +162,7 @@ class DisplaySession(Paced):
         self._end()
 
     def mark(self, text: str) -> None:
-        """For the recording, if there is one."""
+        """Add a mark to the recording, if there is one."""
         if self.recorder is not None:
             try:
                 self.recorder.mark(text)
@@ -169,7 +170,7 @@ class DisplaySession(Paced):
                 self._end(f"the session cannot be recorded: {error.strerror or error}")
 
     def _end(self, why: str = "") -> None:
-        """Once, whichever side went first."""
+        """End the session once, when the first side disconnects."""
         if self._over:
             return
         self._over = True

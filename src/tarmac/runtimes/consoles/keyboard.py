@@ -1,8 +1,8 @@
-"""The way of one writer's keys into one process of a machine, made when the keyboard is theirs and ended when not.
+"""Connection for one writer's keys to one process of a machine, opened and closed with the ownership of the keyboard.
 
-A machine that is just starting cannot be connected to yet, so that is tried until it succeeds. Keys wait meanwhile; who
-types more than fits is held up, as by a guest that takes no keys. Keys of somebody who has left before they went out
-have a few seconds to do so.
+A starting machine does not accept connections yet, so connecting is retried. Keys are buffered meanwhile; a writer that
+exceeds the buffer is paused, as by a guest that does not read. Keys not yet sent when the writer leaves are sent
+if the connection succeeds within 5 s.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROOM = 16 * 1024
 
 
 class Keys(Protocol):
-    """A connection that keys go through."""
+    """A connection to the guest's keyboard."""
 
     def press(self, keys: bytes) -> None: ...
 
@@ -27,11 +27,11 @@ class Keys(Protocol):
 
 
 ConnectKeys = Callable[[Callable[[bool], None], Callable[[], None]], Awaitable[Keys]]
-"""Connects; is given whom to tell that keys are (not) taken, and that the connection is lost. Raises OSError."""
+"""Connects. Its arguments are called when the guest stops or resumes reading, and on disconnect. Raises OSError."""
 
 
 class Keyboard:
-    """`hold` is told that the writer has to wait, and when no longer."""
+    """The keyboard of one writer. `hold` pauses and resumes the writer."""
 
     def __init__(self, connect: ConnectKeys, hold: Callable[[bool], None], clock: Clock, tasks: Tasks) -> None:
         self._connect = connect
@@ -41,11 +41,11 @@ class Keyboard:
         self._keys: Keys | None = None
         self._waiting = bytearray()
         self._held = False
-        self._closed: float | None = None  # when, if it is
+        self._closed: float | None = None  # time of `close`
         self._task = tasks.begin(self._connected(), "connecting a keyboard")
 
     def press(self, keys: bytes) -> None:
-        """Now, or once it is connected."""
+        """Send keys, or buffer them until connected."""
         if self._keys is not None:
             self._keys.press(keys)
             return
@@ -54,7 +54,7 @@ class Keyboard:
             self._told(True)
 
     def close(self) -> None:
-        """The keyboard is somebody else's, or the process is over."""
+        """Close the connection: the keyboard has a new owner, or the process has exited."""
         self._told(False)
         self._closed = self._clock.monotonic()
         if self._keys is not None:
@@ -78,7 +78,7 @@ class Keyboard:
             keys.press(waiting)
         if self._closed is None:
             self._keys = keys
-        else:  # they have left meanwhile
+        else:  # closed while connecting
             keys.close()
 
     def _lost(self) -> None:

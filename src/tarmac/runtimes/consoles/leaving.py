@@ -1,7 +1,7 @@
-"""`Enter ~ .` ends a session, as it does with ssh: the one way out for clients that pass on every key.
+"""`Enter ~ .` ends a session, as in ssh: the only way to leave for clients that send every key.
 
-`~` counts at the beginning of a line only, which is behind Enter and at the start. It is held back until the next key:
-`~~` sends one `~`, and before any other key it is sent as it was typed.
+`~` counts only at the beginning of a line, that is after Enter and at the start. It is held back until the next key:
+`~~` sends one `~`, and before any other key it is sent as typed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ _DOT = ord(".")
 
 
 class LeavingKeys:
-    """What somebody has typed so far, as much of it as matters."""
+    """The state of the escape sequence in typed keys."""
 
     __slots__ = ("_begins", "_held", "left")
 
     def __init__(self) -> None:
         self._begins = True  # the next key begins a line
-        self._held = False  # a `~` that may mean something
+        self._held = False  # a `~` was held back
         self.left = False
-        """They have asked to go."""
+        """The user has asked to leave."""
 
     def pass_on(self, keys: bytes) -> bytes:
-        """The keys that are for the guest."""
-        # Long input is pasted: only where `~` is in it, or was before, is there anything to look at.
+        """Return the keys to send to the guest."""
+        # Long input is pasted: it needs a scan only if it contains `~`, or if one was held back.
         if not self._held and _TILDE not in keys:
             self._begins = keys[-1] in _ENTER if keys else self._begins
             return keys

@@ -1,4 +1,4 @@
-"""What a session is told beside the output: for programs one JSON object each, for people a line in the output."""
+"""Messages about a session beside its output: JSON objects for programs, or lines in the output for people."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Notice = dict[str, Any]
 
 
 def writer_of(user: str | None, since: float) -> Notice | None:
-    """Who has the keyboard, and since when."""
+    """Return the owner of the keyboard, and the time since when."""
     return None if user is None else {"user": user, "since": rfc3339(since)}
 
 
 def encoded(notice: Notice) -> bytes:
-    """For programs."""
+    """Encode a notice for programs."""
     return msgspec.json.encode(notice)
 
 
 def in_words(notice: Notice) -> bytes:
-    """For people, on a line of its own; empty when it is nothing that they would ask about."""
+    """Format a notice for people, on a line of its own; empty when it does not concern them."""
     parts = list(_sentences(notice))
     return f"\r\n[tarmac: {'; '.join(parts)}]\r\n".encode() if parts else b""
 
@@ -43,5 +43,5 @@ def _sentences(notice: Notice) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Names come from certificates and tokens: none of them may talk to the terminal of somebody else."""
+    """Replace control characters: names come from certificates and tokens and must not control a user's terminal."""
     return "".join(each if each.isprintable() else "\ufffd" for each in name)

@@ -1,13 +1,13 @@
-"""What a viewer sends to a VNC server, read so far that keys can be told from questions.
+"""Parses the messages of a VNC viewer far enough to tell input from requests.
 
     ProtocolVersion 12 · security type 1 · ClientInit 1, then messages:
     0 SetPixelFormat 20      3 FramebufferUpdateRequest 10   6 ClientCutText 8+n
     2 SetEncodings 4+4n      4 KeyEvent 8, 5 PointerEvent 6  255 QEMU: 0 extended key 12
     251 SetDesktopSize 8+16n
 
-Keys, pointer, cut text and sizes of the screen change something; they are left out for those who only watch. Every
-other message, and a cut text that is longer than anybody's clipboard, ends the session: where one message ends is known
-only to whoever understands it. Nothing is collected but the head of a message, so no message needs memory.
+Keys, pointer events, cut text and screen sizes change the machine's state; they are dropped for viewers without the
+keyboard. An unknown message, and a cut text above 256 KiB, ends the session: the length of an unknown message cannot be
+determined. Only the head of a message is buffered, so memory use is bounded.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _CHANGES: Final = frozenset({4, 5, _CUT_TEXT, _SET_DESKTOP_SIZE, _QEMU})
 
 
 class NotRfb(Exception):
-    """What a viewer sent cannot be understood, or is too much."""
+    """A viewer's message is unknown or too long."""
 
 
 class ViewerMessages:
-    """Reads one viewer."""
+    """The parser for one viewer."""
 
     def __init__(self) -> None:
         self._head = bytearray()
         self._opening = list(_OPENING)
-        self._left = 0  # bytes behind the head of the message that is being read
-        self._passed = True  # which go to the server, or nowhere
+        self._left = 0  # bytes left of the current message, after its head
+        self._passed = True  # forward these bytes, or drop them
 
     def pass_on(self, data: bytes, may_change: bool) -> bytes:
-        """What of it goes to the server. Raises NotRfb."""
+        """Return the bytes to forward to the server. Raises NotRfb."""
         return b"".join(self._pieces(data, may_change))
 
     def _pieces(self, data: bytes, may_change: bool) -> Iterator[bytes]:
@@ -61,7 +61,7 @@ class ViewerMessages:
                 yield self._begun(head, may_change)
 
     def _wanted(self, first: int) -> int:
-        """How long the head is that has begun, or begins with this byte."""
+        """Return the length of the current head, which may begin with this byte."""
         if self._opening:
             return self._opening[0]
         kind = self._head[0] if self._head else first
@@ -70,11 +70,11 @@ class ViewerMessages:
         return _HEADS[kind]
 
     def _begun(self, head: bytes, may_change: bool) -> bytes:
-        """A head is complete; what of it goes to the server."""
+        """Handle a complete head; return its bytes to forward."""
         if self._opening:
             return self._opened(head)
         kind = head[0]
-        # Decided here for the whole message: whoever gets the keyboard in its middle gets none of it.
+        # Decided here for the whole message: a viewer that gets the keyboard in the middle of one sends none of it.
         self._passed = may_change or kind not in _CHANGES
         self._left = _behind(kind, head)
         return head if self._passed else b""
@@ -85,15 +85,15 @@ class ViewerMessages:
             if head not in _VERSIONS:
                 raise NotRfb("no version of RFB that is spoken here")
             if head == _VERSIONS[0]:
-                del self._opening[0]  # the server chooses, in the first version
+                del self._opening[0]  # in version 3.3 the server chooses the security type
         elif len(self._opening) == 1 and head != _NO_AUTHENTICATION:
             raise NotRfb("a way to authenticate that was not offered")
-        # Others stay connected, whatever the viewer asks for: that is the last byte of the opening.
+        # ClientInit, the last byte of the opening, is always sent as "shared": other viewers stay connected.
         return head if self._opening else b"\x01"
 
 
 def _behind(kind: int, head: bytes) -> int:
-    """How many bytes follow the head. Raises NotRfb."""
+    """Return the number of bytes after the head. Raises NotRfb."""
     if kind == _SET_ENCODINGS:
         return 4 * int.from_bytes(head[2:4])
     if kind == _SET_DESKTOP_SIZE:

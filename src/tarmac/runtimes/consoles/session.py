@@ -1,4 +1,4 @@
-"""One session at a console: its place in what the guest writes, and what it is told and recorded."""
+"""One console session: its offset in the guest's output, its notices and its recording."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TAIL = 4096
 _PIECE = 64 * 1024
-_AT_A_TIME = 8  # pieces: nobody is served so much at once that the others wait
+_AT_A_TIME = 8  # chunks per round, so that one session does not delay the rest
 
 
 class ConsoleSession:
@@ -33,8 +33,8 @@ class ConsoleSession:
         self._offset = 0
         self._begun = False
         self._over = False
-        self._full = 0  # reasons not to send: the client does not take what it was sent
-        self._untold = False  # notices were left out meanwhile
+        self._full = 0  # reasons not to send: the client does not accept data
+        self._untold = False  # notices were dropped meanwhile
 
     # ---- the client's side
 
@@ -65,7 +65,7 @@ class ConsoleSession:
             self.end()
 
     def finish_input(self) -> None:
-        """Nothing more will be typed: the keyboard is for the next."""
+        """Release the keyboard: the client will send no more keys."""
         self._console.give_up(self)
 
     def resize(self, size: TerminalSize) -> None:
@@ -85,17 +85,17 @@ class ConsoleSession:
     # ---- the console's side
 
     def hold(self, held: bool) -> None:
-        """The guest does not take what is typed, or takes it again."""
+        """Pause or resume the client's input: the guest does not read it, or does again."""
         if self._client is not None:
             self._client.hold(held)
 
     def tell(self, notice: Notice) -> None:
-        """Something beside the output. What was to be said before the session began is in its first notice."""
+        """Send a notice. Dropped before `begin`, since the session's first notice includes that state."""
         if self._client is None or not self._begun or self._over:
             return
         if self._recorder is not None and "keyboard" in notice:
             self._record(lambda recorder: recorder.mark(_keyboard_mark(notice)))
-        # Others come and go as often as they like: who does not take what they are sent is told how things stand later.
+        # Other sessions may come and go at any rate: a slow client gets the current state later, not every notice.
         if self._full or self._over:
             self._untold = True
             return
@@ -106,7 +106,7 @@ class ConsoleSession:
         self._client.flush()
 
     def serve(self) -> None:
-        """Hand on what is new, if the client takes it."""
+        """Send new output, if the client accepts it."""
         if not self._begun or self._full or self._over:
             return
         if self._untold:
@@ -122,7 +122,7 @@ class ConsoleSession:
                 self._go_on()
 
     def end(self, why: str = "") -> None:
-        """It is over, and the client is told."""
+        """End the session and tell the client."""
         if self._leave() and self._client is not None:
             self._client.output(Channel.ERROR, failure(why) if why else exited(0))
             self._client.flush()
@@ -131,7 +131,7 @@ class ConsoleSession:
     # ---- inside
 
     def _find_place(self) -> int:
-        """Where to read from; how many bytes are missing before that."""
+        """Set the offset to read from; return the number of bytes missing before it."""
         if self._attempt is None:
             return 0
         source, since = self._attempt.source, self._options.since
@@ -144,7 +144,7 @@ class ConsoleSession:
         return max(0, kept_from - wanted)
 
     def _send_all(self, attempt: Attempt) -> bool:
-        """As much as the client takes; whether that is all there is."""
+        """Send as much as the client accepts; tell if that is all there is."""
         for _ in range(_AT_A_TIME):
             if self._full or self._over:
                 return False
@@ -153,12 +153,12 @@ class ConsoleSession:
         return False
 
     def _send(self, attempt: Attempt) -> bool:
-        """What is new of it; whether there was anything."""
+        """Send one chunk of new output; tell if there was any."""
         client = self._client
         if client is None:
             return False
         data = b""
-        with suppress(OSError):  # it has been let go of: nothing more can be had
+        with suppress(OSError):  # the source was released: there is no more output
             kept_from = attempt.source.kept_from
             if kept_from > self._offset:
                 gap, self._offset = kept_from - self._offset, kept_from
@@ -174,7 +174,7 @@ class ConsoleSession:
         return True
 
     def _go_on(self) -> None:
-        """In the next process of the machine, when there is one."""
+        """Continue with the machine's next process, when there is one."""
         self._attempt = self._console.attempt
         if self._attempt is not None:
             self._offset = 0
@@ -182,7 +182,7 @@ class ConsoleSession:
             self.serve()
 
     def _record(self, write: Callable[[SessionRecorder], None]) -> None:
-        """Nobody goes on unrecorded because a disk is full."""
+        """Write to the recording. On an error end the session: it must not continue unrecorded."""
         if self._recorder is None:
             return
         try:
@@ -191,7 +191,7 @@ class ConsoleSession:
             self.end(f"the session cannot be recorded: {error.strerror or error}")
 
     def _leave(self) -> bool:
-        """Once; whether it was there until now."""
+        """Close the session, once; tell if it was open."""
         if self._over:
             return False
         self._over = True
@@ -203,7 +203,7 @@ class ConsoleSession:
 
 
 def _beginning_of_a_line(tail: bytes, end: int) -> int:
-    """The offset of the first line that begins in the last bytes before `end`."""
+    """Return the offset of the first line that begins in the last bytes before `end`."""
     if len(tail) == end:
         return 0
     return end - len(tail) + tail.find(b"\n") + 1

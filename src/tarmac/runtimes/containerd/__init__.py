@@ -1,4 +1,4 @@
-"""A containerd of one's own: its configuration, its start in a network namespace, its end with all that it started."""
+"""A private containerd: its configuration, its start in a network namespace, its end with all its processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which images an archive holds, and under which names containerd will know them.
+"""Lists the images in an archive, under the names that containerd will give them.
 
-Two shapes: an OCI layout (`index.json`, names in annotations) and what `docker save` writes (`manifest.json`, names in
-`RepoTags`); many tools write both at once. Only these two small files are read, whatever else is in the archive.
+Two formats: an OCI layout (`index.json`, names in annotations) and the output of `docker save` (`manifest.json`, names
+in `RepoTags`); many tools write both at once. Only these two small files are read from the archive.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Final, cast
 
 _FULL: Final = "io.containerd.image.name"
 _SHORT: Final = "org.opencontainers.image.ref.name"
-_LARGEST: Final = 4 << 20  # of a file that lists images
+_LARGEST: Final = 4 << 20  # maximum size of a file that lists images
 
 
 class BadArchive(Exception):
-    """It is no archive of images, or one that does not say what they are called."""
+    """Not an archive of images, or one that does not name them."""
 
 
 def image_names(path: Path) -> list[str]:
-    """The full names of the images in an archive; empty when none has one. Raises BadArchive, OSError."""
+    """Return the full names of the images in an archive; empty when none has one. Raises BadArchive, OSError."""
     try:
         with tarfile.open(path) as archive:
             documents = {name: _document(archive, name) for name in ("index.json", "manifest.json")}
@@ -34,7 +34,7 @@ def image_names(path: Path) -> list[str]:
 
 
 def full_name(name: str) -> str:
-    """As containerd writes it: `app` is docker.io/library/app:latest."""
+    """Return the name in containerd's form: `app` is docker.io/library/app:latest."""
     first, slash, _ = name.partition("/")
     registry = bool(slash) and ("." in first or ":" in first or first == "localhost")
     if not registry:
@@ -55,7 +55,7 @@ def _document(archive: tarfile.TarFile, name: str) -> Any:
 
 
 def _in_index(document: Any) -> list[str]:
-    """A short name is a mere tag with some tools; only one that names an image is used."""
+    """Return names from an OCI index. Some tools use the short name as a mere tag; those are ignored."""
     found: list[str] = []
     manifests = cast("dict[str, Any]", document).get("manifests") if isinstance(document, dict) else None
     for manifest in _maps(manifests):

@@ -1,10 +1,11 @@
-"""What a containerd of one's own is told: pure functions from where it lives to the text of its files.
+"""Configuration of a private containerd: pure functions from its directories to the text of its files.
 
-Several can share a machine, since each has its own folders: `root` for images and snapshots, on disk; `run` for
-sockets and state, in memory, because what containers are given passes through there and secrets must not reach a disk.
+Several can share a host, since each has its own directories: `root` for images and snapshots, on disk; `run` for
+sockets and state, in memory, because the configuration of containers passes through there and secrets must not reach a
+disk.
 
-No annotation of a pod is passed on to a runtime (`pod_annotations`): runtimes take settings from them, gVisor its flags
-and files of the host, and pods are written by tenants.
+No pod annotation is passed on to a runtime (`pod_annotations`): runtimes read settings from them, gVisor even flags and
+host paths, and pods are written by tenants.
 """
 
 from __future__ import annotations
@@ -23,37 +24,37 @@ _CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
 @dataclass(frozen=True, slots=True)
 class ContainerdSettings:
-    """Where a containerd lives. Without `network_namespace` (a path) it is in the caller's.
+    """Directories and options of one containerd. Without `network_namespace` (a path) it is in the caller's.
 
-    `wrapper` is a command that becomes the one given to it, as `nice` does.
+    `wrapper` is a command that executes the command given to it, as `nice` does.
     """
 
     root: Path
     run: Path
     cni_bin: Path
     cni_conf: Path
-    certs: Path  # a folder per registry, each with a hosts.toml; read at every pull
+    certs: Path  # a directory per registry, each with a hosts.toml; read at every pull
     parts: NodeParts
     network_namespace: Path | None = None
     blockio_config: Path | None = None
-    nvidia: bool = False  # whether the machine has NVIDIA's driver: then sandboxes can have its devices
+    nvidia: bool = False  # the host has NVIDIA's driver, so sandboxes can use its devices
     wrapper: tuple[str, ...] = ()
 
     @property
     def socket(self) -> Path:
-        """Where CRI is spoken."""
+        """The CRI socket."""
         return self.run / "c.sock"
 
     @property
     def endpoint(self) -> str:
-        """The same, as `--container-runtime-endpoint` takes it."""
+        """The CRI socket in the form of `--container-runtime-endpoint`."""
         return f"unix://{self.socket}"
 
 
 def config_text(settings: ContainerdSettings, *, restrict_oom_score: bool) -> str:
-    """The config.toml. Version 2 is read by containerd 1.x and, after a migration of its own, by 2.x.
+    """Return the config.toml. Version 2 is read by containerd 1.x and, after a migration of its own, by 2.x.
 
-    `restrict_oom_score`: without CAP_SYS_RESOURCE no score can be lowered, and without this no sandbox starts.
+    `restrict_oom_score`: required without CAP_SYS_RESOURCE, else no sandbox starts: OOM scores cannot be lowered.
     """
     lines = [
         "version = 2",
@@ -79,7 +80,7 @@ def config_text(settings: ContainerdSettings, *, restrict_oom_score: bool) -> st
 
 
 def sandboxes(settings: ContainerdSettings) -> dict[str, Path]:
-    """The handlers with gVisor's kernel, and the runsc.toml of each."""
+    """Return the gVisor handlers, and the runsc.toml of each."""
     if settings.parts.runsc is None:
         return {}
     names = [SANDBOX_CLASS, *([NVIDIA_HANDLER] if settings.nvidia else [])]
@@ -87,7 +88,7 @@ def sandboxes(settings: ContainerdSettings) -> dict[str, Path]:
 
 
 def runsc_text(settings: ContainerdSettings, handler: str = SANDBOX_CLASS) -> str:
-    """A runsc.toml. Raw sockets are there for those who have the capability, as with a shared kernel."""
+    """Return a runsc.toml. Raw sockets need the capability, as with the host's kernel."""
     lines = [
         f"binary_name = {_quoted(settings.parts.runsc)}",
         f"root = {_quoted(settings.run / 'runsc')}",
@@ -106,8 +107,8 @@ def _cri(settings: ContainerdSettings, *, restrict_oom_score: bool) -> list[str]
         f"  sandbox_image = {_quoted(PAUSE_IMAGE)}",
         f"  restrict_oom_score_adj = {json.dumps(restrict_oom_score)}",
         "  netns_mounts_under_state_dir = true",
-        "  enable_cdi = true",  # device plugins name what is described in /etc/cdi and /var/run/cdi
-        '  drain_exec_sync_io_timeout = "5s"',  # else a probe whose child keeps its output open never ends
+        "  enable_cdi = true",  # device plugins name devices described in /etc/cdi and /var/run/cdi
+        '  drain_exec_sync_io_timeout = "5s"',  # else a probe with a child that keeps its output open never ends
         f"  [{_CRI}.cni]",
         f"    bin_dir = {_quoted(settings.cni_bin)}",
         f"    conf_dir = {_quoted(settings.cni_conf)}",
@@ -141,5 +142,5 @@ def _gvisor(handler: str, file: Path) -> list[str]:
 
 
 def _quoted(value: object) -> str:
-    """A TOML string; JSON's rules for quoting are a subset of TOML's."""
+    """Return a TOML string; JSON's quoting rules are a subset of TOML's."""
     return json.dumps(str(value), ensure_ascii=False)

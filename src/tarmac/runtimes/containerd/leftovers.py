@@ -1,8 +1,8 @@
-"""Finds and ends what a containerd left behind: processes that name its `run` folder, and mounts below its folders.
+"""Finds and removes orphans of a containerd: processes that name its `run` directory, and mounts below its directories.
 
-This works after a kill -9 of anything, because it looks at the kernel and not at anybody's notes. A process counts as
-containerd's only if it is one of its programs *and* names the folder on its command line: an agent that was told the
-socket, or an editor, stays.
+This works after a SIGKILL of any process, because it inspects the kernel and no saved state. A process counts as
+containerd's only if it is one of its programs *and* names the directory on its command line: an agent configured with
+the socket, or an editor, is not touched.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-_PROGRAMS = ("containerd", "runsc", "runc")  # how the names begin
+_PROGRAMS = ("containerd", "runsc", "runc")  # prefixes of their names
 _SHIM = "containerd-shim"
-_SHIM_COMMANDS = ("start", "delete")  # these end by themselves
+_SHIM_COMMANDS = ("start", "delete")  # short-lived: these exit by themselves
 _TASKS = "io.containerd.runtime.v2.task"
 _GVISOR_CHILDREN = ("runsc-sandbox", "runsc-gofer")
 
 
 def processes_naming(folder: Path) -> list[int]:
-    """Containerd's own processes for this `run` folder: the daemon, shims, gVisor's kernels and gofers."""
+    """Return containerd's processes for this `run` directory: the daemon, shims, gVisor's kernels and gofers."""
     wanted = f"{folder}/"
     return [
         pid
@@ -34,7 +34,7 @@ def processes_naming(folder: Path) -> list[int]:
 
 
 def parent(pid: int) -> int:
-    """Whose child it is; 0 if it is gone."""
+    """Return the parent's id; 0 if the process is gone."""
     try:
         return _parent(Path(f"/proc/{pid}"))
     except OSError:
@@ -42,30 +42,30 @@ def parent(pid: int) -> int:
 
 
 def end_processes(pids: Iterable[int]) -> None:
-    """Kill them and everything below them; those below are collected first, since orphans are hard to find."""
+    """Kill processes and their descendants, which are collected first: once reparented, they are hard to find."""
     for pid in _with_descendants(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def end_orphans(folder: Path) -> None:
-    """End what nobody will ever ask for again: shims without a bundle, and gVisor's kernels and gofers without a shim.
+    """Kill orphans that no containerd manages: shims without a bundle, and gVisor's kernels and gofers without a shim.
 
-    A containerd that starts ends the shims of what it finds unfinished, which may leave kernels and gofers behind. A
-    shim that was being started when containerd was killed comes up all the same, but the next containerd found nobody
-    at its address and has thrown its bundle away.
+    At its start, containerd kills the shims of unfinished sandboxes, which may leave kernels and gofers behind. A shim
+    that was being started when containerd was killed still comes up, but the next containerd got no answer from it and
+    has deleted its bundle.
     """
     names = dict(_command_lines())
     for pid in processes_naming(folder):
         mine, above = names.get(pid, [""]), names.get(parent(pid), [""])
-        # While a kernel is being made its parent is `runsc`, from then on its shim.
+        # While a kernel is being created its parent is `runsc`, from then on its shim.
         without_shim = mine[0] in _GVISOR_CHILDREN and not Path(above[0]).name.startswith(_PROGRAMS)
         if without_shim or _is_shim_without_bundle(mine, folder / "state" / _TASKS):
             end_processes([pid])
 
 
 def _is_shim_without_bundle(arguments: list[str], bundles: Path) -> bool:
-    """A bundle is there before its shim is started, so one that is missing is gone."""
+    """Tell if a shim's bundle is gone. It is created before the shim is started, so a missing one was deleted."""
     if not Path(arguments[0]).name.startswith(_SHIM) or arguments[-1] in _SHIM_COMMANDS:
         return False
     flags = dict(pairwise(arguments))
@@ -73,18 +73,18 @@ def _is_shim_without_bundle(arguments: list[str], bundles: Path) -> bool:
 
 
 def delete_containers(runc: Path, root: Path) -> None:
-    """What runc still knows under this root ends, with its cgroups, even if its shim is gone."""
+    """Force-delete all containers that runc has under this root, with their cgroups, even if their shims are gone."""
     for state in root.glob("*/*/state.json"):
         with contextlib.suppress(OSError, ValueError):
-            json.loads(state.read_text())  # half-written: it never started
+            json.loads(state.read_text())  # an incomplete file means that the container never started
             command = [runc, "--root", state.parent.parent, "delete", "--force", state.parent.name]
             subprocess.run(command, check=False, capture_output=True, timeout=30)
 
 
 def release_namespaces(state: Path) -> None:
-    """Let go of network namespaces that nobody is in, while no containerd runs.
+    """Unmount network namespaces without processes. Call only while no containerd runs.
 
-    A containerd that is killed after it made one, and before it noted for whom, never thinks of it again.
+    A containerd that is killed between creating a namespace and recording its sandbox never releases it.
     """
     inhabited = {_inode(entry / "ns" / "net") for entry in Path("/proc").iterdir() if entry.name.isdigit()}
     for namespace in state.glob("*/netns/*"):
@@ -94,19 +94,19 @@ def release_namespaces(state: Path) -> None:
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmount everything in a folder and the folder itself, innermost first."""
+    """Unmount everything below a directory and the directory itself, innermost first."""
     for mount in sorted(_mounts(folder), key=len, reverse=True):
         subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
 
 
 def is_memory_backed(folder: Path) -> bool:
-    """Whether what is written there never reaches a disk (swap aside)."""
+    """Tell if the directory is in memory, so that its files never reach a disk (swap aside)."""
     answer = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True)
     return answer.stdout.strip() in ("tmpfs", "ramfs")
 
 
 def mount_memory(folder: Path) -> None:
-    """Put a tmpfs there. Raises CalledProcessError."""
+    """Mount a tmpfs on the directory. Raises CalledProcessError."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700,nosuid,nodev", "tarmac", folder], check=True)
 
 
@@ -131,7 +131,7 @@ def _with_descendants(pids: Iterable[int]) -> list[int]:
 
 
 def _parent(process: Path) -> int:
-    # the name in parentheses is the process's own choice: spaces, parentheses, bytes that are no text
+    # The name in parentheses is chosen by the process: it may contain spaces, parentheses and invalid UTF-8.
     return int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
 
 

@@ -1,8 +1,8 @@
-"""Starts a containerd of one's own, adopts one that runs, and ends it with everything that it started.
+"""Starts a private containerd, adopts a running one, and stops it with all its processes.
 
-It gets a session of its own and outlives whoever started it, as its containers outlive it. `stop` first asks it to
-remove the pods, so that networks and cgroups are given back in good order, and then makes sure that nothing is left
-whatever became of the asking.
+It gets a session of its own and outlives the process that started it, as its containers outlive it. `stop` first asks
+it to remove the pods, so that networks and cgroups are released in order, and then removes all remains, even if the
+first step failed.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _STOP_SECONDS = 10.0
 _REMOVE_SECONDS = 60.0
 _CAP_SYS_RESOURCE = 24
 _PIECE = 1 << 20
-_LONGEST_SOCKET_PATH = 107  # the kernel's
+_LONGEST_SOCKET_PATH = 107  # the kernel's limit
 
 
 def _unseen(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 async def start(settings: ContainerdSettings, clock: Clock | None = None) -> None:
-    """Have it running, with the images of its parts; one that runs is adopted. Raises RuntimeError.
+    """Start containerd and import the images of its parts; a running one is adopted. Raises RuntimeError.
 
-    It may need a moment more until it has found what it ran before and takes calls of CRI: see `answers`.
+    It may need some more time to recover its containers before it accepts CRI calls: see `answers`.
     """
     if len(str(settings.socket)) > _LONGEST_SOCKET_PATH:
         raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
@@ -67,12 +67,12 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
         except RuntimeError:
             if _listens(settings):
                 raise
-            continue  # it was killed a moment ago, and listened until it was dead
+            continue  # it was killed a moment ago, but its socket still accepted connections
         return
 
 
 async def adopt(settings: ContainerdSettings, clock: Clock | None = None) -> None:
-    """Have the images of its parts in one that somebody else has just started. Raises RuntimeError."""
+    """Import the images of its parts into a containerd that the service manager has started. Raises RuntimeError."""
     clock = clock or SystemClock()
     deadline = clock.monotonic() + _START_SECONDS
     while not _listens(settings):
@@ -88,7 +88,7 @@ async def _have_it_listen(settings: ContainerdSettings, clock: Clock, deadline: 
         now = clock.monotonic()
         if now > deadline:
             raise RuntimeError(f"containerd does not listen on {settings.socket}: {_last_words(settings)}")
-        # One that was killed a moment ago may still be dying, and one that was started may not show yet.
+        # A killed daemon may still be exiting, and a started one may not be visible yet.
         if now >= may_spawn and not processes(settings):
             _prepare(settings)
             _spawn(settings)
@@ -97,7 +97,7 @@ async def _have_it_listen(settings: ContainerdSettings, clock: Clock, deadline: 
 
 
 async def stop(settings: ContainerdSettings, *, remove: bool = False, clock: Clock | None = None) -> None:
-    """Remove its pods, end it, and leave nothing of it; with `remove`, not even its images."""
+    """Remove all pods, stop containerd and remove all its remains; with `remove`, its images too."""
     clock = clock or SystemClock()
     if await answers(settings):
         await _remove_pods(settings)
@@ -112,20 +112,20 @@ async def stop(settings: ContainerdSettings, *, remove: bool = False, clock: Clo
 
 
 def processes(settings: ContainerdSettings) -> list[int]:
-    """The daemon itself: none if it is down. Neither its shims count nor what it is just about to start."""
+    """Return the daemon's process; empty if it is down. Excludes its shims and the children it is about to exec."""
     config = str(settings.run / "config.toml")
     found = {pid for pid in processes_naming(settings.run) if config in _command_line(pid)}
     return [pid for pid in found if parent(pid) not in found]
 
 
 def own_processes(settings: ContainerdSettings) -> list[int]:
-    """The daemon and its shims, but nothing that runs for pods."""
+    """Return the daemon and its shims, but no processes of pods."""
     found = {pid: _command_line(pid) for pid in processes_naming(settings.run)}
     return [pid for pid, words in found.items() if words and Path(words[0]).name.startswith("containerd")]
 
 
 async def answers(settings: ContainerdSettings) -> bool:
-    """Whether it takes calls, those of CRI included."""
+    """Tell if it answers CRI calls within 2 s."""
     if not _listens(settings):
         return False
     try:
@@ -137,7 +137,7 @@ async def answers(settings: ContainerdSettings) -> bool:
 
 
 async def import_images(settings: ContainerdSettings, tars: tuple[Path, ...]) -> None:
-    """Load images from OCI layout tars; those that are there already cost little. Raises RuntimeError."""
+    """Import images from OCI layout tars; present ones cost little. Raises RuntimeError."""
     for tar in tars:
         await import_image(settings, tar)
 
@@ -145,9 +145,9 @@ async def import_images(settings: ContainerdSettings, tars: tuple[Path, ...]) ->
 async def import_image(
     settings: ContainerdSettings, tar: Path, name: str = "", progress: Callable[[int, int], None] = _unseen
 ) -> None:
-    """Load an OCI or docker archive, under a name of its own or another. Raises RuntimeError, OSError.
+    """Import an OCI or docker archive, under its own names or as `name`. Raises RuntimeError, OSError.
 
-    `progress` hears how many bytes of how many containerd has taken.
+    `progress` is called with the bytes sent to containerd and the total.
     """
     if not _listens(settings):
         raise RuntimeError(f"containerd does not listen on {settings.socket}: is `tarmac up` running?")
@@ -169,7 +169,7 @@ async def import_image(
 
 
 async def images(settings: ContainerdSettings) -> Sequence[Image]:
-    """What it has. Raises RuntimeFault."""
+    """Return its images. Raises RuntimeFault."""
     async with _runtime(settings) as runtime:
         return await runtime.images()
 
@@ -180,7 +180,7 @@ async def _feed(
     assert process.stdin is not None, "it was asked for"
     done = 0
     progress(done, total)
-    with contextlib.suppress(ConnectionError):  # it ends early when it does not like what it reads, and says why
+    with contextlib.suppress(ConnectionError):  # on bad input ctr exits early; its error is read from stderr
         while piece := await asyncio.to_thread(archive.read, _PIECE):
             process.stdin.write(piece)
             await process.stdin.drain()
@@ -199,11 +199,11 @@ def _prepare(settings: ContainerdSettings) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     if not is_memory_backed(settings.run):
         mount_memory(settings.run)
-    settings.run.chmod(0o711)  # processes in user namespaces pass through it
+    settings.run.chmod(0o711)  # processes in user namespaces traverse it
     release_namespaces(settings.run / "state")
-    loopback = settings.cni_bin / "loopback"  # containerd calls it first for every pod, whatever networks it has
+    loopback = settings.cni_bin / "loopback"  # containerd calls it first for every pod, on any network
     if not loopback.exists():
-        loopback.unlink(missing_ok=True)  # a link to parts that are gone
+        loopback.unlink(missing_ok=True)  # a dangling link to removed parts
         loopback.symlink_to(settings.parts.cni / "loopback")
     config = config_text(settings, restrict_oom_score=not _may_lower_oom_scores())
     (settings.run / "config.toml").write_text(config)
@@ -212,7 +212,7 @@ def _prepare(settings: ContainerdSettings) -> None:
 
 
 def become(settings: ContainerdSettings) -> NoReturn:
-    """Prepare its folders and turn this process into it: for whoever is kept running by a service manager.
+    """Prepare its directories and exec containerd in this process: for use by a service manager.
 
     Raises RuntimeError when one runs already, OSError.
     """
@@ -227,7 +227,7 @@ def _spawn(settings: ContainerdSettings) -> None:
     enter = ["nsenter", f"--net={settings.network_namespace}"] if settings.network_namespace else []
     command = [*settings.wrapper, *enter, str(settings.parts.containerd), "-c", str(settings.run / "config.toml")]
     with _log_file(settings).open("ab") as output:
-        # `setsid --fork` makes it nobody's child: no one has to wait for it.
+        # `setsid --fork` detaches it from this process, which then does not have to wait for it.
         subprocess.run(
             ["setsid", "--fork", *command],
             check=True,
@@ -244,12 +244,12 @@ async def _remove_pods(settings: ContainerdSettings) -> None:
             sandboxes = await runtime.sandboxes()
             await asyncio.gather(*(_remove_pod(runtime, sandbox.id) for sandbox in sandboxes))
     except (RuntimeFault, TimeoutError) as fault:
-        _log.warning("Pods are ended by force", reason=str(fault) or type(fault).__name__)
+        _log.warning("pod removal failed, pods will be killed", reason=str(fault) or type(fault).__name__)
 
 
 @contextlib.asynccontextmanager
 async def _runtime(settings: ContainerdSettings) -> AsyncGenerator[Runtime]:
-    from tarmac.runtimes.cri import CriRuntime  # its messages cost 5 MB and a moment: not for who only writes settings
+    from tarmac.runtimes.cri import CriRuntime  # its messages cost 5 MB and import time: only for callers of CRI
 
     runtime = CriRuntime(settings.endpoint)
     try:
@@ -259,7 +259,7 @@ async def _runtime(settings: ContainerdSettings) -> AsyncGenerator[Runtime]:
 
 
 async def _remove_pod(runtime: Runtime, id: str) -> None:
-    with contextlib.suppress(RuntimeFault):  # what refuses is ended by force later
+    with contextlib.suppress(RuntimeFault):  # `stop` kills the remains later
         await runtime.stop_sandbox(id)
         await runtime.remove_sandbox(id)
 

@@ -1,4 +1,4 @@
-"""Any runtime that speaks CRI, containerd above all, over its unix socket."""
+"""Driver for any CRI runtime, containerd above all, over its unix socket."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Calls to the runtime's socket, and their errors in the interface's words.
+"""Calls to the runtime's socket, with errors mapped to those of the interface.
 
-There is one connection, made when it is needed and again after every loss; a call meanwhile fails as `Unreachable`, and
-whether to repeat it is the caller's decision. containerd answers most failures as UNKNOWN with a text, so texts decide
-where codes do not.
+There is one connection, opened on demand and again after every loss. A call fails with `Unreachable` meanwhile; the
+caller decides on a retry. containerd returns most failures as UNKNOWN with a text, so texts are examined where codes do
+not suffice.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tarmac.runtimes.interface import NotFound, RuntimeFault, RuntimeRefused, Un
 
 _Reply = TypeVar("_Reply")
 
-_AUTHORITY = "localhost"  # a socket's path is no host name, and Go's servers insist on one
+_AUTHORITY = "localhost"  # a socket's path is no host name, and Go's servers require one
 _NO_ANSWER = {Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED}
 _STARTING = "server is not initialized yet"
 
 
 class Unsupported(RuntimeFault):
-    """This runtime does not know the call."""
+    """The runtime does not implement the call."""
 
 
 class Message(Protocol):
@@ -33,7 +33,7 @@ class Message(Protocol):
 
 
 class CriChannel:
-    """Calls of one runtime; `endpoint` is `unix://` and a path."""
+    """The connection to one runtime; `endpoint` is `unix://` and a path."""
 
     def __init__(self, endpoint: str) -> None:
         self._path = endpoint.removeprefix("unix://")
@@ -49,7 +49,7 @@ class CriChannel:
         metadata: Metadata = (),
         longest: int | None = None,
     ) -> _Reply:
-        """One attempt. Raises RuntimeFault."""
+        """Call once, without a retry. Raises RuntimeFault."""
         connection = await self._connected()
         try:
             return decode(await connection.call(method, request.SerializeToString(), timeout, metadata, longest))
@@ -57,7 +57,7 @@ class CriChannel:
             raise fault(error) from error
 
     async def stream(self, method: str, request: Message, decode: Callable[[bytes], _Reply]) -> AsyncGenerator[_Reply]:
-        """What comes until the connection is lost. Raises RuntimeFault."""
+        """Yield messages until the connection is lost. Raises RuntimeFault."""
         connection = await self._connected()
         try:
             async with aclosing(connection.stream(method, request.SerializeToString())) as messages:
@@ -67,7 +67,7 @@ class CriChannel:
             raise fault(error) from error
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
 
@@ -84,7 +84,7 @@ class CriChannel:
 
 
 def fault(error: GrpcError) -> RuntimeFault:
-    """The same in the interface's words; the text stays the runtime's own."""
+    """Map a gRPC error to the interface's; the text stays the runtime's own."""
     text = str(error)
     if error.code == Code.NOT_FOUND:
         return NotFound(text)

@@ -1,4 +1,4 @@
-"""CRI's messages in the interface's words. Pure."""
+"""Conversion from CRI messages to the interface's types. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATES: dict[int, ContainerState] = {
 
 
 def listed_sandbox(item: pb.PodSandbox) -> Sandbox:
-    """As a list has it: without addresses."""
+    """Decode a sandbox of a list: without addresses."""
     return Sandbox(
         id=item.id,
         pod=_pod(item.metadata),
@@ -38,7 +38,7 @@ def listed_sandbox(item: pb.PodSandbox) -> Sandbox:
 
 
 def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
-    """With everything."""
+    """Decode the full status of a sandbox."""
     network = status.network
     return Sandbox(
         id=status.id,
@@ -54,7 +54,7 @@ def sandbox(status: pb.PodSandboxStatus) -> Sandbox:
 
 
 def listed_container(item: pb.Container) -> Container:
-    """As a list has it: without times, exit code and the like."""
+    """Decode a container of a list: without times, exit code and the like."""
     return Container(
         id=item.id,
         sandbox_id=item.pod_sandbox_id,
@@ -70,7 +70,7 @@ def listed_container(item: pb.Container) -> Container:
 
 
 def container(status: pb.ContainerStatus) -> Container:
-    """With everything."""
+    """Decode the full status of a container."""
     user = status.user.linux
     return Container(
         id=status.id,
@@ -95,7 +95,7 @@ def container(status: pb.ContainerStatus) -> Container:
 
 
 def classes(status: pb.RuntimeStatus) -> RuntimeClasses | None:
-    """What the runtime announces; None when it does not speak of classes."""
+    """Decode the announced QoS classes; None when the runtime does not support them."""
     if not status.HasField("resources"):
         return None
     told = status.resources
@@ -110,7 +110,7 @@ def _class_type(told: pb.ClassResourceInfo) -> RuntimeClassType:
 
 
 def container_usage(stats: pb.ContainerStats) -> RuntimeUsage:
-    """What a container uses."""
+    """Decode the usage of a container."""
     return RuntimeUsage(
         id=stats.attributes.id,
         at=stats.cpu.timestamp / _NANOSECONDS,
@@ -124,7 +124,7 @@ def container_usage(stats: pb.ContainerStats) -> RuntimeUsage:
 
 
 def sandbox_usage(stats: pb.PodSandboxStats) -> RuntimeUsage:
-    """What a sandbox with its containers uses."""
+    """Decode the usage of a sandbox with its containers."""
     linux = stats.linux
     default = linux.network.default_interface
     interfaces = [default, *(each for each in linux.network.interfaces if each.name != default.name)]
@@ -142,7 +142,7 @@ def sandbox_usage(stats: pb.PodSandboxStats) -> RuntimeUsage:
 
 
 def image(item: pb.Image) -> Image:
-    """An image that is here."""
+    """Decode an image."""
     return Image(
         id=item.id,
         tags=tuple(item.repo_tags),

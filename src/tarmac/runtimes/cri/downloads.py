@@ -1,7 +1,7 @@
-"""Tells how far a pull is. CRI cannot; containerd's own content service, on the same socket, lists what is coming in.
+"""Reports the progress of a pull. CRI cannot; containerd's own content service, on the same socket, lists downloads.
 
-The list does not say for which image. So only a pull that is alone is told of; pulling one after the other is the
-usual way of nodes. What has left the list is here: its size stays counted.
+The list does not name the images. So progress is reported only while a single pull runs; sequential pulls are the
+default of nodes. A download that has left the list is complete: its size stays counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INTERVAL_SECONDS = 1.0
 
 
 class Downloads:
-    """The pulls that are going on."""
+    """The pulls in progress."""
 
     def __init__(self, channel: CriChannel, clock: Clock) -> None:
         self._channel = channel
@@ -30,7 +30,7 @@ class Downloads:
 
     @contextlib.asynccontextmanager
     async def told_to(self, progress: Progress | None) -> AsyncGenerator[None]:
-        """While a pull goes on inside, tell how far it is."""
+        """Report progress of the pull that runs inside the block."""
         self._pulls += 1
         telling = Tasks()
         if progress:
@@ -42,7 +42,7 @@ class Downloads:
             await telling.close()
 
     async def _follow(self, progress: Progress) -> None:
-        """Until it is cancelled, or the runtime turns out not to be one that tells."""
+        """Report until cancelled, or until the runtime turns out not to support it."""
         seen: dict[str, tuple[int, int]] = {}
         with contextlib.suppress(RuntimeFault):
             while True:

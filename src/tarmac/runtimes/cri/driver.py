@@ -1,4 +1,4 @@
-"""The runtime behind a CRI socket, as the agent sees it."""
+"""The client of a CRI socket, as a `Runtime`."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from tarmac.runtimes.labels import POD_UID
 _Reply = TypeVar("_Reply")
 
 _CALL_SECONDS = 120.0
-_SANDBOX_SECONDS = 240.0  # networks are set up meanwhile
+_SANDBOX_SECONDS = 240.0  # includes the setup of networks
 _EXEC_MARGIN_SECONDS = 30.0
-LARGEST_OUTPUT = 4 << 20  # of a command that is run to its end: probes print as much as they like, many at once
+LARGEST_OUTPUT = 4 << 20  # of `exec`: the output of probes is unbounded, and many run at once
 
 
 class CriRuntime:
-    """One runtime; `endpoint` is `unix://` and a path."""
+    """One CRI runtime; `endpoint` is `unix://` and a path."""
 
     def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
         self._channel = CriChannel(endpoint)
@@ -62,11 +62,11 @@ class CriRuntime:
         self._downloads = Downloads(self._channel, self._clock)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._channel.close()
 
     async def status(self) -> RuntimeStatus:
-        """What the runtime is, and whether it can work."""
+        """Return name, version, readiness and handlers of the runtime."""
         version = await self._runtime("Version", pb.VersionRequest(version="v1"), pb.VersionResponse.FromString)
         reply = await self._runtime("Status", pb.StatusRequest(verbose=True), pb.StatusResponse.FromString)
         conditions = {each.type: each for each in reply.status.conditions}
@@ -88,36 +88,36 @@ class CriRuntime:
     # ---- sandboxes
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
-        """Make and start one; its id."""
+        """Create and start a sandbox; return its id."""
         request = pb.RunPodSandboxRequest(config=encode.sandbox_message(config), runtime_handler=handler)
         reply = await self._runtime("RunPodSandbox", request, pb.RunPodSandboxResponse.FromString, _SANDBOX_SECONDS)
         return reply.pod_sandbox_id
 
     async def stop_sandbox(self, id: str) -> None:
-        """End its containers and give its network back."""
+        """Stop the sandbox's containers and release its network."""
         with contextlib.suppress(NotFound):
             await self._tell("StopPodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
     async def remove_sandbox(self, id: str) -> None:
-        """Forget it and its containers."""
+        """Remove the sandbox and its containers."""
         with contextlib.suppress(NotFound):
             await self._tell("RemovePodSandbox", pb.PodSandboxIdRequest(pod_sandbox_id=id), _SANDBOX_SECONDS)
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
-        """All, or a pod's."""
+        """Return all sandboxes, or those of a pod."""
         selector = {} if pod_uid is None else {POD_UID: pod_uid}
         request = pb.ListPodSandboxRequest(filter=pb.PodSandboxFilter(label_selector=selector))
         reply = await self._runtime("ListPodSandbox", request, pb.ListPodSandboxResponse.FromString)
         return [decode.listed_sandbox(item) for item in reply.items]
 
     async def sandbox(self, id: str) -> Sandbox:
-        """One, with its addresses. Raises NotFound."""
+        """Return a sandbox with its addresses. Raises NotFound."""
         request = pb.PodSandboxIdRequest(pod_sandbox_id=id)
         reply = await self._runtime("PodSandboxStatus", request, pb.PodSandboxStatusResponse.FromString)
         return decode.sandbox(reply.status)
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
-        """Change those of the pod's classes that are named."""
+        """Change the QoS classes of the pod given in `classes`."""
         request = pb.UpdatePodSandboxConfigRequest(
             pod_sandbox_id=id, class_resources=pb.PodClassResources(classes=classes)
         )
@@ -126,7 +126,7 @@ class CriRuntime:
     # ---- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Make one; its id."""
+        """Create a container; return its id."""
         request = pb.CreateContainerRequest(
             pod_sandbox_id=sandbox_id,
             config=encode.container_message(config, sandbox_id, sandbox),
@@ -136,29 +136,29 @@ class CriRuntime:
         return reply.container_id
 
     async def start_container(self, id: str) -> None:
-        """Run it."""
+        """Start a container."""
         await self._tell("StartContainer", pb.ContainerIdRequest(container_id=id))
 
     async def stop_container(self, id: str, grace: float) -> None:
-        """Ask it to end, and end it after `grace` seconds."""
+        """Stop a container, by force after `grace` seconds."""
         request = pb.StopContainerRequest(container_id=id, timeout=math.ceil(grace))
         with contextlib.suppress(NotFound):
             await self._tell("StopContainer", request, grace + _CALL_SECONDS)
 
     async def remove_container(self, id: str) -> None:
-        """Forget it, ending it first if need be."""
+        """Remove a container, stopping it first if it runs."""
         with contextlib.suppress(NotFound):
             await self._tell("RemoveContainer", pb.ContainerIdRequest(container_id=id))
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
-        """All, or a pod's."""
+        """Return all containers, or those of a pod."""
         selector = {} if pod_uid is None else {POD_UID: pod_uid}
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(label_selector=selector))
         reply = await self._runtime("ListContainers", request, pb.ListContainersResponse.FromString)
         return [decode.listed_container(item) for item in reply.containers]
 
     async def container(self, id: str) -> Container:
-        """One, with everything. Raises NotFound."""
+        """Return a container with all fields. Raises NotFound."""
         request = pb.ContainerStatusRequest(container_id=id)
         reply = await self._runtime("ContainerStatus", request, pb.ContainerStatusResponse.FromString)
         return decode.container(reply.status)
@@ -166,7 +166,7 @@ class CriRuntime:
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """Change its limits while it runs, and those of its classes that are named."""
+        """Change the limits of a running container, and the QoS classes given in `classes`."""
         request = pb.UpdateContainerResourcesRequest(
             container_id=id,
             linux=encode.resources_message(resources) if resources else None,
@@ -179,13 +179,13 @@ class CriRuntime:
         await amend(self._channel, id, changes)
 
     async def reopen_log(self, id: str) -> None:
-        """Go on writing under the same name, after the file was moved away."""
+        """Reopen the log file after its rotation."""
         await self._tell("ReopenContainerLog", pb.ContainerIdRequest(container_id=id))
 
     # ---- processes and streams
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
-        """Run to its end. Raises TimeoutError, and Refused for one that says more than `LARGEST_OUTPUT` bytes."""
+        """Run a command and return its output. Raises TimeoutError, and RuntimeRefused above `LARGEST_OUTPUT` bytes."""
         seconds = math.ceil(timeout)
         request = pb.ExecSyncRequest(container_id=id, cmd=command, timeout=seconds)
         deadline = seconds + _EXEC_MARGIN_SECONDS if seconds else None
@@ -199,7 +199,7 @@ class CriRuntime:
         return ExecResult(reply.stdout, reply.stderr, reply.exit_code)
 
     async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
-        """A stream to a new process."""
+        """Open a stream to a new process."""
         request = pb.ExecRequest(
             container_id=id,
             cmd=command,
@@ -211,13 +211,13 @@ class CriRuntime:
         return await open_stream((await self._runtime("Exec", request, pb.UrlResponse.FromString)).url, options)
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
-        """A stream to the container's own process."""
+        """Open a stream to the container's main process."""
         request = pb.AttachRequest(
             container_id=id, tty=options.tty, stdin=options.stdin, stdout=options.stdout, stderr=options.stderr
         )
         return await open_stream((await self._runtime("Attach", request, pb.UrlResponse.FromString)).url, options)
 
-    # ---- machines: containers have nothing of the kind
+    # ---- machines: not offered by containers
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
         raise NotOffered(NOT_A_MACHINE)
@@ -231,12 +231,12 @@ class CriRuntime:
     # ---- usage
 
     async def container_usage(self) -> Sequence[RuntimeUsage]:
-        """What each container uses."""
+        """Return the usage of each container."""
         reply = await self._runtime("ListContainerStats", pb.Nothing(), pb.ListContainerStatsResponse.FromString)
         return [decode.container_usage(stats) for stats in reply.stats]
 
     async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
-        """What each sandbox uses, its containers included."""
+        """Return the usage of each sandbox, its containers included."""
         reply = await self._runtime("ListPodSandboxStats", pb.Nothing(), pb.ListPodSandboxStatsResponse.FromString)
         return [decode.sandbox_usage(stats) for stats in reply.stats]
 
@@ -245,7 +245,7 @@ class CriRuntime:
     async def pull(
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        """The id of the image, once it is here. Raises ImageRefused."""
+        """Pull an image; return its id. Raises ImageRefused."""
         request = pb.PullImageRequest(
             image=pb.ImageSpec(image=image),
             auth=encode.auth_message(credentials) if credentials else None,
@@ -258,23 +258,23 @@ class CriRuntime:
         return reply.image_ref
 
     async def image(self, name: str, handler: str = "") -> Image | None:
-        """An image by name or id, if it is here."""
+        """Return a present image by name or id, or None."""
         request = pb.ImageRequest(image=pb.ImageSpec(image=name))
         reply = await self._image("ImageStatus", request, pb.ImageStatusResponse.FromString)
         return decode.image(reply.image) if reply.HasField("image") else None
 
     async def images(self) -> Sequence[Image]:
-        """All that are here."""
+        """Return all present images."""
         reply = await self._image("ListImages", pb.Nothing(), pb.ListImagesResponse.FromString)
         return [decode.image(item) for item in reply.images]
 
     async def remove_image(self, name: str, handler: str = "") -> None:
-        """Forget an image by name or id, under all its names."""
+        """Remove an image by name or id, under all its names."""
         with contextlib.suppress(NotFound):
             await self._image("RemoveImage", pb.ImageRequest(image=pb.ImageSpec(image=name)), pb.Nothing.FromString)
 
     async def image_space(self) -> tuple[str, int, int]:
-        """The mount point images are under, the bytes and the inodes they take."""
+        """Return the mount point of the images, and the bytes and inodes they use."""
         reply = await self._image("ImageFsInfo", pb.Nothing(), pb.ImageFsInfoResponse.FromString)
         if not reply.image_filesystems:
             return "", 0, 0
@@ -284,7 +284,7 @@ class CriRuntime:
     # ---- changes
 
     def events(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """Changes as they come, for ever; None: look at everything. One listener at a time (containerd 1.7)."""
+        """Yield changes for ever; None: list everything. One listener at a time (containerd 1.7)."""
         return ChangeFeed(self._channel, self._states, self._clock).changes()
 
     async def _states(self) -> States:

@@ -1,4 +1,4 @@
-"""The interface's words as CRI's messages. Pure."""
+"""Conversion from the interface's types to CRI messages. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PROPAGATIONS = {
 
 
 def sandbox_message(config: SandboxConfig) -> pb.PodSandboxConfig:
-    """A sandbox to make."""
+    """Encode the configuration of a sandbox."""
     pod = config.pod
     return pb.PodSandboxConfig(
         metadata=pb.PodSandboxMetadata(name=pod.name, uid=pod.uid, namespace=pod.namespace, attempt=pod.attempt),
-        hostname="" if config.security.host_network else config.hostname,  # the host's name comes with its network
+        hostname="" if config.security.host_network else config.hostname,  # the host network implies the host's name
         log_directory=config.log_directory,
         dns_config=pb.DNSConfig(servers=config.dns_servers, searches=config.dns_searches, options=config.dns_options),
         port_mappings=[_port(port) for port in config.ports],
@@ -42,7 +42,7 @@ def sandbox_message(config: SandboxConfig) -> pb.PodSandboxConfig:
 
 
 def container_message(config: ContainerConfig, sandbox_id: str, sandbox: SandboxConfig) -> pb.ContainerConfig:
-    """A container to make."""
+    """Encode the configuration of a container."""
     return pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),
         image=pb.ImageSpec(image=config.image, user_specified_image=config.image_name),
@@ -71,7 +71,7 @@ def container_message(config: ContainerConfig, sandbox_id: str, sandbox: Sandbox
 
 
 def resources_message(resources: Resources) -> pb.LinuxContainerResources:
-    """Limits."""
+    """Encode resource limits."""
     return pb.LinuxContainerResources(
         cpu_period=resources.cpu_period,
         cpu_quota=resources.cpu_quota,
@@ -85,7 +85,7 @@ def resources_message(resources: Resources) -> pb.LinuxContainerResources:
 
 
 def auth_message(credentials: Credentials) -> pb.AuthConfig:
-    """What a registry wants to see."""
+    """Encode the credentials for a registry."""
     return pb.AuthConfig(
         username=credentials.username,
         password=credentials.password,
@@ -113,7 +113,7 @@ def _mount(mount: Mount) -> pb.Mount:
 
 
 def _signal(name: str) -> str:
-    """CRI spells SIGRTMIN+1 as SIGRTMINPLUS1. No name means what the image says."""
+    """Encode a signal: CRI spells SIGRTMIN+1 as SIGRTMINPLUS1. An empty name selects the image's signal."""
     return name.replace("+", "PLUS").replace("-", "MINUS") or "RUNTIME_DEFAULT"
 
 

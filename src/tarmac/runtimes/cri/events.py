@@ -1,9 +1,9 @@
-"""Tells that something about a pod changed: the runtime's own events, and a look now and then for those that got lost.
+"""Reports changes of pods: the runtime's own events, and periodic polls for events that were lost.
 
-containerd 1.6 has no events. 1.7 has one queue for all subscribers, so a subscriber that died takes the next event with
-it, and a new one first hears what happened before. 2.x tells everybody everything. Hence the look at all states every
-ten seconds, every second without events: a change that it finds is told like an event. Changes wait in a set, so what
-happens often while nobody listens is told once.
+containerd 1.6 has no events. 1.7 has one queue for all subscribers, so a dead subscriber consumes the next event, and a
+new one first gets old events. 2.x delivers every event to every subscriber. Hence the poll of all states every ten
+seconds, every second without events: a change that it finds is reported like an event. Pending changes are a set, so
+repeated changes are delivered once to a slow listener.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ States = Mapping[str, tuple[str, object]]  # by id: the pod's uid and the state
 
 
 class ChangeFeed:
-    """One listener's view of changes. `look` reads all states."""
+    """The changes seen by one listener. `look` reads all states."""
 
     def __init__(self, channel: CriChannel, look: Callable[[], Awaitable[States]], clock: Clock) -> None:
         self._channel = channel
         self._look = look
         self._clock = clock
         self._interval = _LOOK_SECONDS
-        self._pending: dict[RuntimeEvent | None, None] = {None: None}  # at first: look at everything
+        self._pending: dict[RuntimeEvent | None, None] = {None: None}  # None first: list everything
         self._wake = asyncio.Event()
 
     async def changes(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """For ever."""
+        """Yield changes for ever."""
         owned = Tasks()
         tasks = (
             owned.promise(self._listen(), "events"),
@@ -63,7 +63,7 @@ class ChangeFeed:
                 self._wake.clear()
                 for task in tasks:
                     if task.done():
-                        task.result()  # neither ever ends but by a mistake of ours, which must not pass in silence
+                        task.result()  # neither task ends except by a bug, which must not go unnoticed
         finally:
             await owned.close()
 
@@ -98,7 +98,7 @@ class ChangeFeed:
     async def _look_now_and_then(self) -> None:
         known: States | None = None
         while True:
-            with contextlib.suppress(RuntimeFault):  # the listener notices as well, and tells when it is back
+            with contextlib.suppress(RuntimeFault):  # the listener notices too, and yields None after the reconnect
                 seen = await self._look()
                 for uid in changed(known, seen):
                     self._tell(RuntimeEvent(uid))
@@ -107,7 +107,7 @@ class ChangeFeed:
 
 
 def changed(before: States | None, after: States) -> set[str]:
-    """The pods of which anything came, went or changed."""
+    """Return the uids of pods with a container or sandbox that appeared, disappeared or changed."""
     if before is None:
         return set()
     different = {key for key in {*before, *after} if before.get(key) != after.get(key)}

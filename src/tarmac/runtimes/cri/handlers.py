@@ -1,7 +1,7 @@
-"""Which handlers a runtime offers, read from what `Status` says about its configuration.
+"""The handlers of a runtime, read from its configuration in the response to `Status`.
 
-containerd 2.x lists its handlers; 1.7 only shows its configuration, as JSON, when asked to be verbose. Both tell there
-which shim each handler uses, and by the shim we know whether containers see the host's kernel.
+containerd 2.x lists its handlers; 1.7 only shows its configuration, as JSON, in a verbose response. Both name the shim
+of each handler there, and the shim determines if containers see the host's kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OWN_KERNEL_SHIMS = ("io.containerd.runsc.", "io.containerd.kata")
 
 
 def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
-    """In the order of their names, without the default, whose name is empty."""
+    """Return the handlers in the order of their names, without the default, which has an empty name."""
     shims = _shims(status.info.get("config", ""))
     told = {each.name: _told(each) for each in status.runtime_handlers if each.name}
     return tuple(
@@ -34,7 +34,7 @@ def handlers(status: pb.StatusResponse) -> tuple[Handler, ...]:
 
 
 def default_handler(status: pb.StatusResponse) -> Handler:
-    """What 2.x lists under an empty name."""
+    """Return the handler that 2.x lists under an empty name."""
     return next((_told(each) for each in status.runtime_handlers if not each.name), Handler(""))
 
 
@@ -48,7 +48,7 @@ def _told(handler: pb.RuntimeHandler) -> Handler:
 
 
 def sandbox_image(status: pb.StatusResponse) -> str:
-    """What sandboxes are made from, as far as this runtime's configuration tells."""
+    """Return the image of sandboxes, or an empty string if the configuration does not show it."""
     try:
         config: Any = msgspec.json.decode(status.info.get("config", ""))
     except msgspec.DecodeError:
@@ -57,7 +57,7 @@ def sandbox_image(status: pb.StatusResponse) -> str:
 
 
 def _shims(config: str) -> dict[str, str]:
-    """The shim of each handler, as far as this runtime's configuration tells."""
+    """Return the shim of each handler that the configuration shows."""
     try:
         found: Any = msgspec.json.decode(config)
     except msgspec.DecodeError:

@@ -1,9 +1,9 @@
-"""Changing the OCI specification of a container between its creation and its start.
+"""Changes the OCI specification of a container between its creation and its start.
 
-CRI cannot; containerd's own service of containers, on the same socket, can: containerd makes the process from the
+CRI cannot; containerd's own containers service, on the same socket, can: containerd creates the process from the
 specification that is stored when the container starts.
 
-Nothing but the specification is written (`update_mask`), and what the patch does not name stays as containerd wrote it.
+Only the specification is written (`update_mask`), and fields that the patch does not name stay unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def amend(channel: CriChannel, id: str, changes: JsonObject) -> None:
 
 
 def merged(before: Any, changes: Any) -> Any:
-    """A merge patch: mappings are merged, None takes away, anything else replaces."""
+    """Apply a merge patch: mappings are merged, None removes, any other value replaces."""
     if not isinstance(changes, Mapping):
         return changes
     found: dict[str, Any] = dict(before) if isinstance(before, Mapping) else {}

@@ -1,4 +1,4 @@
-"""A runtime in memory that does what it is told, and otherwise what a real one does."""
+"""An in-memory runtime for tests: scriptable, and otherwise like a real one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A runtime in memory: passes the contract suite, and lets a test decide what happens.
+"""An in-memory runtime that passes the contract suite and lets a test control its behaviour.
 
     runtime = FakeRuntime(clock=clock)
     runtime.programs["web"] = Program(starts_after=3)              # by container name or image
-    runtime.trouble("run_sandbox", Refused("no network"), times=2)  # the next two calls fail
+    runtime.trouble("run_sandbox", RuntimeRefused("no network"), times=2)  # the next two calls fail
     runtime.end_container(id, 1)                                    # a crash
-    runtime.unplug(); runtime.plug_in()                             # it does not answer; it does again
+    runtime.unplug(); runtime.plug_in()                             # unreachable; reachable again
 
 Processes keep running while it is unplugged, as they do without a containerd. Time is the clock's.
 """
@@ -58,21 +58,21 @@ HANDLERS = (Handler("gvisor", own_kernel=True), Handler("runc"))
 
 
 class FakeRuntime:
-    """One imaginary runtime. What is public beside the interface's calls is for tests to set."""
+    """A fake runtime. Public attributes and methods beyond the interface are for tests."""
 
     def __init__(
         self,
         clock: Clock | None = None,
         handlers: tuple[Handler, ...] = HANDLERS,
         id_prefix: str = "",
-        machine_handler: str = "",  # whose sandboxes are virtual machines
+        machine_handler: str = "",  # the handler with sandboxes that are virtual machines
     ) -> None:
         self.handlers = handlers
-        self.programs: dict[str, Program] = {}  # by container name or image; else the default one
+        self.programs: dict[str, Program] = {}  # by container name or image; default: Program()
         self.registry: dict[str, RegistryImage] = {}
-        self.calls: list[tuple[str, str]] = []  # each with what it was about, in order
+        self.calls: list[tuple[str, str]] = []  # method and subject of each call, in order
         self.network_ready = True
-        self.amended: dict[str, JsonObject] = {}  # what was last changed in the specification of a container, by id
+        self.amended: dict[str, JsonObject] = {}  # last patch of the OCI specification, by container id
         self._clock = clock or SystemClock()
         self._plugged = True
         self._troubles: dict[str, Trouble] = {}
@@ -88,23 +88,23 @@ class FakeRuntime:
     # ---- for tests
 
     def trouble(self, method: str, fault: RuntimeFault | None, *, times: int = 1, delay: float = 0.0) -> None:
-        """Make the next calls of a method fail, or only be late."""
+        """Make the next calls of a method fail, or just be late."""
         self._troubles[method] = Trouble(fault, times, delay)
 
     def end_container(self, id: str, code: int, reason: str = "") -> None:
-        """Its process ends by itself, now."""
+        """End the container's process now, as if by itself."""
         container = self._containers[id]
         container.end(code, self._clock.now(), reason)
         self._tell(container.sandbox.pod.uid, id, "stopped")
 
     def stand_still(self, id: str, reason: str) -> None:
-        """It runs and does nothing, for this reason; without one it goes on."""
+        """Stall a running container for this reason; an empty one resumes it."""
         container = self._containers[id]
         container.shown = replace(container.shown, reason=reason)
         self._tell(container.sandbox.pod.uid, id, "")
 
     def end_sandbox(self, id: str) -> None:
-        """It breaks down, with everything in it."""
+        """Fail the sandbox, with all its containers."""
         for container in self._inside(id):
             container.end(KILLED, self._clock.now())
         sandbox = self._sandboxes[id]
@@ -112,38 +112,38 @@ class FakeRuntime:
         self._tell(sandbox.config.pod.uid, id, "stopped")
 
     def unplug(self) -> None:
-        """It does not answer any more; processes go on."""
+        """Become unreachable; processes keep running."""
         self._plugged = False
 
     def plug_in(self) -> None:
-        """It answers again, and says to look at everything."""
+        """Become reachable again, and tell listeners to list everything."""
         self._plugged = True
         for queue in self._listeners:
             queue.put_nowait(None)
 
     def add_image(self, name: str, image: RegistryImage | None = None) -> str:
-        """Have an image here without a pull; its id."""
+        """Add an image without a pull; return its id."""
         image = image or RegistryImage()
         digest = f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
         self._images[name] = Image(digest, (name,), (), image.size, image.user, image.user_name)
         return digest
 
     def machine_of(self, id: str) -> FakeMachine:
-        """The machine whose process a container is."""
+        """Return the machine of a container."""
         return self._machines.known(self._known(id).shown.sandbox_id)
 
     def resources_of(self, id: str) -> Resources:
-        """The limits that a container has now."""
+        """Return the current limits of a container."""
         return self._containers[id].resources
 
     def config_of(self, id: str) -> ContainerConfig:
-        """What a container was made from."""
+        """Return the configuration that a container was created from."""
         return self._containers[id].config
 
     # ---- the runtime itself
 
     async def status(self) -> RuntimeStatus:
-        """What the runtime is."""
+        """Return the status; always ready."""
         await self._arrive("status", "")
         return RuntimeStatus("fake", "1.0", ready=True, network_ready=self.network_ready, handlers=self.handlers)
 
@@ -155,7 +155,7 @@ class FakeRuntime:
     # ---- sandboxes
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
-        """Make one."""
+        """Create a sandbox."""
         await self._arrive("run_sandbox", config.pod.name)
         if handler and handler not in {each.name for each in self.handlers}:
             raise RuntimeRefused(f'no runtime for "{handler}" is configured')
@@ -174,13 +174,13 @@ class FakeRuntime:
         return sandbox_id
 
     async def stop_sandbox(self, id: str) -> None:
-        """End what is in it."""
+        """Stop a sandbox and its containers."""
         await self._arrive("stop_sandbox", id)
         if id in self._sandboxes and self._sandboxes[id].shown.ready:
             self.end_sandbox(id)
 
     async def remove_sandbox(self, id: str) -> None:
-        """Forget it and what is in it."""
+        """Remove a sandbox and its containers."""
         await self._arrive("remove_sandbox", id)
         sandbox = self._sandboxes.pop(id, None)
         if sandbox is not None:
@@ -190,25 +190,25 @@ class FakeRuntime:
             self._tell(sandbox.config.pod.uid, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
-        """All, or a pod's."""
+        """Return all sandboxes, or those of a pod."""
         await self._arrive("sandboxes", pod_uid or "")
         shown = [replace(each.shown, addresses=()) for each in self._sandboxes.values()]
         return [each for each in shown if pod_uid in (None, each.pod.uid)]
 
     async def sandbox(self, id: str) -> Sandbox:
-        """One."""
+        """Return a sandbox. Raises NotFound."""
         await self._arrive("sandbox", id)
         return self._known_sandbox(id).shown
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
-        """It knows no classes, as stock runtimes do not."""
+        """Reject the call: like stock runtimes, this one does not support classes."""
         await self._arrive("update_sandbox", id)
         raise RuntimeRefused("unknown method UpdatePodSandboxConfig")
 
     # ---- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Make one."""
+        """Create a container."""
         await self._arrive("create_container", config.name)
         self._known_sandbox(sandbox_id)
         image = self._image(config.image)
@@ -230,7 +230,7 @@ class FakeRuntime:
         return container_id
 
     async def start_container(self, id: str) -> None:
-        """Run it."""
+        """Start a container."""
         await self._arrive("start_container", id)
         container = self._known(id)
         if container.shown.state != "created":
@@ -251,7 +251,7 @@ class FakeRuntime:
         self._tell(uid, id, "started")
 
     async def stop_container(self, id: str, grace: float) -> None:
-        """Ask it to end, and end it after `grace` seconds."""
+        """Stop a container, by force after `grace` seconds."""
         await self._arrive("stop_container", id)
         container = self._containers.get(id)
         if container is None or container.shown.state != "running":
@@ -263,7 +263,7 @@ class FakeRuntime:
         self._tell(container.sandbox.pod.uid, id, "stopped")
 
     async def remove_container(self, id: str) -> None:
-        """Forget it."""
+        """Remove a container."""
         await self._arrive("remove_container", id)
         container = self._containers.get(id)
         if container is not None:
@@ -271,7 +271,7 @@ class FakeRuntime:
             self._tell(container.sandbox.pod.uid, id, "deleted")
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
-        """All, or a pod's; without what only `container` tells."""
+        """Return all containers, or those of a pod, without the fields that only `container` sets."""
         await self._arrive("containers", pod_uid or "")
         found = [each for each in self._containers.values() if pod_uid in (None, each.sandbox.pod.uid)]
         bare = {"started_at": 0.0, "finished_at": 0.0, "exit_code": 0, "message": "", "log_path": ""}
@@ -279,27 +279,27 @@ class FakeRuntime:
         return [each if each.state == "running" else replace(each, reason="") for each in listed]
 
     async def container(self, id: str) -> Container:
-        """One."""
+        """Return a container. Raises NotFound."""
         await self._arrive("container", id)
         return self._known(id).shown
 
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """Change its limits."""
+        """Change the limits of a container."""
         await self._arrive("update_container", id)
         if resources is not None:
             self._known(id).resources = resources
 
     async def amend_spec(self, id: str, changes: JsonObject) -> None:
-        """Keep what was asked for, until it is started."""
+        """Remember the patch. Rejected once the container was started."""
         await self._arrive("amend_spec", id)
         if self._known(id).shown.state != "created":
             raise RuntimeRefused(f"container {id} was started already")
         self.amended[id] = changes
 
     async def reopen_log(self, id: str) -> None:
-        """Go on writing under the same name."""
+        """Recreate the log file after its rotation."""
         await self._arrive("reopen_log", id)
         log_file = self._running(id).log_file
         if log_file is not None:
@@ -308,7 +308,7 @@ class FakeRuntime:
     # ---- processes and streams
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
-        """As the program says."""
+        """Return the result given by the program."""
         await self._arrive("exec", id)
         program = self._with_exec(id).program
         if timeout and program.exec_takes > timeout:
@@ -318,12 +318,12 @@ class FakeRuntime:
         return program.exec(command)
 
     async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> FakeStream:
-        """Says what the program says, and how it ended."""
+        """Open a stream that delivers the program's output and exit code."""
         await self._arrive("exec_stream", id)
         return FakeStream(options, self._with_exec(id).program.exec(command))
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
-        """Silent: the process has said all that it has to say when it started. A machine has its console."""
+        """Open a silent stream: a process writes all its output at its start. For a machine, open its console."""
         await self._arrive("attach_stream", id)
         machine = self._machines.find(self._running(id).shown.sandbox_id)
         if machine is None:
@@ -331,30 +331,30 @@ class FakeRuntime:
         return machine.console.open(ConsoleOptions(user="", session="", keyboard=options.stdin, attached=True))
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
-        """What the guest is told to write."""
+        """Open the console of the fake guest."""
         await self._arrive("console_stream", id)
         return self.machine_of(id).console.open(options)
 
     async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
-        """What the test has put there."""
+        """Open the display served at the test's `display_path`."""
         await self._arrive("display_stream", id)
         return await self.machine_of(id).display.open(options)
 
     async def power(self, id: str, action: PowerAction) -> None:
-        """Remember it."""
+        """Record the power action."""
         await self._arrive("power", id)
         self.machine_of(id).press(action)
 
     # ---- usage
 
     async def container_usage(self) -> Sequence[RuntimeUsage]:
-        """A running container uses the memory its program takes."""
+        """Return the memory of each running container's program."""
         await self._arrive("container_usage", "")
         running = [each for each in self._containers.values() if each.shown.state == "running"]
         return [self._usage(each.shown.id, each.program.memory) for each in running]
 
     async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
-        """The sum over its containers."""
+        """Return the sum over the containers of each sandbox."""
         await self._arrive("sandbox_usage", "")
         ready = [each for each in self._sandboxes.values() if each.shown.ready]
         return [
@@ -367,7 +367,7 @@ class FakeRuntime:
     async def pull(
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        """From the imaginary registry."""
+        """Pull from the fake registry."""
         await self._arrive("pull", image)
         found = self.registry.get(image)
         if found is None:
@@ -384,29 +384,29 @@ class FakeRuntime:
         return self.add_image(image, found)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
-        """By name or id."""
+        """Return a present image by name or id, or None."""
         await self._arrive("image", name)
         return self._image(name)
 
     async def images(self) -> Sequence[Image]:
-        """All that are here."""
+        """Return all present images."""
         await self._arrive("images", "")
         return list(self._images.values())
 
     async def remove_image(self, name: str, handler: str = "") -> None:
-        """By name or id."""
+        """Remove an image by name or id."""
         await self._arrive("remove_image", name)
         self._images = {key: each for key, each in self._images.items() if name not in (key, each.id)}
 
     async def image_space(self) -> tuple[str, int, int]:
-        """The sum of their sizes."""
+        """Return the sum of the images' sizes."""
         await self._arrive("image_space", "")
         return "/", sum(each.size for each in self._images.values()), len(self._images)
 
     # ---- changes
 
     async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """Changes as they come."""
+        """Yield changes for ever."""
         queue: asyncio.Queue[RuntimeEvent | None] = asyncio.Queue()
         queue.put_nowait(None)
         self._listeners.append(queue)
@@ -419,7 +419,7 @@ class FakeRuntime:
     # ---- inside
 
     async def _arrive(self, method: str, about: str) -> None:
-        """Every call comes through here, and meets the trouble that was made for it."""
+        """Record a call and raise the fault prepared for it. Every call of the interface starts here."""
         self.calls.append((method, about))
         if not self._plugged:
             raise Unreachable("the runtime does not answer")

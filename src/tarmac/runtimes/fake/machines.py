@@ -1,4 +1,4 @@
-"""Imaginary virtual machines: guests that echo what is typed and write what a test tells them to."""
+"""Fake virtual machines: guests that echo keyboard input and write output on a test's request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.runtimes.interface.machines import NOT_A_MACHINE
 
 
 class FakeGuest:
-    """One process of a machine. Implements `SerialSource` and, while it echoes, `Keys`."""
+    """One process of a machine. Implements `SerialSource` and `Keys`; echoes input unless a test turns that off."""
 
     def __init__(self, console: Console) -> None:
         self.written = bytearray()
@@ -34,12 +34,12 @@ class FakeGuest:
         return bytes(self.written[offset : offset + most])
 
     def write(self, data: bytes) -> None:
-        """The guest says something."""
+        """Write output as the guest."""
         self.written += data
         self._console.serve()
 
     def forget(self, before: int) -> None:
-        """What was written before this offset is not kept any longer."""
+        """Discard output before this offset."""
         self._kept_from = before
 
     def press(self, keys: bytes) -> None:
@@ -48,15 +48,15 @@ class FakeGuest:
             self.write(keys.replace(b"\r", b"\r\n"))
 
     def close(self) -> None:
-        """Nobody types any more."""
+        """Ignored: there is no connection to close."""
 
     async def connect(self, held: Callable[[bool], None], lost: Callable[[], None]) -> FakeGuest:
-        """For the console."""
+        """Return this guest as the console's keyboard connection."""
         return self
 
 
 class FakeMachine:
-    """A machine over all its processes. A test says where its VNC server listens, if it has one."""
+    """A machine across all its processes. A test sets the address of its VNC server, if it has one."""
 
     def __init__(self, clock: Clock, tasks: Tasks) -> None:
         self.console = Console(clock, tasks)
@@ -67,21 +67,21 @@ class FakeMachine:
         self.pressed: list[PowerAction] = []
 
     def begin(self, attempt: int) -> None:
-        """A process of it runs."""
+        """Start a process of the machine."""
         self.guest, self.paused = FakeGuest(self.console), False
         self.console.begin(attempt, self.guest, self.guest.connect)
 
     def over(self) -> None:
-        """The process has ended."""
+        """End the process."""
         self.console.over()
 
     def gone(self) -> None:
-        """The machine is removed."""
+        """Remove the machine."""
         self.console.close()
         self.display.close()
 
     def press(self, action: PowerAction) -> None:
-        """A button. Raises WrongState."""
+        """Execute a power action. Raises WrongState."""
         if self.paused and action == "Reboot":
             raise WrongState("the machine is paused: resume or reset it")
         self.pressed.append(action)
@@ -92,7 +92,7 @@ class FakeMachine:
 
 
 class FakeMachines:
-    """Those of one runtime, by the id of their sandbox."""
+    """The machines of one runtime, by sandbox id."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -106,7 +106,7 @@ class FakeMachines:
         return self._machines.get(sandbox_id)
 
     def known(self, sandbox_id: str) -> FakeMachine:
-        """Raises NotOffered for a sandbox that is no machine."""
+        """Return the machine of a sandbox. Raises NotOffered if the sandbox is no machine."""
         found = self._machines.get(sandbox_id)
         if found is None:
             raise NotOffered(NOT_A_MACHINE)

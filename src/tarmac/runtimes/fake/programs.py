@@ -1,4 +1,4 @@
-"""What a test can say about the imaginary world: how a container's process behaves, and what a registry has."""
+"""Behaviour that a test can configure: of a container's process, of a registry, and of failing calls."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ def _says_nothing(command: Sequence[str]) -> ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a container's process behaves. By default it runs until it is asked to end, and then ends well."""
+    """Behaviour of a container's process. By default it runs until it is asked to stop, and then exits with 0."""
 
-    runs_for: float | None = None  # seconds until it ends by itself; None: never
-    exit_code: int = 0  # when it ends by itself
-    code_on_term: int | None = 0  # None: it does not listen, and is killed when its grace is over
-    output: tuple[str, ...] = ()  # lines, in its log as soon as it starts
+    runs_for: float | None = None  # seconds until it exits by itself; None: never
+    exit_code: int = 0  # when it exits by itself
+    code_on_term: int | None = 0  # None: it ignores SIGTERM, and is killed after its grace period
+    output: tuple[str, ...] = ()  # lines that it logs at its start
     starts_after: float = 0.0  # seconds that starting takes
-    refusal: str = ""  # why it cannot be started
-    memory: int = 0  # bytes it takes; above the container's limit it is killed at once
+    refusal: str = ""  # error of the start; empty: it succeeds
+    memory: int = 0  # bytes it uses; above the container's limit it is killed at once
     exec: Callable[[Sequence[str]], ExecResult] = _says_nothing
-    exec_takes: float = 0.0  # seconds; longer than a timeout, and the timeout happens
+    exec_takes: float = 0.0  # seconds; if longer than a timeout, exec times out
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryImage:
-    """An image that can be pulled: by whom, how fast, or why not."""
+    """An image that can be pulled: credentials, duration, or an error."""
 
     size: int = 1_000_000
-    username: str = ""  # with the password: whom the registry lets in; empty: everybody
+    username: str = ""  # required with the password; empty: no authentication
     password: str = ""
     takes: float = 0.0  # seconds
     refusal: str = ""
-    user: int | None = None  # whom the image says to run as
+    user: int | None = None  # default user of the image
     user_name: str = ""
 
 
 @dataclass(slots=True)
 class Trouble:
-    """A call that goes wrong: `times` more times, after `delay` seconds; without a fault it is only late."""
+    """A call that fails `times` more times, after `delay` seconds; without a fault it is just late."""
 
     fault: RuntimeFault | None
     times: int

@@ -1,4 +1,4 @@
-"""What the imaginary runtime has: sandboxes, containers and their processes, and the states they go through."""
+"""State of the fake runtime: sandboxes, containers and their processes, and their transitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KILLED = 137
 
 @dataclass(slots=True)
 class FakeSandbox:
-    """What it was asked to be, and how it shows itself."""
+    """A sandbox: its configuration and the state shown to callers."""
 
     config: SandboxConfig
     shown: Sandbox
@@ -23,7 +23,7 @@ class FakeSandbox:
 
 @dataclass(slots=True)
 class FakeContainer:
-    """A container and its process. `ended` is set once the process is no more."""
+    """A container and its process. `ended` is set once the process has exited."""
 
     config: ContainerConfig
     sandbox: SandboxConfig
@@ -35,17 +35,17 @@ class FakeContainer:
 
     @property
     def log_file(self) -> Path | None:
-        """Where its output goes."""
+        """The file that its output goes to."""
         path = self.config.log_path
         return Path(self.sandbox.log_directory) / path if path else None
 
     def start(self, now: float) -> None:
-        """The process is there."""
+        """Start the process."""
         self.shown = replace(self.shown, state="running", started_at=now)
         self.write_log(now)
 
     def end(self, code: int, now: float, reason: str = "") -> None:
-        """The process is no more; only its first end counts."""
+        """End the process; only the first end counts."""
         if self.shown.state == "exited":
             return
         reason = reason or ("Completed" if code == 0 else "Error")
@@ -53,19 +53,19 @@ class FakeContainer:
         self.ended.set()
 
     def write_log(self, now: float) -> None:
-        """Its output, as runtimes write it; the file exists even if it says nothing."""
+        """Write the output in CRI's format; the file is created even without output."""
         if self.log_file is None or not self.log_file.parent.is_dir():
             return
         with self.log_file.open("a") as file:
             file.writelines(f"{rfc3339_micro(now)} stdout F {line}\n" for line in self.program.output)
 
     def too_greedy(self) -> bool:
-        """Whether it takes more memory than it may."""
+        """Tell if the program uses more memory than its limit."""
         return 0 < self.resources.memory_limit < self.program.memory
 
 
 async def live(container: FakeContainer, clock: Clock) -> None:
-    """Wait until the process ends by itself."""
+    """Wait until the process exits by itself."""
     if container.program.runs_for is not None:
         await clock.sleep(container.program.runs_for)
         container.end(container.program.exit_code, clock.now())

@@ -1,4 +1,4 @@
-"""A stream to an imaginary command: once it begins, all that the command says and how it ended, at once."""
+"""A stream to a fake command: at `begin` it delivers all output and the exit code at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.wire.channels import Channel, exited
 
 
 class FakeStream:
-    """Implements `CommandStream`. Without a result nothing is said, until the client goes. What it hears is kept."""
+    """Implements `CommandStream`. Without a result it stays silent until the client disconnects. Input is recorded."""
 
     def __init__(self, options: StreamOptions, result: ExecResult | None = None) -> None:
         self.heard = b""
@@ -43,7 +43,7 @@ class FakeStream:
         self.size = size
 
     def read(self, wanted: bool) -> None:
-        """Nothing is held back: everything is said at once."""
+        """Ignored: all output is delivered at once."""
 
     def close(self) -> None:
         self.closed = True

@@ -1,14 +1,14 @@
-"""The runtime's contract, as the agent uses it and as the contract suite checks it, one module for each role.
+"""The runtime's contract, as the agent uses it and the contract suite checks it, one module for each role.
 
-    sandboxes    what the containers of a pod share         streams   commands in containers, and streams to them
-    containers   what runs an image in a sandbox            usage     what sandboxes and containers use
-    images       what containers run                        events    changes, told without being asked for
-    machines     consoles, displays and power buttons of virtual machines
+    sandboxes    the environment shared by a pod's containers   streams   commands in containers, and streams to them
+    containers   processes that run an image in a sandbox       usage     usage of sandboxes and containers
+    images       the images of containers                       events    notifications of changes
+    machines     consoles, displays and power actions of virtual machines
 
-`networks` is the other way round: what a driver that knows no CNI is handed by the agent.
+`networks` is the opposite direction: interfaces that the agent provides to a driver without CNI.
 
-It is CRI's model in Python's words. Every call is idempotent where CRI's is: stopping or removing what is gone
-succeeds. Ids are the runtime's own. Who needs one role asks for that role's protocol; `Runtime` is all of them.
+The model is CRI's. Every call is idempotent where CRI's is: stopping or removing a sandbox or container that is gone
+succeeds. Ids are the runtime's own. A user of one role depends on that role's protocol; `Runtime` combines all of them.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class Runtime(Sandboxes, Containers, Images, Streams, Machines, UsageReports, Ev
     """Runs sandboxes and their containers."""
 
     async def status(self) -> RuntimeStatus:
-        """What the runtime is, and whether it can work. Raises RuntimeFault."""
+        """Return name, version, readiness and handlers of the runtime. Raises RuntimeFault."""
         ...
 
     async def close(self) -> None:
-        """Hang up; sandboxes and containers run on."""
+        """Close connections; sandboxes and containers keep running."""
         ...

@@ -1,4 +1,4 @@
-"""Classes of QoS-class resources, for runtimes that speak of them. A stock runtime announces none."""
+"""Classes of QoS-class resources, for runtimes that support them. A stock runtime announces none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RuntimeClassType:
-    """A type that the runtime has. `classes`: how many each takes at once, 0 for as many as come."""
+    """A type announced by the runtime. `classes`: the capacity of each class, 0 for unlimited."""
 
     name: str
     classes: Mapping[str, int]
@@ -17,7 +17,7 @@ class RuntimeClassType:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeClasses:
-    """Everything that a runtime announces, for whole pods and for containers."""
+    """All types announced by a runtime, for whole pods and for containers."""
 
     pod: tuple[RuntimeClassType, ...] = ()
     container: tuple[RuntimeClassType, ...] = ()

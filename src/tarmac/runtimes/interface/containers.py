@@ -1,7 +1,7 @@
 """Containers: each runs an image in a sandbox.
 
-Stopping or removing a container that is gone succeeds. A container is made first and started later, so that an agent
-that dies in between finds it again by its labels and starts it.
+Stopping or removing a container that is gone succeeds. Creation and start are separate calls, so that after a crash in
+between the next agent finds the container by its labels and starts it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder or file of the host, as a container sees it."""
+    """A directory or file of the host, mounted into a container."""
 
     container_path: str
     host_path: str
@@ -42,7 +42,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device of the host. `permissions` out of r, w, m."""
+    """A device of the host. `permissions` is made of r, w, m."""
 
     container_path: str
     host_path: str
@@ -51,7 +51,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
-    """A container to make. `attempt` counts its restarts from 0; `log_path` is relative to the sandbox's directory."""
+    """Configuration of a container. `attempt` counts restarts from 0; `log_path` is relative to `log_directory`."""
 
     name: str
     attempt: int
@@ -63,7 +63,7 @@ class ContainerConfig:
     envs: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
     devices: tuple[Device, ...] = ()
-    cdi_devices: tuple[str, ...] = ()  # names by which the runtime finds what to add: example.com/gpu=0
+    cdi_devices: tuple[str, ...] = ()  # CDI names that the runtime resolves: example.com/gpu=0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     log_path: str = ""
@@ -73,7 +73,7 @@ class ContainerConfig:
     stop_signal: str = ""
     resources: Resources = Resources()
     security: LinuxSecurity = BY_DEFAULT
-    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that speak of classes
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that support classes
 
 
 ContainerState = Literal["created", "running", "exited", "unknown"]
@@ -81,9 +81,9 @@ ContainerState = Literal["created", "running", "exited", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as it is. What `containers` lists has no times, exit code, reason or paths; `container` has.
+    """State of a container. `containers` leaves times, exit code, reason and paths unset; `container` sets them.
 
-    One that runs and stands still (a machine that was paused, or whose disk is full) has the reason for it in either.
+    A running container that is stalled (a paused machine, or one stopped by a full disk) has its reason in both.
     """
 
     id: str
@@ -107,50 +107,50 @@ class Container:
 
     @property
     def stands_still(self) -> bool:
-        """Whether it runs and does nothing; the reason says why."""
+        """The container runs but makes no progress; `reason` tells why."""
         return self.state == "running" and bool(self.reason)
 
 
 class Containers(Protocol):
-    """Makes containers and tells which there are. Each call raises RuntimeFault."""
+    """Manages containers. Each call raises RuntimeFault."""
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Make one; its id."""
+        """Create a container; return its id."""
         ...
 
     async def start_container(self, id: str) -> None:
-        """Run it. Raises Refused when it was started before."""
+        """Start a container. Raises RuntimeRefused if it was started before."""
         ...
 
     async def stop_container(self, id: str, grace: float) -> None:
-        """Ask it to end, and end it after `grace` seconds."""
+        """Stop a container, by force after `grace` seconds."""
         ...
 
     async def remove_container(self, id: str) -> None:
-        """Forget it, ending it first if need be."""
+        """Remove a container, stopping it first if it runs."""
         ...
 
     async def containers(self, pod_uid: str | None = None) -> Sequence[Container]:
-        """All, or a pod's; without what only `container` tells."""
+        """Return all containers, or those of a pod, without the fields that only `container` sets."""
         ...
 
     async def container(self, id: str) -> Container:
-        """One, with everything. Raises NotFound."""
+        """Return a container with all fields. Raises NotFound."""
         ...
 
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """Change its limits while it runs, and those of its classes that are named; all of it or nothing."""
+        """Change the limits of a running container, and the classes given in `classes`; all of them or none."""
         ...
 
     async def amend_spec(self, id: str, changes: JsonObject) -> None:
         """Change the OCI specification of a container that was not started yet, by a merge patch.
 
-        Raises Refused where the runtime has no way to do so.
+        Raises RuntimeRefused where the runtime does not support this.
         """
         ...
 
     async def reopen_log(self, id: str) -> None:
-        """Go on writing under the same name, after the file was moved away."""
+        """Reopen the log file after its rotation."""
         ...

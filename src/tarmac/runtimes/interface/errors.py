@@ -1,4 +1,4 @@
-"""What a runtime says when it does not do what it was asked to."""
+"""Errors of runtimes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ class RuntimeFault(Exception):
     """Root of a runtime's errors.
 
     RuntimeFault ─┬─ NotFound          there is no such sandbox, container or image
-                  ├─ Unreachable       the runtime does not answer; nothing is known
-                  └─ Refused           the runtime says no; the message is its own
-                       ├─ ImageRefused     the image cannot be had
-                       │    └─ ImageMismatch   it can, and is not what it is said to be
-                       ├─ NotOffered       what runs here has no such thing
-                       ├─ TooManyStreams   as many as there may be are open already
-                       └─ WrongState       it makes no sense in the state it is in
+                  ├─ Unreachable       the runtime does not answer; the state is unknown
+                  └─ RuntimeRefused    the runtime rejects the call; the message is its own
+                       ├─ ImageRefused     the image cannot be provided
+                       │    └─ ImageMismatch   the image contradicts its definition
+                       ├─ NotOffered       not supported by this kind of container
+                       ├─ TooManyStreams   the maximum of streams is open already
+                       └─ WrongState       invalid in the current state
     """
 
 
@@ -22,28 +22,28 @@ class NotFound(RuntimeFault):
 
 
 class Unreachable(RuntimeFault):
-    """The runtime does not answer; whether the call took effect is not known."""
+    """The runtime does not answer; the call may or may not have taken effect."""
 
 
 class RuntimeRefused(RuntimeFault):
-    """The runtime says no. The message is its own."""
+    """The runtime rejects the call. The message is its own."""
 
 
 class ImageRefused(RuntimeRefused):
-    """The image cannot be had."""
+    """The image cannot be provided."""
 
 
 class ImageMismatch(ImageRefused):
-    """The image is not what the catalogue says of it: nothing helps until one of the two has changed."""
+    """The image contradicts its definition in the catalogue: retrying is useless until one of the two changes."""
 
 
 class NotOffered(RuntimeRefused):
-    """What runs here has no such thing: a machine no exec, a sandbox no power button."""
+    """Not supported by this kind of container: a machine has no exec, a container no power action."""
 
 
 class TooManyStreams(RuntimeRefused):
-    """As many as there may be are open already."""
+    """The maximum of streams is open already."""
 
 
 class WrongState(RuntimeRefused):
-    """It makes no sense in the state it is in."""
+    """The call is invalid in the current state."""

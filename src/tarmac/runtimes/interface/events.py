@@ -1,7 +1,7 @@
-"""Changes of a pod's sandboxes and containers, told without being asked for.
+"""Notifications of changes of a pod's sandboxes and containers.
 
-An event means that the agent looks again, unless it knows already. A runtime may repeat itself, and after a lost
-connection it starts with `None`, which means "look at everything".
+On an event the agent inspects the pod again, unless it made the change itself. A runtime may repeat events. After a
+lost connection it starts with `None`, which means "list everything".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RuntimeEvent:
-    """Something about a container or sandbox of this pod changed; with its id when the runtime tells what."""
+    """A container or sandbox of this pod changed; `id` and `what` are set when the runtime reports them."""
 
     pod_uid: str
     id: str = ""
@@ -21,8 +21,8 @@ class RuntimeEvent:
 
 
 class EventSource(Protocol):
-    """Tells of changes."""
+    """Reports changes."""
 
     def events(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """Changes as they come, for ever; None: look at everything."""
+        """Yield changes for ever; None: list everything."""
         ...

@@ -1,7 +1,7 @@
-"""Images: what containers run.
+"""Images of containers and virtual machines.
 
-Which driver of a node keeps an image follows from the handler of the pod that needs it; a runtime of one driver does
-not look at the handler. `Image.handler` says whose an image is: give it back to remove the image.
+The handler of the pod determines the driver that keeps its image; a runtime with one driver ignores the handler.
+`Image.handler` names the driver of an image: pass it on to remove the image.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-Progress = Callable[[int, int], None]  # bytes that are here, of bytes that are known to be needed
+Progress = Callable[[int, int], None]  # bytes present, and bytes known to be needed
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image that is here."""
+    """An image present on this node."""
 
     id: str
     tags: tuple[str, ...]
@@ -24,15 +24,15 @@ class Image:
     user: int | None = None
     username: str = ""
     pinned: bool = False
-    handler: str = ""  # whose it is, among the drivers of a node; empty: the one that runs most pods
+    handler: str = ""  # of the driver that has it; empty: the main driver
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a registry wants to see. Never logged.
+    """Credentials for a registry. Never logged.
 
-    They do not say for which registry they are: whoever hands them over has looked. containerd compares such a word
-    with the host that it talks to, which behind a mirror is another, and then shows nothing.
+    They do not name their registry: the caller has selected them for it. containerd would compare such a name with the
+    host that it connects to, which differs behind a mirror, and would then send no credentials.
     """
 
     username: str = ""
@@ -40,34 +40,34 @@ class Credentials:
     identity_token: str = ""
 
     def __repr__(self) -> str:
-        """Without the secret."""
+        """Omits the secret."""
         return f"Credentials({self.username!r})"
 
 
 class Images(Protocol):
-    """Gets, shows and removes images. Each call raises RuntimeFault."""
+    """Pulls, lists and removes images. Each call raises RuntimeFault."""
 
     async def pull(
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        """The id of the image, once it is here. Raises ImageRefused.
+        """Pull an image; return its id. Raises ImageRefused.
 
-        `progress` is told about once a second how far it is, if the runtime can tell.
+        `progress` is called about once a second, if the runtime reports progress.
         """
         ...
 
     async def image(self, name: str, handler: str = "") -> Image | None:
-        """An image by name or id, if it is here."""
+        """Return a present image by name or id, or None."""
         ...
 
     async def images(self) -> Sequence[Image]:
-        """All that are here."""
+        """Return all present images."""
         ...
 
     async def remove_image(self, name: str, handler: str = "") -> None:
-        """Forget an image by name or id, under all its names."""
+        """Remove an image by name or id, under all its names."""
         ...
 
     async def image_space(self) -> tuple[str, int, int]:
-        """The mount point images are under, the bytes and the inodes they take."""
+        """Return the mount point of the images, and the bytes and inodes they use."""
         ...

@@ -1,10 +1,10 @@
-"""What only a virtual machine has: a console that several people watch, a display, and a power button.
+"""Access to virtual machines: a console shared by several sessions, a display, and power actions.
 
-Console and display are `CommandStream`s. On a console STDIN are keys, STDOUT is what the guest writes, STDERR tells of
-the session, one JSON object a message, and ERROR how it ended. On a display STDIN and STDOUT are the bytes of RFB, the
-protocol of VNC. Either has one keyboard: the first who asked for it has it, the others watch and get it in order.
+Console and display are `CommandStream`s. On a console STDIN carries keys, STDOUT the guest's output, STDERR notices
+about the session, one JSON object per message, and ERROR the exit status. On a display STDIN and STDOUT carry RFB, the
+protocol of VNC. Each has one keyboard: the first session to request it gets it; later ones watch and get it in order.
 
-A runtime without machines refuses each call with `NotOffered`.
+A runtime without machines rejects each call with `NotOffered`.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ NO_EXEC: Final = 'a virtual machine has no exec: use "kubectl attach -it", "tarm
 NOT_A_MACHINE: Final = "not a virtual machine"
 
 PowerAction = Literal["Reboot", "Reset", "Pause", "Resume"]
-"""Down and up again in order; up again at once; stand still; go on."""
+"""Shut down and start again; restart at once; pause; resume."""
 
 
 class SessionRecorder(Protocol):
-    """Writes down what somebody saw. Each call may raise OSError, and the session ends then."""
+    """Records a session's output. Each call may raise OSError, and the session ends then."""
 
     def output(self, data: bytes) -> None:
-        """What the guest wrote."""
+        """Record output of the guest."""
         ...
 
     def resized(self, size: TerminalSize) -> None:
-        """The terminal has this size now."""
+        """Record a new size of the terminal."""
         ...
 
     def mark(self, text: str) -> None:
-        """Something about the session itself: the keyboard was taken, lost."""
+        """Record an event of the session itself: keyboard gained or lost."""
         ...
 
     def close(self) -> None:
-        """The session is over. Called once; raises nothing."""
+        """Finish the recording. Called once; raises nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """A session at a console or a display. `record` is called once, when the session is certain to begin.
+    """Options of a console or display session. `record` is called once, when the session is certain to start.
 
-    With `recorded` off it is told that it is not recorded, whoever listens.
+    With `recorded` off the client is told that the session is not recorded, even if `record` is set.
     """
 
     user: str
@@ -59,10 +59,10 @@ class SessionOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions(SessionOptions):
-    """At a console. `since` is the attempt and the offset up to which the client has everything.
+    """Options of a console session. `since` is the attempt and offset up to which the client already has the output.
 
-    `attached` is for clients that know attach only: notices are lines of the output, and the end of the machine's
-    process is the end of the session.
+    `attached` is for clients that support attach only: notices are lines of the output, and the session ends with the
+    machine's process.
     """
 
     since: tuple[int, int] | None = None
@@ -70,16 +70,16 @@ class ConsoleOptions(SessionOptions):
 
 
 class Machines(Protocol):
-    """Ways into virtual machines, by the id of the container. Each call raises RuntimeFault."""
+    """Access to virtual machines, by container id. Each call raises RuntimeFault."""
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
-        """The serial console. Raises TooManyStreams."""
+        """Open the serial console. Raises TooManyStreams."""
         ...
 
     async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
-        """The screen. Raises TooManyStreams."""
+        """Open the display. Raises TooManyStreams."""
         ...
 
     async def power(self, id: str, action: PowerAction) -> None:
-        """Press a button; the same twice is as once. Raises WrongState when it makes no sense now."""
+        """Execute a power action; repeating one has no further effect. Raises WrongState if it is invalid now."""
         ...

@@ -1,7 +1,7 @@
-"""How a sandbox gets its interfaces where the driver makes the sandbox itself.
+"""Interfaces for sandboxes of drivers without CNI.
 
-A CRI runtime calls the node's CNI plugin, and the agent answers it. A driver that knows no CNI is handed `Interfaces`
-and asks the agent directly. Both get the same answer, since the plugin's questions are answered by `Interfaces` too.
+A CRI runtime calls the node's CNI plugin, which calls the agent. A driver without CNI gets `Interfaces` and calls the
+agent directly. Both give the same result, since the plugin's requests are served by `Interfaces` too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.runtimes.interface.sandboxes import PodIdentity
 
 
 class WhyNotConnected(Enum):
-    """What is wrong with a pod that cannot be connected."""
+    """Reasons why a pod cannot be connected."""
 
     UNKNOWN_POD = "unknown pod"
     NOT_YET = "not yet"
@@ -23,7 +23,7 @@ class WhyNotConnected(Enum):
 
 
 class NotConnected(Exception):
-    """The sandbox has no interfaces. The message says why; NOT_YET may be tried again."""
+    """The sandbox has no interfaces. The message tells why; NOT_YET may be retried."""
 
     def __init__(self, why: WhyNotConnected, message: str) -> None:
         super().__init__(message)
@@ -34,17 +34,16 @@ class Interfaces(Protocol):
     """Connects sandboxes to the networks of their pods."""
 
     async def attach(self, sandbox_id: str, pod: PodIdentity, namespace: str) -> Sequence[AttachedInterface]:
-        """Make the pod's interfaces in the network namespace at this path, once the rules about the pod are in force.
+        """Create the pod's interfaces in the network namespace at this path, once the rules for the pod are in force.
 
-        Doing it again changes nothing, and what fails leaves nothing behind. Raises NotConnected, or what the kernel
-        says.
+        Idempotent; a failed call leaves no interfaces behind. Raises NotConnected, and errors of the kernel.
         """
         ...
 
     async def detach(self, sandbox_id: str) -> None:
-        """Take the interfaces away; those that are gone succeed."""
+        """Remove the interfaces; succeeds if they are already gone."""
         ...
 
     def attached(self, sandbox_id: str) -> bool:
-        """Whether the sandbox has interfaces."""
+        """Tell if the sandbox has interfaces."""
         ...

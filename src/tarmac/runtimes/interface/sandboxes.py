@@ -1,7 +1,7 @@
-"""Sandboxes: what the containers of a pod share (kernel or namespaces, interfaces, cgroup).
+"""Sandboxes: the environment that the containers of a pod share (kernel or namespaces, interfaces, cgroup).
 
-Stopping or removing a sandbox that is gone succeeds. What a sandbox is known by across restarts of the agent are the
-labels of `tarmac.runtimes.labels`, which the runtime keeps.
+Stopping or removing a sandbox that is gone succeeds. Across restarts of the agent, a sandbox is identified by the
+labels of `tarmac.runtimes.labels`, which the runtime stores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.runtimes.interface.security import BY_DEFAULT, LinuxSecurity
 
 @dataclass(frozen=True, slots=True)
 class PodIdentity:
-    """Which pod a sandbox is for. `attempt` counts its sandboxes from 0."""
+    """The pod of a sandbox. `attempt` counts the pod's sandboxes from 0."""
 
     namespace: str
     name: str
@@ -25,7 +25,7 @@ class PodIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PortMapping:
-    """A port of the host that leads into the sandbox."""
+    """A port of the host that is forwarded to the sandbox."""
 
     protocol: Literal["TCP", "UDP", "SCTP"]
     container_port: int
@@ -35,7 +35,7 @@ class PortMapping:
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """A sandbox to make."""
+    """Configuration of a sandbox."""
 
     pod: PodIdentity
     hostname: str
@@ -49,12 +49,12 @@ class SandboxConfig:
     annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     sysctls: Mapping[str, str] = field(default_factory=dict[str, str])
     security: LinuxSecurity = BY_DEFAULT
-    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that speak of classes
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])  # only for runtimes that support classes
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A sandbox as it is. Times are Unix seconds. `addresses`: the first is the pod's own."""
+    """State of a sandbox. Times are Unix seconds. The first of `addresses` is the pod's primary address."""
 
     id: str
     pod: PodIdentity
@@ -68,28 +68,28 @@ class Sandbox:
 
 
 class Sandboxes(Protocol):
-    """Makes sandboxes and tells which there are. Each call raises RuntimeFault."""
+    """Manages sandboxes. Each call raises RuntimeFault."""
 
     async def run_sandbox(self, config: SandboxConfig, handler: str) -> str:
-        """Make and start one, by the handler of its RuntimeClass; its id. Raises Refused for an unknown handler."""
+        """Create and start a sandbox; return its id. Raises RuntimeRefused for an unknown handler."""
         ...
 
     async def stop_sandbox(self, id: str) -> None:
-        """End its containers and give its network back."""
+        """Stop the sandbox's containers and release its network."""
         ...
 
     async def remove_sandbox(self, id: str) -> None:
-        """Forget it and its containers."""
+        """Remove the sandbox and its containers."""
         ...
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
-        """All, or a pod's; without addresses."""
+        """Return all sandboxes, or those of a pod, without addresses."""
         ...
 
     async def sandbox(self, id: str) -> Sandbox:
-        """One, with its addresses. Raises NotFound."""
+        """Return a sandbox with its addresses. Raises NotFound."""
         ...
 
     async def update_sandbox(self, id: str, classes: Mapping[str, str]) -> None:
-        """Change those of the pod's classes that are named; all of them or nothing."""
+        """Change the pod's classes given in `classes`; all of them or none."""
         ...

@@ -1,4 +1,4 @@
-"""Who a process is and what it may, of a sandbox and of each container in it."""
+"""Identity and privileges of processes, for a sandbox and for each container in it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class LinuxSecurity:
-    """Who a process is and what it may. None and empty mean the runtime's default."""
+    """Identity and privileges of a process. None and empty mean the runtime's default."""
 
     user: int | None = None
     username: str = ""
     group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
-    strict_groups: bool = False  # these, and none that the image adds
+    strict_groups: bool = False  # only these groups, without those of the image
     privileged: bool = False
     read_only_root: bool = False
     no_new_privileges: bool = False
@@ -28,8 +28,8 @@ class LinuxSecurity:
     host_pid: bool = False
     host_ipc: bool = False
     share_processes: bool = False
-    target_container: str = ""  # its process namespace is joined (debugging)
+    target_container: str = ""  # joins its process namespace (debugging)
 
 
 BY_DEFAULT: Final = LinuxSecurity()
-"""Everything as the runtime would have it."""
+"""All defaults of the runtime."""

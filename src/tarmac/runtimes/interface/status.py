@@ -1,4 +1,4 @@
-"""What a runtime is, which handlers it offers, and whether it can work."""
+"""Status of a runtime: its identity, its handlers and its readiness."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tarmac.runtimes.interface.classes import RuntimeClasses
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A way to run sandboxes, chosen by RuntimeClass. `own_kernel`: containers do not see the host's kernel.
+    """A way to run sandboxes, selected by RuntimeClass. `own_kernel`: containers do not see the host's kernel.
 
-    `proxies_devices`: that kernel passes some devices of the host on all the same.
+    `proxies_devices`: that kernel nevertheless passes some devices of the host through.
     """
 
     name: str
@@ -22,16 +22,16 @@ class Handler:
 
     @property
     def devices(self) -> bool:
-        """Whether containers can be given devices of the host."""
+        """Containers can be given devices of the host."""
         return not self.own_kernel or self.proxies_devices
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStatus:
-    """What the runtime is, and whether it can work. `reason` and `message` explain a False.
+    """Identity, handlers and readiness of a runtime. `reason` and `message` explain a False.
 
-    `default` is what runs sandboxes that name no handler. `strict_groups`: whether a container can be kept out of the
-    groups that its image puts its user into; None when the runtime does not know the question.
+    `default` runs sandboxes that name no handler. `strict_groups`: a container can be kept out of the groups that its
+    image assigns to its user; None when the runtime does not report it.
     """
 
     name: str
@@ -43,5 +43,5 @@ class RuntimeStatus:
     message: str = ""
     default: Handler = Handler("")
     strict_groups: bool | None = None
-    sandbox_image: str = ""  # what every sandbox is made from, if the runtime tells: never to be removed
-    classes: RuntimeClasses | None = None  # None: it does not speak of classes, and must not be told of any
+    sandbox_image: str = ""  # the image of every sandbox, if the runtime reports it: must never be removed
+    classes: RuntimeClasses | None = None  # None: classes are not supported, and must not be sent

@@ -1,13 +1,13 @@
 """Commands in containers, and duplex streams to them.
 
-A `CommandStream` is open when it is handed out: what it leads to has agreed to every channel that was asked for, so a
-refusal can still be told in the answer to a client's request. Nothing is read from it until `begin`. Then what the
-command says goes to the `StreamClient` without tasks in between, and either side that is backed up stops the reading of
-the other. The stream is over when the command has ended and said so on the error channel, as a Status in JSON
-(`tarmac.wire.channels`), or when either side goes.
+A `CommandStream` is open when it is returned: its target has accepted every requested channel, so a rejection can still
+be reported in the response to the client's request. It delivers no data before `begin`. Then output goes to the
+`StreamClient` without tasks in between, and backpressure works both ways: a side that cannot accept data pauses reading
+from the other one. The stream ends when the command has exited and its Status was sent as JSON on the error channel
+(`tarmac.wire.channels`), or when either side disconnects.
 
-Forwarded ports are no business of a runtime: the agent dials the address of the pod (`tarmac.agent.http.ports`), which
-is the same for every driver.
+Port forwarding is not part of a runtime: the agent connects to the pod's address (`tarmac.agent.http.ports`), which
+works the same for every driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tarmac.wire.channels import Channel
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a command said."""
+    """Output and exit code of a command."""
 
     stdout: bytes
     stderr: bytes
@@ -30,7 +30,7 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Which channels a client wants. A terminal has one output, so with `tty` there is no `stderr`."""
+    """The channels that a client requests. A terminal has one output, so with `tty` there is no `stderr`."""
 
     stdin: bool
     stdout: bool
@@ -38,7 +38,7 @@ class StreamOptions:
     tty: bool
 
     def channels(self) -> list[Channel]:
-        """All of them, the error channel first."""
+        """Return the requested channels, the error channel first."""
         chosen = {Channel.STDIN: self.stdin, Channel.STDOUT: self.stdout, Channel.STDERR: self.stderr}
         channels = [Channel.ERROR, *(channel for channel, wanted in chosen.items() if wanted)]
         return [*channels, Channel.RESIZE] if self.tty else channels
@@ -53,26 +53,26 @@ class TerminalSize:
 
 
 class StreamClient(Protocol):
-    """Who a stream is for. None of the calls may wait."""
+    """The receiver of a stream's output. None of the methods may block."""
 
     def output(self, channel: Channel, data: bytes) -> None:
-        """Queue what the command said."""
+        """Queue output of the command."""
         ...
 
     def finish(self, channel: Channel) -> None:
-        """Nothing more comes on a channel."""
+        """Mark the end of a channel."""
         ...
 
     def flush(self) -> None:
-        """Send what is queued."""
+        """Send queued output."""
         ...
 
     def end(self) -> None:
-        """Everything was said."""
+        """Mark the end of the stream."""
         ...
 
     def hold(self, held: bool) -> None:
-        """One more, or one less, reason not to read from the client: the command does not take what it is sent."""
+        """Add or remove one reason to pause reading from the client: the command does not accept input."""
         ...
 
 
@@ -80,35 +80,35 @@ class CommandStream(Protocol):
     """An open stream to a process in a container."""
 
     def attach(self, client: StreamClient) -> None:
-        """There is a client: it may send, and is held up if that is too fast."""
+        """Set the client. It may send from now on, and is paused if it sends too fast."""
         ...
 
     def begin(self) -> None:
-        """The client can take what comes: hand it what is there already, and go on."""
+        """Start delivery to the client, beginning with output received so far."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Standard input; lost when it was not asked for."""
+        """Write to standard input; dropped if it was not requested."""
         ...
 
     def finish_input(self) -> None:
-        """Standard input is over."""
+        """Close standard input."""
         ...
 
     def resize(self, size: TerminalSize) -> None:
-        """The terminal has another size; lost when there is none."""
+        """Change the size of the terminal; ignored without one."""
         ...
 
     def read(self, wanted: bool) -> None:
-        """One less, or one more, reason not to read what the command says: whether the client takes it."""
+        """Remove or add one reason to pause reading the output: the client does (not) accept data."""
         ...
 
     def close(self) -> None:
-        """The client has gone."""
+        """Close the stream: the client has disconnected."""
         ...
 
     def abort(self) -> None:
-        """Nobody came for it: drop everything at once."""
+        """Close the stream at once, dropping queued data: no client will use it."""
         ...
 
 
@@ -116,13 +116,13 @@ class Streams(Protocol):
     """Runs commands in containers. Each call raises RuntimeFault."""
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
-        """Run to its end. Raises TimeoutError."""
+        """Run a command and return its output. Raises TimeoutError."""
         ...
 
     async def exec_stream(self, id: str, command: Sequence[str], options: StreamOptions) -> CommandStream:
-        """A stream to a new process."""
+        """Open a stream to a new process."""
         ...
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
-        """A stream to the container's own process."""
+        """Open a stream to the container's main process."""
         ...

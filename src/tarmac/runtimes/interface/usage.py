@@ -1,4 +1,4 @@
-"""What sandboxes and containers use."""
+"""Resource usage of sandboxes and containers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class RuntimeUsage:
-    """What a container or sandbox uses, at `at` (Unix seconds). `cpu` is core-seconds since its start."""
+    """Usage of a container or sandbox, at `at` (Unix seconds). `cpu` is core-seconds since its start."""
 
     id: str
     at: float
@@ -25,12 +25,12 @@ class RuntimeUsage:
 
 
 class UsageReports(Protocol):
-    """Tells what is used. Each call raises RuntimeFault."""
+    """Reports usage. Each call raises RuntimeFault."""
 
     async def container_usage(self) -> Sequence[RuntimeUsage]:
-        """Of each container that runs."""
+        """Return the usage of each running container."""
         ...
 
     async def sandbox_usage(self) -> Sequence[RuntimeUsage]:
-        """Of each sandbox, its containers included."""
+        """Return the usage of each sandbox, its containers included."""
         ...

@@ -1,17 +1,17 @@
-"""Virtual machines by QEMU, one process for each. `driver` is the runtime, and what it needs of others is in `needs`.
+"""Virtual machines run by QEMU, one process each. `driver` implements the runtime; `needs` declares its dependencies.
 
 Split by concern, and pure where that is possible:
 
-- `machine`: what a process is made from, as data; `commandline` turns it into arguments
-- `cage`: what the process is kept in; `process` starts one, finds it again and ends it; `launching` opens what it has
-- `records`: what is kept on the node; `sandboxes` and `machines` are what there is, by it
-- `processors`: how many a guest has, more of them while it runs
-- `life`: one machine that runs; `endings`: how it ended
-- `qmp`: messages of QEMU's monitor; `monitor` speaks it; `sockets` knows who listens
-- `serial`: the serial port, followed into the log, and the way to it for keys; `reaching`: consoles, displays, buttons
-- `serials`: how a guest tells its disks apart; `volumes`: files as disks, written by `iso`
-- `seed`: the documents that cloud-init reads; `seeding`: what they say of a pod
-- `firmware`: what starts machines by UEFI
-- `images`: what a file must be before QEMU's own tools see it
-- `accelerator`: whether machines run here, and with what
+- `machine`: the input of a QEMU process, as data; `commandline` turns it into arguments
+- `cage`: the jail of the process; `process` starts, finds and kills it; `launching` opens the files it inherits
+- `records`: the state on disk; `sandboxes` and `machines` hold it in memory
+- `processors`: the CPU count of a guest, and CPU hot-plug
+- `life`: supervises one running machine; `endings`: exit codes and reasons
+- `qmp`: messages of the QEMU monitor; `monitor`: its client; `sockets`: connections that verify the peer's user
+- `serial`: the serial port, copied into the log, and its keyboard pipe; `reaching`: consoles, displays, power actions
+- `serials`: serial numbers of disks; `volumes`: files as disks, written by `iso`
+- `seed`: the documents that cloud-init reads; `seeding`: builds them from a pod
+- `firmware`: UEFI firmware and its variables
+- `images`: checks on image files before QEMU's own tools see them
+- `accelerator`: probes for KVM and TCG by booting a kernel
 """

@@ -1,9 +1,9 @@
-"""Whether machines run here, and how: by the processor's own support (KVM) or by translation (TCG), proved by booting.
+"""Probes for an accelerator: KVM, or TCG (translation). A test kernel is booted to prove that it works.
 
-A device /dev/kvm that can be opened proves nothing: on some hosts QEMU aborts on it, on others it hangs. So a kernel is
-booted until it says so on the serial port, first with KVM, then without. What came of it holds until the host is
-started again or QEMU is another one, and for every node on it: it is kept in a file that all of them share, and locked
-while one of them tries.
+A /dev/kvm that can be opened proves nothing: on some hosts QEMU aborts with it, on others it hangs. So a kernel is
+booted until it prints a line on the serial port, first with KVM, then without. The result is valid until the host
+reboots or QEMU's version changes, and for every node on the host: all of them share one file, which is locked while one
+of them probes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tarmac.runtimes.qemu.needs import BootFiles
 from tarmac.runtimes.qemu.records import replace_file
 
 SIGN: Final = b"tarmac-guest: the kernel runs"
-"""What our initial filesystem says first."""
+"""The first line that our initial filesystem prints."""
 
 _SECONDS: Final[dict[Accelerator, float]] = {"kvm": 10.0, "tcg": 60.0}
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -40,7 +40,7 @@ _log = log("qemu")
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """What machines run with. `kvm_group` is the group that may open /dev/kvm, where that is used."""
+    """The result of a probe. `kvm_group` is the group that may open /dev/kvm, where KVM is used."""
 
     accelerator: Accelerator
     why: str
@@ -55,11 +55,11 @@ class _Kept(msgspec.Struct):
 
 
 Try = Callable[[Accelerator], Awaitable[str]]
-"""Boots with it; why that did not work, empty if it did."""
+"""Boots a kernel with an accelerator; returns the failure, empty on success."""
 
 
 async def prove(file: Path, boot: BootFiles | None) -> Proven:
-    """What there is to know, tried if need be. Raises RuntimeRefused with why no machine can run here."""
+    """Return the stored result, or probe. Raises RuntimeRefused with the reason why no machine can run here."""
     if shutil.which(PROGRAM) is None:
         raise RuntimeRefused(f"{PROGRAM} is not installed: install qemu-system-x86")
     version = await _version()
@@ -76,7 +76,7 @@ async def prove(file: Path, boot: BootFiles | None) -> Proven:
 
 
 async def decide(version: str, attempt: Try) -> _Kept:
-    """Try KVM where it is, then translation. Raises RuntimeRefused."""
+    """Probe KVM where it exists, then TCG. Raises RuntimeRefused."""
     why_not = f"{KVM} is not there, or its group may not open it" if kvm_group() is None else await attempt("kvm")
     if not why_not:
         return _Kept(_boot_id(), version, "kvm", "")
@@ -87,7 +87,7 @@ async def decide(version: str, attempt: Try) -> _Kept:
 
 
 def kvm_group() -> int | None:
-    """The group that may open /dev/kvm; None counts as absent: machines run as nobody else."""
+    """Return the group that may open /dev/kvm. None counts as absent: machines get access by that group only."""
     try:
         found = os.stat(KVM)
         if found.st_mode & 0o060 == 0o060:
@@ -99,7 +99,7 @@ def kvm_group() -> int | None:
 
 
 async def _boot(accelerator: Accelerator, boot: BootFiles) -> str:
-    """Whether a kernel comes up, with as little around it as there can be."""
+    """Boot a kernel in a minimal machine; return the failure, empty on success."""
     with tempfile.TemporaryDirectory() as empty:
         process = await asyncio.create_subprocess_exec(
             *trial_command(accelerator, str(boot.kernel), str(boot.initrd or ""), boot.command_line),
@@ -139,7 +139,7 @@ async def _version() -> str:
 
 
 async def _locked(descriptor: int) -> None:
-    """Wait for the turn: another node of this host may be trying."""
+    """Wait for the lock: another node of this host may be probing."""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a machine has read from its disks and written to them, as QEMU counts it since the process started. Pure."""
+"""Bytes read and written by a machine's disks, as counted by QEMU since its process started. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.runtimes.qemu.records import DiskRecord
 
 
 class DiskTraffic(NamedTuple):
-    """Bytes."""
+    """Bytes read and written by one disk."""
 
     read: int
     written: int
@@ -28,7 +28,7 @@ class _Device(msgspec.Struct, rename="kebab"):
 
 
 def disk_traffic(answer: Any, disks: Sequence[DiskRecord]) -> dict[str, DiskTraffic]:
-    """By the name of the disk in the guest, from an answer to `query-blockstats`. Raises msgspec.ValidationError."""
+    """Parse a response to `query-blockstats`, by disk name in the guest. Raises msgspec.ValidationError."""
     nodes = {each.node_name: each.stats for each in msgspec.convert(answer, list[_Device])}
     named = ((disk.name, nodes.get(f"disk{index}")) for index, disk in enumerate(disks))
     return {name: DiskTraffic(found.rd_bytes, found.wr_bytes) for name, found in named if found is not None}

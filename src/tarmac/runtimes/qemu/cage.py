@@ -1,15 +1,15 @@
-"""What a machine's process is kept in: a command around QEMU's, made of the tools that every Debian has.
+"""The jail of a machine's process: a command that wraps QEMU's, made of tools that every Debian has.
 
-The process starts as root and gives everything up in this order, each step by replacing itself, so it is one process
-with one id from its first moment:
+The process starts as root and drops privileges in this order. Each step replaces the program by exec, so it keeps
+one process id from start to end:
 
-1. it joins the pod's cgroup, in every tree there is, so that nothing it does later is on the node's account
-2. it has a network, an ipc, a uts and a mount namespace of its own; the network has no interface that is up
-3. its root is a small file system in memory with `/usr` (read-only), four devices at most, `/proc` without the
-   processes of others, and as `/run` a folder of its own
-4. it writes down its id, becomes a user that nobody else is, without groups, capabilities or a way to get any
+1. it joins the pod's cgroup, in every hierarchy, so that none of its later usage is accounted to the node
+2. it enters network, ipc, uts and mount namespaces of its own; the network has no interface that is up
+3. its root is a small tmpfs with `/usr` (read-only), at most three devices, `/proc` that hides other users' processes,
+   and a directory of its own as `/run`
+4. it writes its process id and becomes a unique user, without groups, capabilities or a way to regain any
 
-What it works with, disks, taps and kernels, it has as open files. QEMU adds a filter of system calls of its own.
+Disks, taps and kernels are open files that it inherits. QEMU adds a seccomp filter of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Final
 _END = "--"
 KVM: Final = "/dev/kvm"
 
-# Positional: where to write the process's id, its root, its /run, its serial log, who to be, the group that may open
-# /dev/kvm (empty: it is not needed), the oom score; then files that a process's id is written to, `--`, the command.
+# Positional: the pid file, the root, its /run, its serial log, the user, the group that may open /dev/kvm (or empty
+# without KVM), the OOM score; then the cgroup files to write the process id to, `--`, the command.
 _SCRIPT: Final = """
 pid=$1 root=$2 run=$3 serial=$4 user=$5 kvm=$6 score=$7
 shift 7
@@ -53,7 +53,7 @@ exec chroot "$root" setpriv --reuid="$user" --regid="$user" "$groups" --inh-caps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cage:
-    """Where a process is kept, and as whom. `folder` is the attempt's, which has an empty `root` and its `run`."""
+    """The jail of one process. `folder` is the attempt's, with an empty `root` and its `run`."""
 
     folder: Path
     serial: Path
@@ -64,11 +64,11 @@ class Cage:
 
     @property
     def pid_file(self) -> Path:
-        """Written by the process before it becomes somebody else."""
+        """Written by the process before it changes its user."""
         return self.folder / "pid"
 
     def around(self, command: Sequence[str]) -> list[str]:
-        """The command that does all this and becomes the other one, as nobody's child."""
+        """Return the command that sets up the jail and becomes `command`, detached from the agent."""
         group = "" if self.kvm_group is None else str(self.kvm_group)
         folder = self.folder
         where = map(str, (self.pid_file, folder / "root", folder / "run", self.serial, self.user))

@@ -1,8 +1,8 @@
-"""QEMU's arguments for a machine: a pure function, so that tests can read every word of them.
+"""QEMU's arguments for a machine: a pure function, so that tests can check every argument.
 
-Every device has a place of its own on the bus, whatever else the machine has: a guest that names interfaces or disks by
-their place finds them again after another disk was added. One slot has eight functions, which is what 24 disks and
-eight interfaces need: the bus has 32 slots.
+Every device has a fixed address on the bus, independent of the machine's other devices: a guest that names interfaces
+or disks by address finds them again after a disk was added. One slot has eight functions, so that 24 disks and eight
+interfaces fit: the bus has 32 slots.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, M
 
 PROGRAM = "qemu-system-x86_64"
 
-# Slots of the bus. 0 is the bridge to the host, 1 the display, 31 what the board brings.
+# Slots of the bus. 0 is the host bridge, 1 the display, 31 the board's own devices.
 _HOT_PLUG, _PANIC, _BALLOON, _RANDOM, _INTERFACES, _DISKS, _SEED = 0x2, 0x3, 0x4, 0x5, 0x6, 0x8, 0xC
 _FUNCTIONS = 8
 _HOT_PLUG_PORTS = 4
-_MOST_PROCESSORS = 16  # that a machine can grow to without a restart
+_MOST_PROCESSORS = 16  # maximum that a machine can grow to without a restart
 _FIRMWARE, _VARIABLES = "firmware", "variables"  # of UEFI
 _UEFI_SETS = (100, 101)  # beyond the numbers of disks
 
@@ -32,12 +32,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def command_line(machine: Machine, accelerator: Accelerator) -> list[str]:
-    """The arguments, the program's name first. Sockets and the serial log are in the process's own /run."""
+    """Return the arguments, the program's name first. Sockets and the serial log are in the process's own /run."""
     return [PROGRAM, *_board(machine, accelerator), *_consoles(), *_standard_devices(), *_own_devices(machine)]
 
 
 def trial_command(accelerator: Accelerator, kernel: str, initrd: str, append: str) -> list[str]:
-    """A machine without anything but a kernel, which writes to the standard output and takes no input."""
+    """Return the arguments of a machine with a kernel only, which writes to standard output and takes no input."""
     accelerated, model = _ACCELERATORS[accelerator]
     bare = ["-nodefaults", "-no-user-config", "-M", _BOARD, "-accel", accelerated, "-cpu", model, "-m", "128"]
     consoles = ["-display", "none", "-chardev", "stdio,id=serial0,signal=off", "-serial", "chardev:serial0"]
@@ -54,14 +54,14 @@ def _board(machine: Machine, accelerator: Accelerator) -> Iterator[str]:
     yield from ("-M", _BOARD + (f",pflash0={_FIRMWARE},pflash1={_VARIABLES}" if machine.uefi else ""))
     yield from ("-accel", accelerated, "-cpu", model, "-m", str(machine.memory_mib))
     yield from ("-smp", f"{count},maxcpus={max(count, min(4 * count, _MOST_PROCESSORS))}")
-    # The process stays when the guest is off or has panicked, so that somebody can ask it which it was.
+    # The process stays after a shutdown or panic of the guest, so that the agent can query the reason.
     yield from ("-action", "reboot=reset,shutdown=pause,panic=pause", "-rtc", "base=utc")
 
 
 def _consoles() -> Iterator[str]:
     yield from ("-display", "none", "-vga", "std", "-vnc", "unix:/run/vnc.sock,share=force-shared")
-    # Keys come in by one pipe, and what the guest writes goes nowhere but to the log. A socket would do for both, but
-    # QEMU logs a byte again each time that whoever is connected does not take it at once, and the guest waits.
+    # Keyboard input comes through a pipe; the guest's output goes only to the log. A socket could serve both, but when
+    # its client does not read at once, QEMU blocks the guest and logs the same byte again at each retry.
     yield from ("-chardev", "pipe,id=serial0,path=/run/serial,logfile=/run/serial.raw,logappend=on")
     yield from ("-serial", "chardev:serial0")
     yield from ("-chardev", "socket,id=qmp0,path=/run/qmp.sock,server=on,wait=off")
@@ -92,16 +92,20 @@ def _own_devices(machine: Machine) -> Iterator[str]:
 
 
 def _disk(disk: DiskImage, index: int, place: str) -> Iterator[str]:
-    """A disk by its descriptor. The format is said, never guessed: a guest writes what a guess would go by."""
-    yield from _file(disk.descriptor, index, f"disk{index}", read_only=disk.read_only)
-    # On a host disk that is full the machine waits until there is room; the guest hears of all other errors.
+    """A disk by its descriptor. The format is explicit, never probed: a guest controls the bytes that a probe reads.
+
+    Blocks that the guest discards, or overwrites with zeros, are returned to the host.
+    """
+    yield from _file(disk.descriptor, index, f"disk{index}", read_only=disk.read_only, sparse=not disk.read_only)
+    # When the host's disk is full, the machine is paused until there is room; all other errors go to the guest.
     serial = _escaped(disk.serial)
     yield from ("-device", f"virtio-blk-pci,drive=disk{index},serial={serial},werror=enospc,{place}")
 
 
 def _interface(interface: TapInterface, index: int) -> Iterator[str]:
-    yield from ("-netdev", f"tap,id=net{index},fd={interface.descriptor},vhost=off")
-    # No ROM: nothing boots from the network, and there is one file less to read.
+    vhost = "vhost=off" if interface.vhost is None else f"vhost=on,vhostfd={interface.vhost}"
+    yield from ("-netdev", f"tap,id=net{index},fd={interface.descriptor},{vhost}")
+    # No ROM: no guest boots from the network, and QEMU has one file less to read.
     place = _place(_INTERFACES, index)
     yield from ("-device", f"virtio-net-pci,netdev=net{index},mac={interface.mac},romfile=,{place}")
 
@@ -112,10 +116,13 @@ def _uefi(firmware: UefiFirmware) -> Iterator[str]:
     yield from _file(firmware.variables, variables, _VARIABLES, read_only=False)
 
 
-def _file(descriptor: int, number: int, name: str, *, read_only: bool) -> Iterator[str]:
-    """A raw file by its descriptor, for devices to name."""
-    file = {"driver": "file", "filename": f"/dev/fdset/{number}", "locking": "off", "read-only": read_only}
-    node = {"driver": "raw", "node-name": name, "read-only": read_only, "file": file}
+def _file(descriptor: int, number: int, name: str, *, read_only: bool, sparse: bool = False) -> Iterator[str]:
+    """A raw file by its descriptor, for devices to refer to; with `sparse`, discarded and zero blocks become holes."""
+    # A discard passes through both block nodes, and each of them ignores it by default.
+    unmapped = {"discard": "unmap"} if sparse else {}
+    file = {"driver": "file", "filename": f"/dev/fdset/{number}", "locking": "off", "read-only": read_only, **unmapped}
+    zeros = {**unmapped, "detect-zeroes": "unmap"} if sparse else {}
+    node = {"driver": "raw", "node-name": name, "read-only": read_only, **zeros, "file": file}
     yield from ("-add-fd", f"fd={descriptor},set={number}", "-blockdev", _encode(node).decode())
 
 
@@ -128,12 +135,12 @@ def _kernel(kernel: DirectKernel) -> Iterator[str]:
 
 
 def _place(slot: int, index: int = 0) -> str:
-    """The place of the index-th device of those that begin at a slot; slots that may be shared say so."""
+    """Return the address of the index-th device of a group that begins at a slot; shared slots are multifunction."""
     slots, function = divmod(index, _FUNCTIONS)
     shared = ",multifunction=on" if slot in (_HOT_PLUG, _INTERFACES, _DISKS) else ""
     return f"bus=pcie.0,addr={slot + slots:#x}.{function:#x}{shared}"
 
 
 def _escaped(value: str) -> str:
-    """A value among options, which a comma would end."""
+    """Escape a value inside an option list, in which a comma separates."""
     return value.replace(",", ",,")

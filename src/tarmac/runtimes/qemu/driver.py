@@ -1,7 +1,7 @@
-"""Virtual machines as a runtime of the node: each pod is one machine, its sandbox what the machine is connected to.
+"""Virtual machines as a runtime of the node: each pod is one machine, and its sandbox holds the machine's network.
 
-Made by whoever puts a node together, told by `adopt` to take over what runs, and offering its handler once `prove` has
-found that machines run here. Closing it leaves every machine running.
+Call `adopt` first: it takes over running machines. The handler is offered once `prove` has found that machines run on
+this host. Closing the runtime leaves every machine running.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Prove = Callable[[], Awaitable[Proven]]
 
 
 class QemuRuntime:
-    """Implements `Runtime`. `prove` finds out what machines run with, and raises RuntimeRefused where none do."""
+    """Implements `Runtime`. `prove` probes for an accelerator; it raises RuntimeRefused where no machine can run."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class QemuRuntime:
         self.ways = WaysIn(folders, self.serials, clock)
         self.proven: Proven | None = None
         self.on_reset: Callable[[SandboxRecord], None] = lambda _: None
-        """Told when a guest has started itself again."""
+        """Called when a guest has rebooted itself."""
         self._folders = folders
         self._taps = taps
         self._used = Usage(groups, clock)
@@ -88,7 +88,7 @@ class QemuRuntime:
         self.machines = Machines(launcher, around, self.serials, self.ways)
 
     async def adopt(self) -> None:
-        """Take over what runs. Before anything else is asked of it."""
+        """Load all records and take over running machines. Must precede every other call."""
         sandboxes, machines = await asyncio.to_thread(self._folders.load)
         self._sandboxes.adopt(sandboxes)
         await asyncio.to_thread(self._sandboxes.sweep)
@@ -97,7 +97,7 @@ class QemuRuntime:
         await self.machines.adopt(machines, self._sandboxes.known)
 
     async def prove(self) -> Proven:
-        """Find out whether machines run here; the handler is offered from then on. Raises RuntimeRefused."""
+        """Probe for an accelerator; from then on the handler is offered. Raises RuntimeRefused."""
         self.proven = await self._prove()
         return self.proven
 
@@ -106,12 +106,12 @@ class QemuRuntime:
         return RuntimeStatus("qemu", "", ready=True, network_ready=True, handlers=offered)
 
     async def close(self) -> None:
-        """Look after machines no longer; they run on."""
+        """Stop supervising and end all sessions; machines keep running."""
         await self.ways.close()
         await self.machines.close()
 
     async def run(self) -> None:
-        """Follow what guests write, for logs and for those who watch, until cancelled."""
+        """Copy serial output into logs and to consoles, until cancelled."""
         await first(self.serials.run(), self.ways.consoles.run())
 
     # ---- sandboxes
@@ -156,7 +156,7 @@ class QemuRuntime:
     # ---- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig, sandbox: SandboxConfig) -> str:
-        """Written down; nothing runs yet."""
+        """Persist the machine's record; no process is started yet."""
         record = self._sandboxes.known(sandbox_id)
         if config.security.target_container:
             raise NotOffered(NO_EXEC)
@@ -173,7 +173,7 @@ class QemuRuntime:
     async def start_container(self, id: str) -> None:
         machine = self.machines.known(id)
         sandbox = self._sandboxes.known(machine.sandbox_id)
-        proven = self.proven or await self.prove()  # a machine of before is restarted before the node has offered any
+        proven = self.proven or await self.prove()  # an adopted machine may restart before the node has probed
         try:
             await self.machines.start(id, sandbox, proven)
         except TapGone:
@@ -200,7 +200,7 @@ class QemuRuntime:
     async def update_container(
         self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
     ) -> None:
-        """The pod's cgroup limits it, and has the new limits already. Memory changes when it restarts."""
+        """Add CPUs for a higher limit. The pod's cgroup has the new limits already; memory changes with a restart."""
         self.machines.known(id)
         if resources is not None:
             await self.machines.resize(id, resources)
@@ -222,7 +222,7 @@ class QemuRuntime:
         raise NotOffered(NO_EXEC)
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
-        """The console."""
+        """Attach to the serial console."""
         return self.ways.attach(self.machines.life(id), options)
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
@@ -270,7 +270,7 @@ class QemuRuntime:
         return self._listeners.events()
 
     def metrics(self, image_bytes: int) -> Iterator[Sample]:
-        """For `/metrics`."""
+        """Yield the samples for `/metrics`."""
         sessions = Counter({"console": self.ways.consoles.sessions, "vnc": self.ways.viewers})
         yield from self.figures.samples(self.machines.states(), sessions, image_bytes)
         for labels, carried in self.machines.traffic():

@@ -1,4 +1,4 @@
-"""How a machine ends, told apart: what the guest did, what the kernel did, and what was done to it."""
+"""Exit codes and reasons of machines: shutdown by the guest, panic, OOM kill, forced stop, or failure of QEMU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KILLED_CODE: Final = 137
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """As a container's: code, reason, and what there is to say."""
+    """Exit code, reason and message, as of a container."""
 
     code: int
     reason: str
@@ -24,11 +24,11 @@ class Ending:
 
 
 BY_FORCE: Final = Ending(_KILLED_CODE, KILLED)
-"""Its time was over."""
+"""The grace period was over, or the machine was killed."""
 
 
 def of_status(status: str, serial: str, said: str) -> Ending | None:
-    """The end that QEMU's status means; None while it is none. The last words are the guest's, or QEMU's own."""
+    """Return the ending for a QMP status, None if it is not final. `serial`, `said`: last output of guest and QEMU."""
     if status == "shutdown":
         return Ending(0, COMPLETED)
     if status == "guest-panicked":
@@ -39,5 +39,5 @@ def of_status(status: str, serial: str, said: str) -> Ending | None:
 
 
 def of_death(out_of_memory: bool, said: str) -> Ending:
-    """The end of a process that nobody asked to end."""
+    """Return the ending of a process that exited without a recorded reason."""
     return Ending(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else Ending(255, FAILED, said)

@@ -1,4 +1,4 @@
-"""Counts of machines for `/metrics`, kept as plain numbers and named when somebody asks."""
+"""Metrics of machines, kept as plain numbers and named when `/metrics` is scraped."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _UNLABELLED: Mapping[str, str] = {}
 
 
 class MachineFigures:
-    """Of all machines since the agent started."""
+    """Metrics of all machines since the agent started."""
 
     def __init__(self) -> None:
         self.started = Histogram(_BOUNDS)
-        """From being asked for until QEMU answers."""
+        """Seconds from the start request until QEMU answers."""
         self.served = Histogram(_BOUNDS)
-        """From being asked for until the pod is ready; of machines that this agent started, once for each start."""
+        """Seconds from the start request until the pod is ready; once per start, for machines started by this agent."""
         self.guest_resets = 0
         self.qmp_failures = 0
         self._ends = Counter[str]()
-        self._booting: dict[str, float] = {}  # when they were asked for, by the pod's uid
+        self._booting: dict[str, float] = {}  # time of the start request, by the pod's uid
 
     def boots(self, pod_uid: str, asked: float, now: float) -> None:
-        """QEMU answers; the guest does not serve yet."""
+        """Record that QEMU answers; the guest is not ready yet."""
         self.started.observe(now - asked)
         self._booting[pod_uid] = asked
 
     def serves(self, pod_uid: str, now: float) -> None:
-        """The pod is ready, which is told again and again."""
+        """Record that the pod is ready. Repeated calls have no effect."""
         if (asked := self._booting.pop(pod_uid, None)) is not None:
             self.served.observe(now - asked)
 
     def ended(self, reason: str, pod_uid: str = "") -> None:
-        """Count one; it does not come to serve any more."""
+        """Count an exit; the machine will not become ready any more."""
         self._ends[reason] += 1
         self._booting.pop(pod_uid, None)
 
     def samples(self, states: Counter[str], sessions: Counter[str], image_bytes: int) -> Iterator[Sample]:
-        """With what is counted elsewhere: machines by state, sessions by kind, and what images take."""
+        """Yield all samples. Passed in: machines by state, sessions by kind, and the bytes used by images."""
         for state in ("created", "running", "exited"):
             yield "tarmac_machines", "gauge", {"state": state}, states[state]
         for reason, count in sorted(self._ends.items()):

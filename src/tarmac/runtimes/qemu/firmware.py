@@ -1,7 +1,7 @@
-"""UEFI: Debian's firmware, which is read only, and a file for what it remembers of one machine (boot entries, mostly).
+"""UEFI: Debian's read-only firmware, and one file of variables (boot entries, mostly) per machine.
 
-That file belongs to the boot disk and is beside it: it is there after a restart of the machine and for its next
-Instance, and goes when the disk does. A boot disk that is no file has its variables with the machine's log instead.
+That file belongs to the boot disk and lies beside it: it survives a restart of the machine, serves the next Instance
+with that disk, and is deleted with the disk. A boot disk that is not a file has its variables in the log directory.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _TEMPLATE: Final = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 
 
 def variables_of(boot_disk: str, otherwise: Path) -> Path:
-    """Where the variables of a machine are. Raises OSError."""
+    """Return the path of a machine's variables. Raises OSError."""
     path = Path(os.path.realpath(boot_disk))
     beside = stat.S_ISREG(path.stat().st_mode)
     return path.with_suffix(VARIABLES) if beside else otherwise / f"firmware{VARIABLES}"
 
 
 def make_variables(path: Path) -> Path:
-    """Have them, unless they are there; complete under their name. Raises RuntimeRefused without firmware, OSError."""
+    """Create the variables atomically, unless they exist. Raises RuntimeRefused without firmware, OSError."""
     if missing := next((each for each in (CODE, _TEMPLATE) if not each.exists()), None):
         raise RuntimeRefused(
             f"the machine's image starts by UEFI, and this node has no firmware for it ({missing}): "
@@ -38,5 +38,5 @@ def make_variables(path: Path) -> Path:
         fresh = path.with_suffix(f"{VARIABLES}~")
         shutil.copyfile(_TEMPLATE, fresh)
         fresh.chmod(0o600)
-        fresh.rename(path)  # an agent that is killed before this makes them again
+        fresh.rename(path)  # an agent killed before this starts over with a new copy
     return path

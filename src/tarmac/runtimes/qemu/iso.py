@@ -1,10 +1,10 @@
-"""A read-only disk out of files: ISO 9660 with Rock Ridge, which is where names and modes as Linux has them come from.
+"""Builds a read-only disk from files: ISO 9660 with Rock Ridge, which provides Linux file names and modes.
 
-    sector 16   what the volume is          sector 18   the tables of folders, one for each byte order
-    sector 17   end of such descriptions    then        folders, one after the other; then the files
+    sector 16   volume descriptor           sector 18   path tables, one for each byte order
+    sector 17   descriptor set terminator   then        directories, one after the other; then the files
 
-Names of ISO 9660 itself are numbers here: every reader that matters goes by Rock Ridge. Everything is root's, and all
-times are the epoch, so the same files make the same bytes.
+The plain ISO 9660 names are just numbers: every relevant reader uses Rock Ridge. All files belong to root and all times
+are the epoch, so the same files produce the same bytes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _FIRST_TABLE = 18
 _EPOCH = bytes((70, 1, 1, 0, 0, 0, 0))  # 1 January 1970
 _NO_TIME = b"0" * 16 + b"\0"
 _FOLDER_MODE, _FILE_MODE = 0o040555, 0o100000
-_LONGEST_NAME = 160  # with everything else in one record of 255 bytes
+_LONGEST_NAME = 160  # fits, with all other fields, in one record of 255 bytes
 
 
 class TooLarge(ValueError):
-    """It does not fit; the message says what."""
+    """The files or a name exceed a limit; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsoFile:
-    """A file, and who may do what with it."""
+    """A file and its permissions."""
 
     content: bytes
     mode: int = 0o400
@@ -41,10 +41,10 @@ class _Folder:
     files: dict[str, IsoFile] = field(default_factory=dict[str, IsoFile])
     sector: int = 0
     size: int = 0  # in bytes, whole sectors
-    number: int = 0  # in the table of folders, from 1
+    number: int = 0  # in the path table, from 1
 
     def below(self) -> Iterator[_Folder]:
-        """Itself and all folders below, those further up first."""
+        """Yield this directory and all below it, level by level."""
         level = [self]
         while level:
             yield from level
@@ -52,7 +52,7 @@ class _Folder:
 
 
 def iso_image(label: str, files: Mapping[str, IsoFile], largest: int) -> bytes:
-    """The disk. Names have `/` between folders. Raises TooLarge."""
+    """Build the disk. Names have `/` between directories. Raises TooLarge."""
     size = sum(len(each.content) for each in files.values())
     if size > largest:
         raise TooLarge(f"its files have {size} bytes together, and at most {largest} fit")
@@ -62,7 +62,7 @@ def iso_image(label: str, files: Mapping[str, IsoFile], largest: int) -> bytes:
         folder.number = number
     table_sectors = _sectors(sum(len(_table_entry(each, ">")) for each in folders))
     place = _FIRST_TABLE + 2 * table_sectors
-    for folder in folders:  # how long a record is does not depend on the numbers in it
+    for folder in folders:  # the length of a record does not depend on the sector numbers in it
         folder.sector, folder.size = place, _sectors(len(_records(folder, {}))) * SECTOR
         place += folder.size // SECTOR
     sectors: dict[int, int] = {}  # of files, by identity
@@ -93,7 +93,7 @@ def _tree(files: Mapping[str, IsoFile]) -> _Folder:
 
 
 def _records(folder: _Folder, sectors: Mapping[int, int]) -> bytes:
-    """The content of a folder. A record never lies across two sectors."""
+    """Return the content of a directory. A record never crosses a sector boundary."""
     out = bytearray()
     is_root = folder.parent is None
     own = _record(b"\0", folder.sector, folder.size, _FOLDER_MODE, "", first=is_root)
@@ -113,7 +113,7 @@ def _records(folder: _Folder, sectors: Mapping[int, int]) -> bytes:
 
 
 def _record(identifier: bytes, sector: int, size: int, mode: int, name: str, *, first: bool = False) -> bytes:
-    """One entry of a folder, with what Rock Ridge adds: modes and, but for `.` and `..`, the name."""
+    """Return one directory entry with the Rock Ridge fields: the mode and, except for `.` and `..`, the name."""
     is_folder = mode & 0o170000 == _FOLDER_MODE & 0o170000
     more = b"SP\x07\x01\xbe\xef\0" if first else b""
     more += b"PX\x24\x01" + b"".join(map(_both32, (mode, 1, 0, 0)))
@@ -137,11 +137,11 @@ def _table_entry(folder: _Folder, order: str) -> bytes:
 
 
 def _description(label: str, root: _Folder, sectors: int, table: int, table_sectors: int) -> bytes:
-    """What the volume is."""
+    """Return the primary volume descriptor."""
     out = bytearray(b"\x01CD001\x01\0" + b" " * 32 + label.encode("ascii", "replace")[:32].ljust(32) + bytes(8))
     out += _both32(sectors) + bytes(32) + _both16(1) + _both16(1) + _both16(SECTOR) + _both32(table)
     out += struct.pack("<II", _FIRST_TABLE, 0) + struct.pack(">II", _FIRST_TABLE + table_sectors, 0)
-    # The root's own record has a fixed place here, too short for what Rock Ridge adds.
+    # The root's own record has a fixed length here, without room for Rock Ridge fields.
     entry = _both32(root.sector) + _both32(root.size) + _EPOCH + bytes((2, 0, 0)) + _both16(1) + b"\x01\0"
     out += bytes((34, 0)) + entry
     out += b" " * (128 * 4 + 37 * 3) + _NO_TIME * 4 + b"\x01"

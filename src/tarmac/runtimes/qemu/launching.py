@@ -1,7 +1,7 @@
-"""From a machine's record to a process: everything it works with is opened, handed on, and closed here again.
+"""Starts the process of a machine from its record: opens the files it inherits, and closes the agent's copies.
 
-The pod's disks, taps and kernel are open files of the new process; the seed, and the read-only disks that stand for
-volumes with files, are made anew at each start.
+Disks, taps and the kernel are open files of the new process. The seed and the read-only disks made from volumes with
+files are built anew at each start.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from tarmac.runtimes.qemu.cage import Cage
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.firmware import CODE, make_variables, variables_of
 from tarmac.runtimes.qemu.iso import IsoFile, TooLarge, iso_image
-from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
+from tarmac.runtimes.qemu.lastwords import last_words
+from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
 from tarmac.runtimes.qemu.needs import Groups, MachineImages, Taps
-from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, last_words, spawn
+from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, spawn
 from tarmac.runtimes.qemu.records import Folders, MachineRecord, SandboxRecord
 from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
 from tarmac.runtimes.qemu.serials import SEED_SERIAL, disk_serials
+from tarmac.runtimes.qemu.vhost import open_vhost
 from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 _POLL_SECONDS = 0.01
@@ -37,12 +39,12 @@ _PATIENCE_SECONDS = 30.0
 
 
 class TapGone(RuntimeRefused):
-    """A tap of the sandbox is not there any more: the sandbox cannot be used again."""
+    """A tap of the sandbox no longer exists: the sandbox cannot be used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Starts processes. `router` is the address by which guests reach everything over IPv6."""
+    """Starts processes. `router` is the IPv6 default gateway of guests."""
 
     folders: Folders
     taps: Taps
@@ -52,10 +54,10 @@ class Launcher:
     router: str
 
     async def launch(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Process:
-        """Start it; the process, once it is QEMU. Raises RuntimeRefused with what went wrong."""
+        """Start the machine and return its process once it is QEMU. Raises RuntimeRefused with the cause."""
         with ExitStack() as files:
             try:
-                machine = await self._machine(record, sandbox, files)
+                machine = await self._machine(record, sandbox, files, proven.accelerator)
                 cage = await asyncio.to_thread(self._cage, record, sandbox, proven)
             except OSError as error:
                 raise RuntimeRefused(f"the machine cannot be started: {error}") from error
@@ -64,7 +66,7 @@ class Launcher:
         return await self.await_process(record, sandbox)
 
     async def await_process(self, record: MachineRecord, sandbox: SandboxRecord) -> Process:
-        """The process that was started, once it is QEMU. Raises RuntimeRefused when it ends before."""
+        """Wait until the started process is QEMU. Raises RuntimeRefused if it exits before that, or after 30 s."""
         folder = self.folders.attempt(record)
         deadline = self.clock.monotonic() + _PATIENCE_SECONDS
         while True:
@@ -77,9 +79,11 @@ class Launcher:
                 raise RuntimeRefused(f"no machine came of its process within {_PATIENCE_SECONDS:g} s")
             await self.clock.sleep(_POLL_SECONDS)
 
-    # ---- what it is made from
+    # ---- inputs of the process
 
-    async def _machine(self, record: MachineRecord, sandbox: SandboxRecord, files: ExitStack) -> Machine:
+    async def _machine(
+        self, record: MachineRecord, sandbox: SandboxRecord, files: ExitStack, accelerator: Accelerator
+    ) -> Machine:
         volumes = volume_folders(record)
         names = [each.name for each in record.disks] + [Path(folder).name for _, folder in volumes]
         serials = disk_serials(names)
@@ -97,12 +101,14 @@ class Launcher:
             processors=record.processors,
             disks=tuple(disks),
             seed=await self._seed(record, sandbox, serials, files),
-            interfaces=tuple(await self._interfaces(sandbox, files)),
+            interfaces=tuple(await self._interfaces(sandbox, files, accelerator)),
             kernel=self._kernel(record, files),
             uefi=await asyncio.to_thread(self._uefi, record, files),
         )
 
-    async def _interfaces(self, sandbox: SandboxRecord, files: ExitStack) -> list[TapInterface]:
+    async def _interfaces(
+        self, sandbox: SandboxRecord, files: ExitStack, accelerator: Accelerator
+    ) -> list[TapInterface]:
         found: list[TapInterface] = []
         for position, interface in enumerate(sandbox.interfaces):
             try:
@@ -111,7 +117,9 @@ class Launcher:
                 if error.errno == errno.ENODEV:
                     raise TapGone(f"interface {interface.name} of the sandbox is gone") from error
                 raise
-            found.append(TapInterface(interface.mac, tap.fileno()))
+            vhost = open_vhost(accelerator)
+            carrier = None if vhost is None else files.enter_context(vhost).fileno()
+            found.append(TapInterface(interface.mac, tap.fileno(), carrier))
         return found
 
     def _kernel(self, record: MachineRecord, files: ExitStack) -> DirectKernel | None:
@@ -128,7 +136,7 @@ class Launcher:
         return UefiFirmware(_opened(str(CODE), files, read_only=True), _opened(str(variables), files, read_only=False))
 
     def _volume(self, record: MachineRecord, number: int, folder: str) -> Path:
-        """A disk with the files of a volume. Raises RuntimeRefused."""
+        """Write the files of a volume to a disk image. Raises RuntimeRefused."""
         name = Path(folder).name
         try:
             image = iso_image(volume_label(name), volume_files(Path(folder)), VOLUME_BYTES)
@@ -150,7 +158,7 @@ class Launcher:
         return DiskImage(SEED_SERIAL, _opened(str(made), files, read_only=True), read_only=True)
 
     def _private(self, record: MachineRecord, name: str, content: bytes) -> Path:
-        """A file that only the node's root reads: it may hold secrets."""
+        """Write a file readable only by root: it may hold secrets."""
         path = self.folders.attempt(record) / name
         path.unlink(missing_ok=True)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -158,7 +166,7 @@ class Launcher:
         return path
 
     def _cage(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Cage:
-        """Its folders, as the process needs them. Raises OSError."""
+        """Create the directories, the keyboard pipe and the log that the process needs. Raises OSError."""
         folder, logs = self.folders.attempt(record), self.folders.logs_of(record)
         for each in (folder / "root", folder / "run", logs):
             each.mkdir(parents=True, exist_ok=True)
@@ -184,7 +192,7 @@ class Launcher:
 
 
 def _opened(path: str, files: ExitStack, *, read_only: bool) -> int:
-    """A file or block device of the node's own. Raises OSError."""
+    """Open a regular file or block device and register its close. Raises OSError."""
     descriptor = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC)
     files.callback(os.close, descriptor)
     mode = os.fstat(descriptor).st_mode
@@ -198,4 +206,6 @@ def _descriptors(machine: Machine) -> list[int]:
     kernel, uefi = machine.kernel, machine.uefi
     booted = [each for each in (kernel.kernel, kernel.initrd) if each is not None] if kernel else []
     booted += [uefi.code, uefi.variables] if uefi else []
-    return [*(each.descriptor for each in disks), *(each.descriptor for each in machine.interfaces), *booted]
+    taps = [each.descriptor for each in machine.interfaces]
+    carriers = [each.vhost for each in machine.interfaces if each.vhost is not None]
+    return [*(each.descriptor for each in disks), *taps, *carriers, *booted]

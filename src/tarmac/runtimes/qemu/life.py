@@ -1,10 +1,11 @@
-"""One machine that runs: its process, the connection to its monitor, and how both end.
+"""Supervises one running virtual machine: its process, its QMP connection, and the end of both.
 
-The end is noted first, with its reason, and only then is the process told to quit; the machine counts as ended when the
-process is gone. So an agent that is killed in between finds the reason, and goes on with the quitting.
+The exit reason is persisted before QEMU is told to quit; the machine counts as exited when the process is gone. So an
+agent that starts after one was killed in between finds the reason and completes the shutdown.
 
-A lost connection says nothing about the machine: it is made again. What a machine that runs may wait for (it was
-paused, the host's disk is full) is its `condition`; one that a full disk stopped goes on once there is room.
+A lost QMP connection does not mean that the machine is gone: the supervisor reconnects. `condition` tells why a running
+machine does not make progress (paused, or the host's disk is full). A machine stopped by a full disk is resumed once
+there is room.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ from tarmac.runtimes.qemu import endings
 from tarmac.runtimes.qemu.blockstats import DiskTraffic, disk_traffic
 from tarmac.runtimes.qemu.endings import Ending
 from tarmac.runtimes.qemu.figures import MachineFigures
+from tarmac.runtimes.qemu.lastwords import last_words, panic_words
 from tarmac.runtimes.qemu.monitor import Monitor, connected
-from tarmac.runtimes.qemu.process import Process, last_words
+from tarmac.runtimes.qemu.process import Process
 from tarmac.runtimes.qemu.qmp import Command, Event
 from tarmac.runtimes.qemu.records import Folders, MachineRecord
 
 _QUIT_SECONDS = 2.0
-_ASK_AGAIN_SECONDS = (1.0, 10.0)  # a guest that is booting does not listen yet: once more soon, then now and then
+_ASK_AGAIN_SECONDS = (1.0, 10.0)  # a booting guest ignores the power button: retry soon, then at this interval
 _RECONNECT_SECONDS = 0.05
 _MOST_SAID = 1 << 20
 _ONE_START_SECONDS = 5.0
 _LOOK_SECONDS = 10.0
-_ROOM = 64 << 20  # bytes that must be free before a machine that stopped on a full disk goes on
+_ROOM = 64 << 20  # bytes that must be free before a machine stopped by a full disk is resumed
 _CONDITIONS = {"paused": "MachinePaused", "io-error": "DiskFull"}
 
 _log = log("qemu")
@@ -47,28 +49,28 @@ _log = log("qemu")
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What all machines of a node share."""
+    """Dependencies shared by all machines of a node."""
 
     folders: Folders
     clock: Clock
     figures: MachineFigures
     oom_kills: Callable[[str], int]
-    """How many processes of a cgroup the kernel has killed for want of memory."""
+    """Return the number of processes of a cgroup that the OOM killer has killed."""
     changed: Callable[[str, str], None]
-    """Told the id of a machine, and of what: `condition`, `reset`, or `stopped`."""
+    """Called with the id of a machine and the change: `condition`, `reset`, or `stopped`."""
     finish_log: Callable[[str], Coroutine[Any, Any, None]]
-    """Writes the rest of what a machine said."""
+    """Copies the rest of a machine's serial output into its log."""
 
 
 class Life:
-    """From the moment there is a process until it is gone."""
+    """The supervisor of one machine, from the start of its process until the process is gone."""
 
     def __init__(self, record: MachineRecord, process: Process, user: int, cgroup: str, around: Around) -> None:
         self.record = record
         self.status = ""
-        """QEMU's word for what it does; empty while it has not been heard."""
+        """Status as named by QMP; empty until the first answer."""
         self.traffic: dict[str, DiskTraffic] = {}
-        """What its disks have carried, as of the last look, by their names."""
+        """Bytes read and written by disk name, as of the last poll."""
         self.greeted = asyncio.Event()
         self.over = asyncio.Event()
         self._process = process
@@ -81,13 +83,13 @@ class Life:
 
     @property
     def condition(self) -> str:
-        """What it waits for, as a reason; empty when it does what it should."""
+        """The reason why a running machine makes no progress; empty when it runs normally."""
         return _CONDITIONS.get(self.status, "")
 
     async def run(self) -> None:
-        """Look after it until it is gone. Cancelled, the machine runs on."""
+        """Supervise the machine until its process is gone. On cancellation the machine keeps running."""
         if self.record.reason:
-            self._noted.set()  # by an agent that was killed before the process had gone
+            self._noted.set()  # the agent that recorded the reason was killed before the process had exited
         try:
             async with background(self._converse(), f"monitor of {self.record.id}"):
                 await first(self._process.gone(), self._noted.wait())
@@ -97,6 +99,7 @@ class Life:
         if not self.record.reason:
             killed = self._around.oom_kills(self._cgroup) > self.record.oom_kills
             self.note(endings.of_death(killed, self._said()))
+        # The log before the record: after a crash in between, the next agent finishes the log again.
         await self._around.finish_log(self.record.id)
         self.record.finished_at = self._around.clock.now()
         self._keep()
@@ -105,7 +108,7 @@ class Life:
         self._around.changed(self.record.id, "stopped")
 
     def note(self, ending: Ending) -> None:
-        """It ends like this; only the first time counts."""
+        """Record and persist the exit reason. Only the first call has an effect."""
         if self.record.reason:
             return
         self.record.exit_code, self.record.reason, self.record.message = ending.code, ending.reason, ending.message
@@ -113,7 +116,7 @@ class Life:
         self._noted.set()
 
     async def stop(self, grace: float) -> None:
-        """Press the power button, and pull the plug after `grace` seconds. Over when the process is gone."""
+        """Press the power button; kill the machine after `grace` seconds. Return when the process is gone."""
         try:
             async with asyncio.timeout(grace):
                 for pause in chain(_ASK_AGAIN_SECONDS, repeat(_ASK_AGAIN_SECONDS[-1])):
@@ -126,7 +129,7 @@ class Life:
         await self.over.wait()
 
     async def execute(self, command: Command, arguments: dict[str, Any] | None = None) -> Any:
-        """Ask the monitor. Raises RuntimeFault."""
+        """Execute a QMP command and return its result. Raises RuntimeFault."""
         if self._monitor is None:
             raise Unreachable("the machine's monitor does not answer at the moment")
         return await self._monitor.execute(command, arguments)
@@ -134,21 +137,21 @@ class Life:
     def _keep(self) -> None:
         try:
             self._around.folders.keep_machine(self.record)
-        except OSError as error:  # what is known is known; only an agent that starts now would not hear of it
-            _log.warning("the state of a machine is not written down", machine=self.record.id, why=str(error))
+        except OSError as error:  # this agent has the state in memory; only the next agent would miss it
+            _log.warning("machine record cannot be written", machine=self.record.id, why=str(error))
 
     async def _press(self) -> None:
-        """What is paused hears nothing, so it is resumed first. A guest that is booting may not listen yet."""
+        """Press the power button. A paused guest cannot react, so resume it first; a booting guest may ignore it."""
         try:
             if self.status == "paused":
                 await self.execute("cont")
             await self.execute("system_powerdown")
         except RuntimeFault as fault:
-            _log.info("a machine cannot be asked to end", machine=self.record.id, why=str(fault))
+            _log.info("machine power-off request failed, will retry", machine=self.record.id, why=str(fault))
             await self._around.clock.sleep(_RECONNECT_SECONDS)
 
     async def _quit(self) -> None:
-        """Have the process gone: by asking, else by force."""
+        """Make QEMU quit. If it does not within 2 s, kill the process."""
         try:
             async with asyncio.timeout(_QUIT_SECONDS):
                 with suppress(RuntimeFault):
@@ -159,7 +162,7 @@ class Life:
             await self._process.gone()
 
     async def _converse(self) -> None:
-        """Keep a connection to the monitor, and hear what it says."""
+        """Keep a QMP connection open, and reconnect when it is lost, until cancelled."""
         path = str(self._around.folders.socket(self.record, "qmp"))
         while True:
             try:
@@ -170,7 +173,7 @@ class Life:
             except RuntimeFault as fault:
                 if self.greeted.is_set():
                     self._around.figures.qmp_failures += 1
-                    _log.warning("a machine's monitor does not answer", machine=self.record.id, why=str(fault))
+                    _log.warning("machine monitor failed, reconnecting", machine=self.record.id, why=str(fault))
             finally:
                 self._monitor = None
             await self._around.clock.sleep(_RECONNECT_SECONDS if not self.greeted.is_set() else 1.0)
@@ -185,23 +188,23 @@ class Life:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await monitor.lost.wait()
-            # After the pause: one that is stopped again at once is not asked again at once.
+            # After the pause, so that a machine that stops again at once is not resumed in a tight loop.
             if self.status == "io-error" and self._has_room():
                 await monitor.execute("cont")
 
     async def _recognise(self, monitor: Monitor) -> None:
-        """Whoever answers at the socket must be this machine. Raises RuntimeFault."""
+        """Verify by its name that the monitor belongs to this machine. Raises RuntimeFault."""
         name, wanted = (await monitor.execute("query-name")).get("name"), self.record.labels.get(POD_NAME)
         if name != wanted:
             raise RuntimeRefused(f"the monitor is that of {name!r}, and not of {wanted!r}")
 
     async def _count(self, monitor: Monitor) -> None:
         answer = await monitor.execute("query-blockstats")
-        with suppress(msgspec.ValidationError):  # of a QEMU that counts otherwise
+        with suppress(msgspec.ValidationError):  # a QEMU version with other fields
             self.traffic = disk_traffic(answer, self.record.disks)
 
     def _heard(self, event: Event) -> None:
-        """What a guest can cause is counted and looked at, never kept."""
+        """Handle a QMP event. A guest can cause any number of events, so they are counted but never stored."""
         data = event.data
         if event.name == "SHUTDOWN" and data.get("reason") == "guest-shutdown":
             self._is_now("shutdown")
@@ -217,7 +220,7 @@ class Life:
             self._is_now("running")
 
     def _reset(self) -> None:
-        """The firmware resets the board more than once on its way up, which is one start of the guest."""
+        """Count a reset by the guest. Firmware resets the board repeatedly at boot: within 5 s they count as one."""
         now = self._around.clock.monotonic()
         if now - self._last_reset > _ONE_START_SECONDS:
             self._around.figures.guest_resets += 1
@@ -226,14 +229,14 @@ class Life:
 
     def _is_now(self, status: str) -> None:
         before, self.status = self.condition, status
-        serial = last_words(self._around.folders.serial(self.record)) if status == "guest-panicked" else ""
+        serial = panic_words(self._around.folders.serial(self.record)) if status == "guest-panicked" else ""
         if ending := endings.of_status(status, serial, self._said()):
             self.note(ending)
         elif self.condition != before:
             self._around.changed(self.record.id, "condition")
 
     def _has_room(self) -> bool:
-        """Whether a machine that stopped on a full disk of the host may go on."""
+        """Tell if every writable disk of a machine stopped by a full host disk has at least 64 MiB free."""
         try:
             files = [os.statvfs(each.path) for each in self.record.disks if not each.read_only]
         except OSError:
@@ -244,8 +247,8 @@ class Life:
         return last_words(self._around.folders.said(self.record))
 
     async def _bound_log(self) -> None:
-        """What QEMU says about a guest that misbehaves must not fill the disk."""
+        """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
         said = self._around.folders.said(self.record)
         with suppress(OSError):
             if said.stat().st_size > _MOST_SAID:
-                os.truncate(said, 0)  # it appends, so it goes on at the new end
+                os.truncate(said, 0)  # QEMU opened the file for appending, so it continues at the new end

@@ -1,4 +1,4 @@
-"""Those who want to hear of changes, each with a queue of its own."""
+"""Subscribers to runtime events, each with a queue of its own."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ What = Literal["created", "started", "stopped", "deleted", ""]
 
 
 class Listeners:
-    """Tells all of them."""
+    """Delivers each event to all subscribers."""
 
     def __init__(self) -> None:
         self._queues: list[asyncio.Queue[RuntimeEvent | None]] = []
 
     def tell(self, event: RuntimeEvent) -> None:
-        """Something changed."""
+        """Queue an event for all subscribers."""
         for queue in self._queues:
             queue.put_nowait(event)
 
     async def events(self) -> AsyncGenerator[RuntimeEvent | None]:
-        """What changes from now on, after a first word to look at everything."""
+        """Subscribe. The first item is None: list everything, since earlier events were missed."""
         queue: asyncio.Queue[RuntimeEvent | None] = asyncio.Queue()
         queue.put_nowait(None)
         self._queues.append(queue)

@@ -1,7 +1,7 @@
-"""A machine as data: everything that QEMU's command line says.
+"""A machine as data: every input of QEMU's command line.
 
-Files are given by descriptors that the process inherits. So nothing on the command line names a path of the host, and
-the process needs no right to open anything.
+Files are descriptors that the process inherits. So the command line contains no path of the host, and the process
+needs no permission to open anything.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Accelerator = Literal["kvm", "tcg"]
-"""The processor's own support for machines, or QEMU's translation of every instruction."""
+"""KVM, or TCG: QEMU's translation of every instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskImage:
-    """A raw disk. The guest finds it by its serial."""
+    """A raw disk. The guest identifies it by its serial number."""
 
     serial: str
     descriptor: int
@@ -24,15 +24,16 @@ class DiskImage:
 
 @dataclass(frozen=True, slots=True)
 class TapInterface:
-    """A network interface whose other end is a tap."""
+    """A network interface backed by a tap. With `vhost`, also a descriptor, the kernel forwards its frames."""
 
     mac: str
     descriptor: int
+    vhost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DirectKernel:
-    """A kernel that QEMU loads itself."""
+    """A kernel that QEMU loads directly, without firmware."""
 
     kernel: int
     initrd: int | None = None
@@ -41,7 +42,7 @@ class DirectKernel:
 
 @dataclass(frozen=True, slots=True)
 class UefiFirmware:
-    """Firmware that is read only, and a copy of its variables that belongs to the machine."""
+    """Read-only firmware, and this machine's writable copy of its variables."""
 
     code: int
     variables: int
@@ -49,7 +50,7 @@ class UefiFirmware:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """One machine. `disks` are in the order of the attachments, the boot disk first; cloud-init reads the `seed`."""
+    """One machine. `disks` are in the order of the attachments, the boot disk first; cloud-init reads `seed`."""
 
     name: str
     uuid: str

@@ -1,10 +1,10 @@
-"""The machines of a node, as containers of their sandboxes: made, started, ended and found again.
+"""The machines of a node, as containers of their sandboxes: create, start, stop, remove and adopt.
 
-What is in memory is what the records say, and one `Life` for each machine that runs. A machine is written down before
-its process is started, so whatever an agent that is killed leaves behind can be told apart by the lock of the attempt:
+Memory holds the records and one `Life` for each running machine. A record is written before its process is started, so
+the next agent can tell by the lock of the attempt how far a killed agent came:
 
-    lock free, never started    it can be started        lock held    it runs, or is about to: it is taken over
-    lock free, was running      it ended meanwhile
+    lock free, never started    can be started           lock held    runs or is starting: adopt it
+    lock free, was running      exited while no agent ran
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID, POD_NAME, POD_NAM
 from tarmac.runtimes.qemu import endings
 from tarmac.runtimes.qemu.accelerator import Proven
 from tarmac.runtimes.qemu.blockstats import DiskTraffic
+from tarmac.runtimes.qemu.lastwords import last_words
 from tarmac.runtimes.qemu.launching import Launcher
 from tarmac.runtimes.qemu.life import Around, Life
-from tarmac.runtimes.qemu.process import Process, is_there, last_words
+from tarmac.runtimes.qemu.process import Process, is_there
 from tarmac.runtimes.qemu.processors import add_processors, processors_of
 from tarmac.runtimes.qemu.reaching import WaysIn
 from tarmac.runtimes.qemu.records import DiskRecord, MachineRecord, SandboxRecord, machine_id
@@ -40,7 +41,7 @@ _log = log("qemu")
 
 
 class Machines:
-    """By id."""
+    """The machines of this node, by id."""
 
     def __init__(self, launcher: Launcher, around: Around, serials: SerialLogs, ways: WaysIn) -> None:
         self._launcher = launcher
@@ -51,31 +52,31 @@ class Machines:
         self._lives: dict[str, Life] = {}
         self._tasks = Tasks()
 
-    # ---- what there is
+    # ---- queries
 
     def of_sandbox(self, id: str) -> list[MachineRecord]:
-        """Those in a sandbox."""
+        """Return the machines of a sandbox."""
         return [each for each in self._records.values() if each.sandbox_id == id]
 
     def all(self) -> Iterable[MachineRecord]:
-        """Everything that was made and not removed."""
+        """Return all machines that were created and not removed."""
         return self._records.values()
 
     def known(self, id: str) -> MachineRecord:
-        """Raises NotFound."""
+        """Return the record of a machine. Raises NotFound."""
         if id not in self._records:
             raise NotFound(f'an error occurred when try to find container "{id}": not found')
         return self._records[id]
 
     def life(self, id: str) -> Life:
-        """Of a machine that runs. Raises NotFound, RuntimeRefused."""
+        """Return the supervisor of a running machine. Raises NotFound, RuntimeRefused."""
         state = self.known(id).state
         if id not in self._lives or state != "running":
             raise RuntimeRefused(f"the machine is in {state.upper()} state")
         return self._lives[id]
 
     def shown(self, id: str) -> Container:
-        """As runtimes show a container. One that runs may say what it waits for. Raises NotFound."""
+        """Return the machine as a container; a running machine's `reason` is its condition. Raises NotFound."""
         record = self.known(id)
         ended = record.state == "exited"
         waits = self._lives[id].condition if id in self._lives and not ended else ""
@@ -99,7 +100,7 @@ class Machines:
         )
 
     def states(self) -> Counter[str]:
-        """How many there are in each state."""
+        """Count machines by state."""
         return Counter(each.state for each in self._records.values())
 
     def traffic(self) -> Iterator[tuple[dict[str, str], DiskTraffic]]:
@@ -110,10 +111,10 @@ class Machines:
             if life.record.state == "running":
                 yield from (({**pod, "disk": name}, carried) for name, carried in life.traffic.items())
 
-    # ---- what is done with them
+    # ---- operations
 
     def create(self, config: ContainerConfig, sandbox: SandboxRecord, shared: SandboxConfig, image_id: str) -> str:
-        """Write it down. Raises RuntimeRefused, OSError."""
+        """Create the record of a machine and persist it. Raises RuntimeRefused, OSError."""
         made = machine_id(sandbox.id, config.attempt)
         if made in self._records:
             raise RuntimeRefused(f'failed to reserve container name "{config.name}": it is reserved')
@@ -124,7 +125,7 @@ class Machines:
         return made
 
     async def start(self, id: str, sandbox: SandboxRecord, proven: Proven) -> None:
-        """Have it running: QEMU answers. Raises RuntimeFault; what was refused is over."""
+        """Start the process and wait until QEMU answers. Raises RuntimeFault; RuntimeRefused leaves it exited."""
         record = self.known(id)
         if record.state != "created":
             raise RuntimeRefused(f"container is in {record.state.upper()} state")
@@ -143,18 +144,18 @@ class Machines:
         self._around.figures.boots(sandbox.pod_uid, began, self._around.clock.monotonic())
 
     async def stop(self, id: str, grace: float) -> None:
-        """Ask it to end, and end it after `grace` seconds; one that does not run is no complaint."""
+        """Stop the machine, by force after `grace` seconds. A machine that does not run is left alone."""
         if id in self._lives and not self._lives[id].over.is_set():
             await self._lives[id].stop(grace)
 
     async def kill(self, id: str) -> None:
-        """End it at once."""
+        """Kill the machine without a grace period, and wait until its process is gone."""
         if id in self._lives and not self._lives[id].over.is_set():
             self._lives[id].note(endings.BY_FORCE)
             await self._lives[id].over.wait()
 
     async def remove(self, id: str) -> None:
-        """Forget it, ending it first if need be."""
+        """Kill the machine if it runs, and delete its record and files."""
         await self.kill(id)
         record = self._records.pop(id, None)
         self._lives.pop(id, None)
@@ -163,7 +164,7 @@ class Machines:
             self._around.folders.forget_machine(record)
 
     async def resize_disk(self, pod_uid: str, volume: str, size: int) -> None:
-        """Have a machine that runs see that the file of a disk has grown. Raises RuntimeFault."""
+        """Tell a running machine that the file of its disk has grown. Raises RuntimeFault."""
         for life in list(self._lives.values()):
             if life.record.labels.get(POD_UID) != pod_uid or life.record.state != "running":
                 continue
@@ -172,19 +173,19 @@ class Machines:
                     await life.execute("block_resize", {"node-name": f"disk{index}", "size": size})
 
     async def resize(self, id: str, limits: Resources) -> None:
-        """Give a guest that runs the processors that its limit needs; limits are its cgroup's. Raises RuntimeFault."""
+        """Hot-plug the CPUs that a higher limit needs; the cgroup enforces the limit. Raises RuntimeFault."""
         if self.known(id).state == "running" and limits.cpu_quota > 0:
             await add_processors(self.life(id), processors_of(limits))
 
     async def adopt(self, records: Iterable[MachineRecord], sandbox: Callable[[str], SandboxRecord]) -> None:
-        """Take over what an agent before this one left. No machine is started or ended by it."""
+        """Adopt the machines of the previous agent. Never starts or stops a machine."""
         for record in records:
             self._records[record.id] = record
             if not record.finished_at:
                 await self._take_over(record, sandbox(record.sandbox_id))
 
     async def close(self) -> None:
-        """Look after them no longer; they run on."""
+        """Stop supervising; machines keep running."""
         await self._tasks.close()
         for each in self._lives:
             self._serials.release(each)
@@ -197,13 +198,13 @@ class Machines:
             try:
                 process = await self._launcher.await_process(record, sandbox)
             except RuntimeFault as fault:
-                _log.warning("a machine is not taken over", machine=record.id, why=str(fault))
+                _log.warning("machine adoption failed", machine=record.id, why=str(fault))
             else:
                 self._take(record, process, sandbox)
                 self._runs(record)
                 return
         if not record.started_at and not record.reason:
-            return  # nothing of it was there yet: it can be started
+            return  # its process was never started: it can be started now
         if not record.reason:
             killed = self._around.oom_kills(sandbox.cgroup) > record.oom_kills
             ending = endings.of_death(killed, last_words(self._around.folders.said(record)))
@@ -214,7 +215,7 @@ class Machines:
         self._around.folders.keep_machine(record)
 
     def _take(self, record: MachineRecord, process: Process, sandbox: SandboxRecord) -> Life:
-        """Look after a process from now on."""
+        """Record the process, start its supervisor and follow its serial port."""
         record.pid, record.start_time = process.pid, process.start_time
         self._follow(record)
         self._ways.begin(record, sandbox.uid)
@@ -228,10 +229,10 @@ class Machines:
         try:
             self._serials.follow(record.id, SerialFiles(self._around.folders.serial(record), position, log_file))
         except OSError as error:
-            _log.warning("a machine has no log", machine=record.id, why=str(error))
+            _log.warning("machine log cannot be followed", machine=record.id, why=str(error))
 
     def _runs(self, record: MachineRecord) -> None:
-        # An ending that was noted meanwhile is kept: both are fields of the same record.
+        # Keeps an exit reason that the supervisor recorded meanwhile: it is in the same record.
         record.started_at = record.started_at or self._around.clock.now()
         self._around.folders.keep_machine(record)
 
@@ -275,13 +276,13 @@ def _record(
             )
             for each in config.devices
         ],
-        # Files that the agent itself mounts (hosts, a last message) mean nothing to a guest; volumes are folders.
+        # Files that the agent mounts itself (hosts, termination log) are useless to guests; volumes are directories.
         mounts=[(each.container_path, each.host_path) for each in config.mounts if Path(each.host_path).is_dir()],
     )
 
 
 def _uuid(text: str) -> str:
-    """As QEMU takes it. Raises RuntimeRefused."""
+    """Normalise a UID to the form that QEMU accepts. Raises RuntimeRefused."""
     try:
         return str(uuid.UUID(text))
     except ValueError:

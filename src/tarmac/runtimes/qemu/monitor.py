@@ -1,8 +1,7 @@
-"""One connection to the monitor of a running machine: commands, their answers, and events as they come.
+"""QMP client: one connection to the monitor of a running machine, with commands, responses and events.
 
-QEMU's socket serves one client, and a second one connects and hears nothing; so there is one of these for each machine.
-Commands go one after the other. One that is not answered in time leaves the connection as it is: its answer, when it
-comes, belongs to nobody, and the machine goes on.
+QEMU's socket serves one client; a second one connects but gets no response. So each machine has one connection.
+Commands run one at a time. A command that times out leaves the connection open: a late response is dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tarmac.runtimes.qemu.qmp import (
 from tarmac.runtimes.qemu.sockets import connect
 
 PATIENCE: Final = 10.0
-"""Seconds that an answer may take."""
+"""Timeout of a response, in seconds."""
 
 _CHUNK = 1 << 16
 
@@ -39,9 +38,9 @@ _CHUNK = 1 << 16
 async def connected(
     path: str, heard: Callable[[Event], None], patience: float = PATIENCE, user: int | None = None
 ) -> AsyncGenerator[Monitor]:
-    """A monitor that has greeted and takes commands, for as long as the block lasts. Raises Unreachable.
+    """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises Unreachable.
 
-    With `user`, whoever listens must run as that.
+    With `user`, the listening process must run as that user.
     """
     try:
         end = await connect(path, user, patience)
@@ -56,7 +55,7 @@ async def connected(
 
 
 class Monitor:
-    """The client's end. `heard` is called for each event, in order, and must not take long."""
+    """One QMP connection. `heard` is called for each event, in order, on the event loop, so it must not block."""
 
     def __init__(self, end: socket.socket, heard: Callable[[Event], None], patience: float) -> None:
         self._end = end
@@ -65,19 +64,19 @@ class Monitor:
         self._numbers = 0
         self._turn = asyncio.Lock()
         self._greeting: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
-        self._waiting: tuple[int, asyncio.Future[Any]] | None = None  # the command whose answer is expected
-        self._lost: str = ""  # why nothing will come any more
+        self._waiting: tuple[int, asyncio.Future[Any]] | None = None  # the command in progress
+        self._lost: str = ""  # why the connection was lost
         self.lost: Final = asyncio.Event()
-        """Set when nothing will come any more."""
+        """Set when the connection is lost."""
 
     async def greeted(self) -> Greeting:
-        """QEMU's first words. Raises Unreachable."""
+        """Wait for QEMU's greeting. Raises Unreachable."""
         return await self._within(self._greeting)
 
     async def execute(
         self, command: Command, arguments: dict[str, Any] | None = None, descriptors: Sequence[int] = ()
     ) -> Any:
-        """What the command returns. Raises RuntimeRefused with QEMU's words, Unreachable when there is no answer."""
+        """Execute a command and return its result. Raises RuntimeRefused with QEMU's error, Unreachable."""
         async with self._turn:
             if self._lost:
                 raise Unreachable(self._lost)
@@ -88,7 +87,7 @@ class Monitor:
                 await self._send(encode_command(command, self._numbers, arguments), descriptors)
                 return await self._within(answer)
             finally:
-                # Cancelled or late: the answer that may still come has a number that nobody waits for.
+                # After a cancellation or timeout, a late response has a number without a waiter, and is dropped.
                 self._waiting = None
 
     async def _within(self, answer: asyncio.Future[Any]) -> Any:
@@ -102,17 +101,17 @@ class Monitor:
         loop, sent = asyncio.get_running_loop(), 0
         try:
             if descriptors:
-                # They travel with the first byte. A buffer that has no room for one is that of a QEMU that hangs.
+                # Descriptors travel with the first byte. Without room for it in the buffer, QEMU hangs: send_fds fails.
                 sent = socket.send_fds(self._end, [line], list(descriptors))
             async with asyncio.timeout(self._patience):
                 await loop.sock_sendall(self._end, line[sent:])
         except (OSError, TimeoutError) as error:
-            # A part of a line may have gone out, so nothing that follows it would be understood.
+            # A part of the line may have been sent, so QEMU could not parse any command after it.
             self._lose(f"the monitor does not take commands: {error or 'it does not read'}")
             raise Unreachable(self._lost) from None
 
     async def listen(self) -> None:
-        """Take what comes until the other end, or the protocol, does."""
+        """Read messages until the connection closes or a message violates the protocol."""
         lines, loop = Lines(), asyncio.get_running_loop()
         try:
             while data := await loop.sock_recv(self._end, _CHUNK):
@@ -139,7 +138,7 @@ class Monitor:
                     waiting.set_exception(RuntimeRefused(f"{text} ({kind})" if kind else text))
 
     def _waiter(self, number: int | None) -> asyncio.Future[Any] | None:
-        """Who waits for an answer of that number, and for the first one."""
+        """Return the future of the command with that number, unless it is already done."""
         if self._waiting is None or self._waiting[0] != number or self._waiting[1].done():
             return None
         return self._waiting[1]
@@ -151,4 +150,4 @@ class Monitor:
         for each in waiting:
             if not each.done():
                 each.set_exception(Unreachable(self._lost))
-                each.exception()  # somebody may have stopped waiting; then it is nobody's
+                each.exception()  # marks it as retrieved: the waiter may have been cancelled

@@ -1,4 +1,4 @@
-"""What the driver needs of others, each as little as will do. Whoever puts a node together fills them in."""
+"""Protocols that the driver depends on, each as small as possible. The agent provides the implementations."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tarmac.runtimes.interface.sandboxes import PodIdentity
 
 
 class Taps(Protocol):
-    """A machine's ends of its networks."""
+    """The taps of machines, which connect them to their networks."""
 
     async def attach(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
-        """Make them once the rules about the pod are in force. Raises NotConnected, OSError."""
+        """Create the taps once the rules for the pod are in force. Raises NotConnected, OSError."""
         ...
 
     async def open(self, sandbox_id: str, position: int) -> io.FileIO:
-        """One of them, counted from 0. Raises OSError: ENODEV where there is none, EBUSY while somebody has it."""
+        """Open one tap, counted from 0. Raises OSError: ENODEV if it is gone, EBUSY while another process has it."""
         ...
 
     async def detach(self, sandbox_id: str) -> None:
-        """Take them away; those that are gone succeed."""
+        """Remove the taps; succeeds if they are already gone."""
         ...
 
     async def traffic(self) -> Mapping[str, tuple[int, int]]:
-        """Bytes that each sandbox received and sent."""
+        """Return the bytes received and sent, by sandbox."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GroupUsage:
-    """What a cgroup uses: core-seconds since it was made, and bytes."""
+    """Usage of a cgroup: core-seconds since it was created, and bytes of memory."""
 
     cpu: float = 0.0
     working_set: int = 0
@@ -46,21 +46,21 @@ class Groups(Protocol):
     """The cgroups of pods."""
 
     def entrances(self, path: str) -> Sequence[Path]:
-        """The files that move a process into a group when its id is written to them."""
+        """Return the files that move a process into the group when its id is written to them."""
         ...
 
     def oom_kills(self, path: str) -> int:
-        """How many of its processes the kernel has killed for want of memory."""
+        """Return the number of processes of the group that the OOM killer has killed."""
         ...
 
     def usage(self, path: str) -> GroupUsage:
-        """What it uses; nothing when it is gone."""
+        """Return the usage of the group; zero when it is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BootFiles:
-    """A kernel that lies beside an image."""
+    """A kernel shipped beside an image."""
 
     kernel: Path
     initrd: Path | None = None
@@ -68,20 +68,20 @@ class BootFiles:
 
 
 class MachineImages(Images, Protocol):
-    """The images of machines on this node, as `Images`; and how they boot."""
+    """The machine images of this node: `Images`, and how they boot."""
 
     def learn(self, annotation: str) -> None:
-        """What names of images mean, as a pod says it. Raises RuntimeRefused when that cannot be read."""
+        """Remember the image definitions in a pod's annotation. Raises RuntimeRefused if it cannot be parsed."""
         ...
 
     def boot_files(self, image_id: str) -> BootFiles | None:
-        """The kernel of an image that is here; None when it boots from its disk."""
+        """Return the kernel of a present image; None when the image boots from its disk."""
         ...
 
     def starts_by_uefi(self, image_id: str) -> bool:
-        """Whether it needs UEFI firmware."""
+        """Tell if the image needs UEFI firmware."""
         ...
 
     def accepts_cloud_init(self, image_id: str) -> bool:
-        """Whether it reads a seed."""
+        """Tell if the image reads a cloud-init seed."""
         ...

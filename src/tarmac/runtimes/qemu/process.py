@@ -1,12 +1,11 @@
-"""The processes of machines: started as nobody's child, known again by whoever comes later, ended for certain.
+"""Starts, finds and kills the processes of machines. They are not children of the agent and outlive it.
 
-Whoever starts one holds a lock on a file of the attempt, and hands the lock on: it is held for as long as the new
-process is there, from its first moment, through everything it becomes on the way to QEMU. So an agent that was killed
-at any point in between leaves no doubt: while the lock is held there is a process with the machine's disks, and no
-other is started. Who that is, it has written down itself.
+The starter locks a file of the attempt and passes the lock on: the new process holds it from its first moment, through
+every stage of becoming QEMU, until it exits. So an agent killed at any point leaves no ambiguity: while the lock is
+held, a process may have the machine's disks open, and no second one is started. The process itself writes its id.
 
-A process counts as the machine's only if its id, its start time, its user and its `-uuid` are the ones that are
-known: an id alone may be somebody else's by now.
+A process counts as the machine's only if its id, its start time, its user and its `-uuid` all match: an id alone may
+have been reused.
 """
 
 from __future__ import annotations
@@ -25,20 +24,21 @@ from typing import BinaryIO
 
 from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.cage import Cage
+from tarmac.runtimes.qemu.lastwords import last_words
 
-_START_TIME_FIELD = 19  # of /proc/<pid>/stat, counted from the one behind the name
+_START_TIME_FIELD = 19  # of /proc/<pid>/stat, counted from the first field after the name
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that is the machine's. `descriptor` means this very process, also when its id is given to another."""
+    """The process of a machine. `descriptor` is a pidfd: it refers to this process even after its id was reused."""
 
     pid: int
     start_time: int
     descriptor: int
 
     async def gone(self) -> None:
-        """Wait for its end."""
+        """Wait until the process has exited."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self.descriptor, over.set)
         try:
@@ -47,19 +47,19 @@ class Process:
             loop.remove_reader(self.descriptor)
 
     def kill(self) -> None:
-        """End it, now. One that is gone is no complaint."""
+        """Send SIGKILL. A process that has exited is ignored."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
 
     def close(self) -> None:
-        """Look after it no longer; it runs on."""
+        """Close the pidfd; the process keeps running."""
         os.close(self.descriptor)
 
 
 async def spawn(cage: Cage, command: Sequence[str], descriptors: Sequence[int], said: Path) -> None:
-    """Start it, with these files open. Raises RuntimeRefused while another one holds the lock, OSError.
+    """Start the process, with these files open. Raises RuntimeRefused while another process holds the lock, OSError.
 
-    It may fail after this: then the lock is free again, and `said` has why.
+    The process may still fail after this returns: then the lock is free again, and `said` has the cause.
     """
     with _lock_file(cage.folder) as lock, said.open("ab") as output:
         if not _lock(lock.fileno()):
@@ -74,13 +74,13 @@ async def spawn(cage: Cage, command: Sequence[str], descriptors: Sequence[int], 
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
             cwd="/",
         )
-        # Cancelled here, the starter is left to itself: what it starts holds the lock, and is found by that.
+        # On cancellation the starter is not killed: the process it starts holds the lock, and is found through it.
         if await starter.wait() != 0:
             raise RuntimeRefused(f"no process could be started: {last_words(said)}")
 
 
 def is_there(folder: Path) -> bool:
-    """Whether a process of the attempt is there, in whatever stage."""
+    """Tell if a process of the attempt exists, in any stage of its start."""
     try:
         with _lock_file(folder) as lock:
             return not _lock(lock.fileno())
@@ -89,13 +89,13 @@ def is_there(folder: Path) -> bool:
 
 
 def find(folder: Path, user: int, uuid: str, start_time: int = 0) -> Process | None:
-    """The attempt's process once it is QEMU, by what it wrote down. `start_time` is 0 when that is not known yet."""
+    """Return the attempt's process by its pid file, once it is QEMU. `start_time` is 0 when it is not known yet."""
     try:
         pid = int((folder / "pid").read_text())
         descriptor = os.pidfd_open(pid)
     except (OSError, ValueError):
         return None
-    # The descriptor came first: what is read now is about the process that it means, or about nobody.
+    # The pidfd was opened first: values read from /proc now describe that process, or reading fails.
     try:
         began = _start_time(pid)
         if start_time in (0, began) and _user(pid) == user and _is_machine(pid, uuid):
@@ -107,24 +107,13 @@ def find(folder: Path, user: int, uuid: str, start_time: int = 0) -> Process | N
 
 
 def end_unfinished(folder: Path) -> None:
-    """End a process of the attempt that has not become QEMU. Only while the lock is held: the id is not reused."""
+    """Kill a process of the attempt that is not QEMU yet. Safe only while the lock is held: the id is not reused."""
     with contextlib.suppress(OSError, ValueError):
         os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
 
 
-def last_words(said: Path, longest: int = 2048) -> str:
-    """The end of a log."""
-    try:
-        with said.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - longest))
-            return file.read().decode(errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def users_of_processes() -> set[int]:
-    """Whom processes of this node run as."""
+    """Return the user ids of all processes of this node."""
     found: set[int] = set()
     with os.scandir("/proc") as entries:
         for entry in entries:

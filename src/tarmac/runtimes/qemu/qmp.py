@@ -1,7 +1,7 @@
-"""Messages of QEMU's monitor: one JSON object a line.
+"""Messages of the QEMU Machine Protocol: one JSON object per line.
 
-QEMU greets, then answers commands and tells events. A guest can cause events only, but as many as it likes, so a line
-has a limit and nothing is kept of what nobody asked for.
+QEMU sends a greeting, then responses and events. A guest can cause events, in any number, so lines have a maximum
+length and events are not stored.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ Command = Literal[
     "block_resize",
     "device_add",
 ]
-"""All that is ever asked. QEMU has many more, some of which would read files of the host into a guest."""
+"""All commands in use. QEMU has many more, some of which would read files of the host into a guest."""
 
 
 class Malformed(Exception):
-    """What came is not of this protocol, and nothing after it can be trusted to be."""
+    """A message violates the protocol; the rest of the connection cannot be trusted."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """The first message."""
+    """The first message of the server."""
 
     version: tuple[int, int, int]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a command has returned."""
+    """The result of a command."""
 
     id: int
     value: Any
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a command was refused."""
+    """The error of a command."""
 
     id: int | None
     kind: str
@@ -60,7 +60,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened."""
+    """An asynchronous event."""
 
     name: str
     data: dict[str, Any]
@@ -89,7 +89,7 @@ class _Error(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """All that a line may be; which fields it has says what it is."""
+    """Any message; the fields present determine its kind."""
 
     hello: _Hello | None = msgspec.field(name="QMP", default=None)
     value: Any = msgspec.field(name="return", default=msgspec.UNSET)
@@ -104,7 +104,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_command(name: Command, number: int, arguments: dict[str, Any] | None = None) -> bytes:
-    """A command as a line. Its answer has the same number."""
+    """Encode a command as a line. Its response has the same number."""
     body: dict[str, Any] = {"execute": name, "id": number}
     if arguments:
         body["arguments"] = arguments
@@ -112,7 +112,7 @@ def encode_command(name: Command, number: int, arguments: dict[str, Any] | None 
 
 
 def decode_message(line: bytes) -> Message:
-    """What a line says. Raises Malformed."""
+    """Decode one line. Raises Malformed."""
     try:
         read = _decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -130,17 +130,17 @@ def decode_message(line: bytes) -> Message:
 
 
 class Lines:
-    """Puts lines together from what a socket gives."""
+    """Splits received data into lines."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are complete now. Raises Malformed for one that has no end."""
+        """Yield the lines that are complete now. Raises Malformed for a line longer than 1 MiB."""
         begin = len(self._rest)
         self._rest += data
         taken = 0
-        # What was there before has no end of a line in it, so a long line is looked through once.
+        # The rest of the last call holds no newline: start the search behind it, so that a long line is scanned once.
         while (end := self._rest.find(b"\n", max(begin, taken))) >= 0:
             line = bytes(self._rest[taken:end])
             taken = end + 1

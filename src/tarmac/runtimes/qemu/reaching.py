@@ -1,4 +1,4 @@
-"""The ways into machines: keys by a pipe of the process, displays by a socket, buttons over the monitor."""
+"""Access to machines: keyboard input through a pipe of the process, displays through a socket, power through QMP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarmac.runtimes.qemu.sockets import connect
 
 
 class WaysIn:
-    """Consoles stay over the processes of a machine; a display is of one process."""
+    """Consoles and displays. A console survives restarts of the machine's process; a display belongs to one process."""
 
     def __init__(self, folders: Folders, serials: SerialLogs, clock: Clock) -> None:
         self.consoles = Consoles(clock)
@@ -25,10 +25,10 @@ class WaysIn:
         self._displays: dict[str, Display] = {}
 
     def begin(self, record: MachineRecord, user: int) -> None:
-        """A process runs, from now on or since before."""
+        """Open console and display for a process that was just started or adopted."""
         source = self._serials.find(record.id)
         if source is None:
-            return  # nobody can be shown what is not followed
+            return  # without a serial log, a console has no output to show
 
         async def keys(held: Callable[[bool], None], lost: Callable[[], None]) -> KeyboardConnection:
             return await connect_keyboard(self._folders.attempt(record) / "run" / KEYS, user, held, lost)
@@ -41,49 +41,49 @@ class WaysIn:
         self._displays[record.id] = Display(screen)
 
     def over(self, record: MachineRecord) -> None:
-        """The process has ended."""
+        """Close console and display: the process has exited."""
         self.consoles.of(record.sandbox_id).over()
         if display := self._displays.pop(record.id, None):
             display.close()
 
     def gone(self, sandbox_id: str) -> None:
-        """The sandbox is removed."""
+        """Remove the console of a removed sandbox."""
         self.consoles.remove(sandbox_id)
 
     @property
     def viewers(self) -> int:
-        """How many people look at screens."""
+        """Number of open display sessions."""
         return sum(len(each) for each in self._displays.values())
 
     async def close(self) -> None:
-        """End all sessions."""
+        """Close all sessions."""
         for each in self._displays.values():
             each.close()
         await self.consoles.close()
 
-    # ---- for those who come
+    # ---- sessions
 
     def attach(self, life: Life, options: StreamOptions) -> CommandStream:
-        """For clients that know attach only."""
+        """Open the console for clients that support attach only."""
         asked = ConsoleOptions(user="", session="", keyboard=options.stdin, attached=True)
         return self.consoles.of(life.record.sandbox_id).open(asked)
 
     def console(self, sandbox_id: str, options: ConsoleOptions) -> CommandStream:
-        """Also between two processes. Raises TooManyStreams."""
+        """Open the console. Works while no process runs, too. Raises TooManyStreams."""
         return self.consoles.of(sandbox_id).open(options)
 
     async def display(self, life: Life, options: SessionOptions) -> CommandStream:
-        """Raises TooManyStreams, RuntimeRefused."""
+        """Open the display. Raises TooManyStreams, RuntimeRefused."""
         return await self._displays[life.record.id].open(options)
 
 
 async def press(life: Life, action: PowerAction) -> None:
-    """A button; the same twice is as once. Raises WrongState, RuntimeFault."""
+    """Execute a power action; repeating one has no further effect. Raises WrongState, RuntimeFault."""
     paused = life.status == "paused"
     if paused and action == "Reboot":
         raise WrongState("the machine is paused: resume or reset it")
     if action == "Reboot":
-        await life.execute("system_powerdown")  # it ends, and is started again as any that ends
+        await life.execute("system_powerdown")  # the machine exits, and is restarted like any that exits
     elif action == "Reset":
         await life.execute("system_reset")
     elif action == "Pause":

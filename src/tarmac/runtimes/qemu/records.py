@@ -1,14 +1,14 @@
-"""What is kept of machines on the node, so that an agent that starts finds what one before it left running.
+"""Records of sandboxes and machines on disk, from which the next agent adopts running machines.
 
-    <run>/<sandbox>/sandbox.json            the sandbox; a folder without it was left half made, and is nobody's
+    <run>/<sandbox>/sandbox.json            the sandbox; a directory without it is incomplete and is swept
     <run>/<sandbox>/<attempt>/machine.json  a machine, from before it starts until it is removed
-    <run>/<sandbox>/<attempt>/pid           who it is, written by the process itself before it becomes QEMU
-    <run>/<sandbox>/<attempt>/lock          locked for as long as that process is there, whatever it has become
-    <run>/<sandbox>/<attempt>/run           sockets: what the process has as its /run
-    <logs>/<sandbox>/<attempt>/             serial.raw and qemu.log, which grow and must not be memory
+    <run>/<sandbox>/<attempt>/pid           the process id, written by the process itself before it becomes QEMU
+    <run>/<sandbox>/<attempt>/lock          locked while that process exists, in every stage of its start
+    <run>/<sandbox>/<attempt>/run           sockets; the process sees this directory as its /run
+    <logs>/<sandbox>/<attempt>/             serial.raw and qemu.log, which grow and must not be in memory
 
-Each JSON file is replaced as a whole. Ids follow from the pod's uid and the attempt, so one that was lost between two
-steps is the same again, and every path of a socket stays short enough for the kernel.
+Each JSON file is replaced atomically. Ids are derived from the pod's uid and the attempt, so a step repeated after a
+crash produces the same id, and the path of every socket stays within the kernel's limit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MACHINE_FILE = "machine.json"
 
 
 class SandboxRecord(msgspec.Struct, kw_only=True):
-    """A sandbox, as it was asked for and as it is. `uid` is whom its machines run as."""
+    """A sandbox: its configuration and state. `uid` is the user that its machines run as."""
 
     id: str
     namespace: str
@@ -62,7 +62,7 @@ class DiskRecord(msgspec.Struct):
 
 
 class MachineRecord(msgspec.Struct, kw_only=True):
-    """A machine. `pid` and `start_time` are 0 until it runs; `finished_at` is set once it has ended."""
+    """A machine. `pid` and `start_time` are 0 until it runs; `finished_at` is 0 until it has exited."""
 
     id: str
     sandbox_id: str
@@ -79,10 +79,10 @@ class MachineRecord(msgspec.Struct, kw_only=True):
     processors: int = 1
     oom_score_adj: int = 0
     disks: list[DiskRecord] = []
-    mounts: list[tuple[str, str]] = []  # path in the guest, folder of the host
+    mounts: list[tuple[str, str]] = []  # path in the guest, directory on the host
     pid: int = 0
     start_time: int = 0
-    oom_kills: int = 0  # of the cgroup, when it started
+    oom_kills: int = 0  # OOM kills of the cgroup before the machine started
     started_at: float = 0.0
     finished_at: float = 0.0
     exit_code: int = 0
@@ -91,7 +91,7 @@ class MachineRecord(msgspec.Struct, kw_only=True):
 
     @property
     def state(self) -> str:
-        """As runtimes say it."""
+        """The state as the runtime interface names it."""
         return "exited" if self.finished_at else "running" if self.started_at else "created"
 
 
@@ -101,17 +101,17 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def sandbox_id(pod_uid: str, attempt: int) -> str:
-    """The id of a pod's sandbox."""
+    """Return the id of a pod's sandbox."""
     return PREFIX + sha256(f"{pod_uid}/{attempt}".encode()).hexdigest()[:16]
 
 
 def machine_id(sandbox: str, attempt: int) -> str:
-    """The id of a machine in a sandbox."""
+    """Return the id of a machine in a sandbox."""
     return f"{sandbox}-{attempt}"
 
 
 class Folders:
-    """Where everything is. `run` is memory where the node has that, `logs` is not."""
+    """Paths of records, sockets and logs. `run` is in memory where the node has that, `logs` never is."""
 
     def __init__(self, run: Path, logs: Path) -> None:
         self.run = run
@@ -127,26 +127,26 @@ class Folders:
         return self.logs / record.sandbox_id / str(record.attempt)
 
     def serial(self, record: MachineRecord) -> Path:
-        """Every byte that the guest wrote to its serial port."""
+        """The raw output of the guest's serial port."""
         return self.logs_of(record) / "serial.raw"
 
     def said(self, record: MachineRecord) -> Path:
-        """What QEMU itself had to say."""
+        """The standard output and standard error of QEMU."""
         return self.logs_of(record) / "qemu.log"
 
     def socket(self, record: MachineRecord, name: str) -> Path:
         return self.attempt(record) / "run" / f"{name}.sock"
 
     def keep_sandbox(self, record: SandboxRecord) -> None:
-        """Write it down. Raises OSError."""
+        """Persist the record of a sandbox. Raises OSError."""
         replace_file(self.sandbox(record.id) / _SANDBOX_FILE, _encode(record))
 
     def keep_machine(self, record: MachineRecord) -> None:
-        """Write it down. Raises OSError."""
+        """Persist the record of a machine. Raises OSError."""
         replace_file(self.attempt(record) / _MACHINE_FILE, _encode(record))
 
     def load(self) -> tuple[list[SandboxRecord], list[MachineRecord]]:
-        """All that was written down and is whole. What cannot be read is left to the sweep."""
+        """Return all complete records. Unreadable records are skipped; their directories are left to the sweep."""
         sandboxes = [found for folder in _folders(self.run) if (found := _read(folder / _SANDBOX_FILE, _sandbox))]
         machines = [
             found
@@ -157,26 +157,26 @@ class Folders:
         return sandboxes, machines
 
     def forget_machine(self, record: MachineRecord) -> None:
-        """Remove all that is kept of a machine."""
-        # The record goes first: what is left of a folder without one is nobody's.
+        """Delete the record, files and logs of a machine."""
+        # The record goes first: a directory without one is incomplete, and no agent adopts it.
         (self.attempt(record) / _MACHINE_FILE).unlink(missing_ok=True)
         shutil.rmtree(self.attempt(record), ignore_errors=True)
         shutil.rmtree(self.logs_of(record), ignore_errors=True)
 
     def forget_sandbox(self, id: str) -> None:
-        """Remove all that is kept of a sandbox and its machines."""
+        """Delete the record, files and logs of a sandbox and of its machines. The record goes first."""
         (self.sandbox(id) / _SANDBOX_FILE).unlink(missing_ok=True)
         shutil.rmtree(self.sandbox(id), ignore_errors=True)
         shutil.rmtree(self.logs / id, ignore_errors=True)
 
     def strays(self) -> list[str]:
-        """Ids of folders that no sandbox is written down in: an agent was killed in the middle."""
+        """Return ids of directories without a sandbox record: an agent was killed while creating or removing one."""
         names = {each.name for top in (self.run, self.logs) for each in _folders(top) if each.name.startswith(PREFIX)}
         return sorted(name for name in names if not (self.sandbox(name) / _SANDBOX_FILE).exists())
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a whole file in the place of another. Raises OSError."""
+    """Replace a file atomically: a reader sees the old or the new content. Raises OSError."""
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(content)
     os.replace(draft, path)

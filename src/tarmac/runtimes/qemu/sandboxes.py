@@ -1,4 +1,4 @@
-"""The sandboxes of machines: addresses, taps, a user and a folder. What limits them is the pod's cgroup."""
+"""The sandboxes of machines: addresses, taps, a user and a directory. Limits are set on the pod's cgroup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USERS: Final = 1 << 24
 
 
 class SandboxStore:
-    """By id."""
+    """The sandboxes of this node, by id."""
 
     def __init__(self, folders: Folders, taps: Taps, clock: Clock) -> None:
         self._folders = folders
@@ -29,30 +29,30 @@ class SandboxStore:
         self._records: dict[str, SandboxRecord] = {}
 
     def adopt(self, records: Iterable[SandboxRecord]) -> None:
-        """Know what an agent before this one made."""
+        """Add the sandboxes of the previous agent."""
         self._records.update((each.id, each) for each in records)
 
     def all(self) -> Iterable[SandboxRecord]:
-        """Everything that was made and not removed."""
+        """Return all sandboxes that were created and not removed."""
         return list(self._records.values())
 
     def find(self, id: str) -> SandboxRecord | None:
         return self._records.get(id)
 
     def known(self, id: str) -> SandboxRecord:
-        """Raises NotFound."""
+        """Return the record of a sandbox. Raises NotFound."""
         if id not in self._records:
             raise NotFound(f'an error occurred when try to find sandbox "{id}": not found')
         return self._records[id]
 
     async def make(self, config: SandboxConfig, handler: str) -> SandboxRecord:
-        """One for this attempt of the pod. Raises RuntimeRefused, OSError."""
+        """Create the sandbox of this attempt of the pod. Raises RuntimeRefused, OSError."""
         made = sandbox_id(config.pod.uid, config.pod.attempt)
         if made in self._records:
             raise RuntimeRefused(f'failed to reserve sandbox name "{config.pod.name}": it is reserved for "{made}"')
         taken = {each.uid for each in self._records.values()} | await asyncio.to_thread(users_of_processes)
         try:
-            # Without the host's interfaces there is nothing to connect: that is how handlers are tried.
+            # Handler checks use the host network: then there is no interface to attach.
             bare = config.security.host_network
             interfaces = [] if bare else list(await self._taps.attach(made, config.pod))
         except NotConnected as why:
@@ -75,7 +75,7 @@ class SandboxStore:
             dns_searches=list(config.dns_searches),
             interfaces=interfaces,
         )
-        # Killed before this line, the taps are nobody's and are swept, and what was begun is begun again.
+        # An agent killed before this line leaves taps without an owner; they are swept, and the sandbox is made again.
         self._folders.forget_sandbox(made)
         self._folders.sandbox(made).mkdir(parents=True, mode=0o711)
         self._folders.keep_sandbox(record)
@@ -83,32 +83,32 @@ class SandboxStore:
         return record
 
     async def stop(self, id: str) -> None:
-        """Give its interfaces back; its machines have ended."""
+        """Detach the interfaces. All machines of the sandbox must have exited."""
         record = self._records.get(id)
         if record is not None and not record.stopped:
-            await self._taps.detach(id)
+            await self._taps.detach(id)  # repeated after a crash before the record is written; idempotent
             record.stopped = True
             self._folders.keep_sandbox(record)
 
     def lost(self, id: str) -> None:
-        """Its interfaces are gone: it is of no more use."""
+        """Mark the sandbox as stopped: its interfaces are gone, so it cannot be used any more."""
         record = self.known(id)
         record.stopped = True
         self._folders.keep_sandbox(record)
 
     def remove(self, id: str) -> None:
-        """Forget it."""
+        """Delete the sandbox, its record first."""
         self._folders.forget_sandbox(id)
         self._records.pop(id, None)
 
     def sweep(self) -> None:
-        """Remove folders that an agent was killed over. Only before anything is made."""
+        """Remove directories left incomplete by a killed agent. Call before any sandbox is created."""
         for stray in self._folders.strays():
             self._folders.forget_sandbox(stray)
 
 
 def shown(record: SandboxRecord, *, addresses: bool) -> Sandbox:
-    """As runtimes show a sandbox."""
+    """Return the sandbox as the runtime interface shows it."""
     return Sandbox(
         id=record.id,
         pod=PodIdentity(record.namespace, record.name, record.pod_uid, record.attempt),
@@ -122,12 +122,12 @@ def shown(record: SandboxRecord, *, addresses: bool) -> Sandbox:
 
 
 def addresses_of(record: SandboxRecord) -> tuple[str, ...]:
-    """The pod's: those of its first interface come first."""
+    """Return the pod's addresses, those of its first interface first."""
     return tuple(each.partition("/")[0] for interface in record.interfaces for each in interface.addresses)
 
 
 def _user(pod_uid: str, taken: set[int]) -> int:
-    """Whom the pod's machines run as: always the same, unless somebody is that already."""
+    """Return the user id of the pod's machines: derived from the pod's uid, or the next one that is not in use."""
     number = int.from_bytes(sha256(pod_uid.encode()).digest()[:3])
     while _FIRST_USER + number in taken:
         number = (number + 1) % _USERS

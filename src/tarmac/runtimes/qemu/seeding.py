@@ -1,4 +1,4 @@
-"""What a guest is told at boot, out of what is known about its pod."""
+"""Builds the cloud-init seed of a guest from its pod."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _CloudInit(msgspec.Struct, rename="camel"):
 
 
 def volume_folders(record: MachineRecord) -> list[tuple[str, str]]:
-    """Volumes with files that the guest has as disks: path in the guest, folder of the host."""
+    """Return the volumes with files that the guest gets as disks: path in the guest, directory on the host."""
     return [each for each in record.mounts if each[0] != _CLOUD_INIT]
 
 
@@ -36,7 +36,7 @@ def seed_of(
     serials: Sequence[str],
     router: str,
 ) -> Seed:
-    """What the guest is told. Raises RuntimeRefused, OSError."""
+    """Return the content of the seed. Raises RuntimeRefused, OSError."""
     notes = sandbox.annotations
     given = _cloud_init(notes, record)
     mounts = _decoded(notes, ANNOTATION_MOUNTS, dict[str, str], {})
@@ -61,7 +61,7 @@ def seed_of(
 
 
 def _cloud_init(notes: dict[str, str], record: MachineRecord) -> _CloudInit:
-    """As the pod says it, or as the Secret does that it mounts."""
+    """Return user-data and network-data from the mounted Secret, else from the pod's annotation."""
     folder = next((Path(host) for path, host in record.mounts if path == _CLOUD_INIT), None)
     if folder is None:
         return _decoded(notes, ANNOTATION_CLOUD_INIT, _CloudInit, _CloudInit())
@@ -90,5 +90,5 @@ def _decoded(notes: dict[str, str], annotation: str, kind: type[_T], absent: _T)
 
 
 def _mount_path(path: str) -> str:
-    """Where the guest mounts a volume; nowhere when it is meant as a device only."""
+    """Return the mount path of a volume in the guest; empty when it is used as a device only."""
     return "" if path.startswith(f"{OWN_MOUNTS}/") else path

@@ -1,8 +1,8 @@
 """Connections to the sockets of a machine's process.
 
-The folder of the sockets is the process's own: one that a guest has taken over could put a link there in a socket's
-place, and whoever connects would speak, with the agent's rights, to any socket of the host. So it is the listener that
-counts: it must run as the machine's user, and is asked before a byte is sent.
+The process can write to the directory of its sockets: one taken over by its guest could replace a socket by a link, and
+the agent would connect, with its own privileges, to any socket of the host. So the peer is verified: it must run as the
+machine's user, which is checked before a byte is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECONDS = 5.0
 
 
 async def connect(path: str, user: int | None, seconds: float = _SECONDS) -> socket.socket:
-    """A connected, non-blocking socket. Without `user` anybody may listen. Raises OSError, TimeoutError included."""
+    """Return a connected, non-blocking socket. Without `user`, any peer is accepted. Raises OSError, TimeoutError."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         end.setblocking(False)
@@ -31,6 +31,6 @@ async def connect(path: str, user: int | None, seconds: float = _SECONDS) -> soc
 
 
 def _listener(end: socket.socket) -> int:
-    """The user of the process that listens at the other end."""
+    """Return the user id of the listening process."""
     _pid, user, _group = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return user

@@ -1,4 +1,4 @@
-"""What machines use: of processors and memory what their cgroup does, the guest's pages included."""
+"""Resource usage of machines: CPU and memory are those of the pod's cgroup, which includes the guest's memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tarmac.runtimes.qemu.needs import Groups
 
 
 class Usage:
-    """Reads it, as of now."""
+    """Reads current usage."""
 
     def __init__(self, groups: Groups, clock: Clock) -> None:
         self._groups = groups
         self._clock = clock
 
     def of(self, id: str, cgroup: str, received: int = 0, transmitted: int = 0) -> RuntimeUsage:
-        """A machine and its sandbox have the same figures: nothing else is in the pod."""
+        """Return the usage of a machine or its sandbox; both are equal, since the pod holds nothing else."""
         used = self._groups.usage(cgroup)
         return RuntimeUsage(
             id,

@@ -1,7 +1,7 @@
-"""Volumes with files, for a machine: each becomes a read-only disk, made from what is mounted when the machine starts.
+"""Volumes with files, for a machine: each becomes a read-only disk with the files mounted at the machine's start.
 
-What the volume's driver keeps for itself (names that begin with two dots) is left out; links are followed, but not out
-of the volume.
+Internal names of the volume's driver (two leading dots) are left out. Links are followed inside the volume; a link that
+leads out of it is an error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _LABEL = 16
 
 
 def volume_label(name: str) -> str:
-    """What the guest sees as the label of the disk."""
+    """Return the label of the disk that the guest sees."""
     return name[:_LABEL].upper().replace("-", "_")
 
 
 def volume_files(folder: Path) -> dict[str, IsoFile]:
-    """The files of a volume, by their paths in it. Raises RuntimeRefused, OSError."""
+    """Read the files of a volume, by relative path. Raises RuntimeRefused, OSError."""
     found: dict[str, IsoFile] = {}
     left, top = VOLUME_BYTES, folder.resolve()
     for place, folders, names in os.walk(folder, followlinks=True):

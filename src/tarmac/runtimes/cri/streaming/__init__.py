@@ -1,9 +1,9 @@
-"""Streams of exec and attach, had from the streaming server that a CRI runtime names by URL.
+"""Streams of exec and attach, from the streaming server that a CRI runtime names by URL.
 
-The runtime is always spoken to by SPDY: its WebSockets cannot end standard input. The runtime believes its peer: a
-frame that claims four billion settings takes all memory of the machine. So no byte of a client goes there as it came:
-what reaches the runtime are streams that we opened, data in pieces of 8 KiB at most, the end of standard input, and
-sizes of terminals that are numbers.
+The connection to the runtime is always SPDY: its WebSockets cannot close standard input. The runtime trusts its peer: a
+frame that claims four billion settings takes all memory of the host. So no byte of a client is forwarded as received.
+The runtime gets only streams that we opened, data in chunks of at most 8 KiB, the end of standard input, and terminal
+sizes that are numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opens the stream that a runtime has promised at a URL, which is good for one connection."""
+"""Opens the stream behind a URL of the runtime, which is valid for one connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_ERROR = 64 * 1024
 
 
 async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
-    """The stream, its channels agreed to. Raises Refused."""
+    """Open the stream and wait until all its channels are accepted. Raises RuntimeRefused."""
     reply = await _upgraded(url)
     transport, rest = reply.detach()
     stream = SpdyCommandStream(transport, options.channels())
@@ -27,14 +27,14 @@ async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
         transport.abort()
         raise RuntimeRefused(f"the runtime does not open the streams: {error}") from error
     except asyncio.CancelledError:
-        # The client went while the runtime was asked: nobody else would ever close this connection.
+        # The client disconnected while the runtime was answering: no other code would close this connection.
         transport.abort()
         raise
     return stream
 
 
 async def _upgraded(url: str) -> StreamedReply:
-    """A connection to the runtime that speaks SPDY. Raises Refused."""
+    """Open an HTTP connection to the runtime and upgrade it to SPDY. Raises RuntimeRefused."""
     place = urlsplit(url)
     dial = tcp(place.hostname or "", place.port or 80)
     target = f"{place.path}?{place.query}" if place.query else place.path

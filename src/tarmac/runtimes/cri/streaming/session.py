@@ -1,7 +1,7 @@
-"""A command's stream as one SPDY connection to the runtime.
+"""The stream of a command, as one SPDY connection to the runtime.
 
-Its streams must be agreed to before anything is sent on them. From then on nothing more is read from the connection
-until there is a client to take it.
+The runtime must accept all streams before data is sent on them. From then on reading is paused until a client is
+attached.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Sessi
 from tarmac.wire.violations import ProtocolViolation
 
 _INPUTS = (Channel.STDIN, Channel.RESIZE)
-_EARLY = 1024 * 1024  # bytes that the runtime may send before it has agreed to every stream
+_EARLY = 1024 * 1024  # maximum bytes from the runtime before it has accepted every stream
 
 
 class SpdyCommandStream(Paced):
-    """Implements `CommandStream`. `ready` is done once the runtime has agreed to every stream."""
+    """Implements `CommandStream`. `ready` completes once the runtime has accepted every stream."""
 
     def __init__(self, transport: asyncio.Transport, channels: Sequence[Channel]) -> None:
         super().__init__()
         self.transport = transport
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._session = Session(server=False, most_streams=0)  # it opens none
+        self._session = Session(server=False, most_streams=0)  # the runtime may open none
         self._channels = {self._session.open({STREAM_TYPE: each.stream_type}): each for each in channels}
         self._streams = {channel: stream for stream, channel in self._channels.items()}
         self._unanswered = set(self._channels)
         self._outputs = {stream for stream, channel in self._channels.items() if channel not in _INPUTS}
         self._client: StreamClient | None = None
         self._begun = False
-        self._early: list[Event] = []  # what came before the client could take it
+        self._early: list[Event] = []  # events received before `begin`
         self._early_size = 0
-        self._told = False  # the error channel has said how it ended
+        self._told = False  # the error channel has delivered the exit status
 
     def start(self, rest: bytes) -> None:
-        """Take the connection over, with what came behind its upgrade, and ask for the streams."""
+        """Take over the connection, with bytes received after its upgrade, and open the streams."""
         self.transport.set_protocol(self)
         self._flush()
         if rest:
@@ -66,7 +66,7 @@ class SpdyCommandStream(Paced):
         self._send(Channel.STDIN, b"", fin=True)
 
     def resize(self, size: TerminalSize) -> None:
-        # Runtimes read sizes with a decoder that keeps a value until it ends: only numbers of ours get there.
+        # The decoder of runtimes buffers a value until it ends: send only numbers that we encoded.
         self._send(Channel.RESIZE, msgspec.json.encode({"Width": size.width, "Height": size.height}) + b"\n")
 
     def read(self, wanted: bool) -> None:
@@ -104,7 +104,7 @@ class SpdyCommandStream(Paced):
             self._client.hold(False)
 
     def _send(self, channel: Channel, data: bytes, fin: bool = False) -> None:
-        """On a stream that was asked for; others lead nowhere."""
+        """Send on a channel; ignored for a channel that was not requested."""
         stream = self._streams.get(channel)
         if stream is not None:
             self._session.send(stream, data, fin)

@@ -1,1 +1,1 @@
-"""Files of operating systems: what is looked at before QEMU's own tools see one."""
+"""Operating system images: fetching, verification and conversion, with checks before QEMU's own tools see a file."""

@@ -1,8 +1,8 @@
-"""Programs that read what nobody vouches for: unpackers, and QEMU's converter.
+"""Runs programs on untrusted files in a jail: decompressors, and QEMU's converter.
 
-Each runs as a user that nobody else is, without capabilities, with no network and no process but its own, in a root
-that shows `/usr` and no other file of the host. What it reads and writes it has as open files. It may use so much
-memory, write so much and take so long; then it is killed, with all that it began.
+Each program runs as a unique user, without capabilities or network, in a pid namespace of its own and a root that shows
+`/usr` and no other file of the host. It inherits its input and output as open files. Memory, file size and run time are
+limited; at the time limit it is killed with all its children.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Final
 from tarmac.runtimes.interface.errors import ImageRefused
 
 USER: Final = 0x6FFFFFFF
-"""Who it is; machines have the numbers above."""
+"""User id of the program; those of machines are higher."""
 
 SECONDS: Final = 600
 _MEMORY = 1 << 30
 
-# Positional: an empty folder for its root, who to be, limits of memory and of files, then the command.
+# Positional: an empty directory for its root, the user, limits of memory and of file size, then the command.
 _SCRIPT: Final = """
 root=$1 user=$2 memory=$3 size=$4
 shift 4
@@ -43,11 +43,11 @@ _UNSHARE = ("--net", "--ipc", "--uts", "--mount", "--propagation", "private", "-
 def run_caged(
     command: Sequence[str], root: Path, most: int, files: Sequence[int], source: int | None, target: int | None
 ) -> None:
-    """Run it to its end; blocks. `source` and `target` are its standard input and output. Raises ImageRefused."""
+    """Run a command to its end; blocks. `source`, `target`: its standard input and output. Raises ImageRefused."""
     shell = ("sh", "-euc", _SCRIPT, "cage", str(root), str(USER), str(_MEMORY), str(most))
     root.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        # An agent that is killed leaves the program behind: then this ends it, a little later than we would have.
+        # If the agent is killed, the program stays behind: `timeout` ends it, a little later than the agent would have.
         ["timeout", "--signal=KILL", str(SECONDS + 5), "unshare", *_UNSHARE, "--", *shell, *command],
         stdin=subprocess.DEVNULL if source is None else source,
         stdout=subprocess.DEVNULL if target is None else target,
@@ -56,7 +56,7 @@ def run_caged(
         env={"PATH": "/usr/sbin:/usr/bin", "LC_ALL": "C"},
         start_new_session=True,
     )
-    with process:  # closes what it said, and waits for it
+    with process:  # closes its standard error, and waits for it
         try:
             _, said = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired as error:
@@ -65,6 +65,6 @@ def run_caged(
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)  # its children die with it
     if process.returncode:
-        # What it says may quote the file; its last line is what an operator needs.
+        # The output may quote the file; its last line is the one that an operator needs.
         last = said.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {process.returncode}"]
         raise ImageRefused(f"{command[0]} failed: {last[0][:300]}")

@@ -1,9 +1,9 @@
-"""From a file as it was fetched, its sum checked, to a raw disk: unpacked, looked at, converted.
+"""Converts a fetched and verified file to a raw disk: decompress, check, convert.
 
-The sum says that the file is the one that an administrator meant, not that it is harmless. So nothing of it is read by
-the agent but the first bytes of a qcow2, which say whether it would have its reader open other files; the rest is
-for programs in a cage. The format is the catalogue's word, never a guess: a guess goes by what is in the file, and a
-text that looks like the description of a disk makes QEMU's tools read any file that it names.
+The checksum proves that the file is the one an administrator meant, not that it is harmless. So the agent itself reads
+only the header of a qcow2, to reject one that would make its reader open other files; programs in a jail read the rest.
+The format comes from the catalogue and is never probed: a probe trusts the content, and a text that looks like a disk
+description makes QEMU's tools read any file that it names.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the catalogue says of the file."""
+    """The catalogue's description of the file."""
 
     format: str
     compression: str | None
-    size: int  # that the disk may have
+    size: int  # maximum size of the disk
 
 
 def check_raw(size: int, most: int) -> int:
-    """The size of a raw disk. Raises ImageMismatch."""
+    """Return the size of a raw disk, rounded up to whole sectors. Raises ImageMismatch."""
     if size > most:
         raise ImageMismatch(f"the disk has {size} bytes, and spec.size is {most}")
     if not size:
@@ -46,10 +46,10 @@ def check_raw(size: int, most: int) -> int:
 
 
 def write_raw(source: int, wanted: Wanted, target: Path) -> None:
-    """Write the disk in the file to `target`, durably; blocks. Raises ImageRefused, OSError."""
+    """Write the disk in the file to `target` and sync it; blocks. Raises ImageRefused, OSError."""
     unpacked, cage = target.with_suffix(".unpacked"), target.with_suffix(".cage")
     for path in (unpacked, target):
-        path.unlink(missing_ok=True)  # of an attempt that was cut short
+        path.unlink(missing_ok=True)  # left by an interrupted attempt
     try:
         if wanted.compression is None:
             _convert(source, wanted, target, cage)
@@ -72,7 +72,7 @@ def _unpack(source: int, wanted: Wanted, target: int, cage: Path) -> None:
     try:
         run_caged(program, cage, most, (), source, target)
     except ImageRefused as error:
-        # It is stopped in the middle of a write: how much there is tells whether that was the reason.
+        # The size limit stops the program in the middle of a write: the file's size tells if that was the cause.
         if os.fstat(target).st_size >= most:
             raise ImageMismatch(f"unpacked, the file has more than {most} bytes; spec.size is {wanted.size}") from error
         raise ImageMismatch(f"the file cannot be unpacked: {error}") from error
@@ -108,7 +108,7 @@ def _convert(source: int, wanted: Wanted, target: Path, cage: Path) -> None:
 
 
 def _open_to_cage(source: int, target: int) -> None:
-    """Opened again by whoever is in the cage: the rights to a file count then, not only the descriptor."""
+    """Give the jailed user access: it opens both files again by /proc/self/fd, which checks their permissions."""
     os.fchown(target, USER, USER)
     if not os.fstat(source).st_mode & 0o004:
         os.fchmod(source, 0o444)

@@ -1,39 +1,60 @@
-"""Fetching a file over HTTP, going on where an earlier attempt stopped.
+"""Fetches a file over HTTP and resumes interrupted transfers.
 
-What was fetched stays when the connection breaks, also over restarts of the agent, and the next attempt asks for the
-rest. A server that has something else by now is found out by the file's sum, not here. Only http and https are spoken,
-redirects included, of which there are few. What a server says is never shown: an address that somebody else wrote must
-not become a way to read what only the node can reach. Messages tell the status and no more.
+A partial file survives broken connections and restarts of the agent; the next attempt requests the rest. If the
+server's file has changed meanwhile, the checksum reveals it, not this module. Only http and https are supported, in
+redirects too, of which at most five are followed. Response bodies are never shown: a URL written by a tenant must not
+become a way to read from servers that only the node can reach. Messages contain just the status.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from tarmac.runtimes.interface.errors import ImageRefused
+from tarmac.runtimes.qemu.images.guard import TenantNetworks, guarded_handlers
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
 MOST_BYTES: Final = 64 << 30
-"""No image is larger, whatever room there is."""
+"""Maximum size of an image, even with more free space."""
 
 REDIRECTS: Final = 5
 _PIECE = 1 << 20
 _SILENCE_SECONDS = 30.0
 _PARTIAL, _OUT_OF_RANGE = 206, 416
 
+LONGEST_TENANT_SECONDS: Final = 3600.0
+"""Timeout of one attempt for a tenant. The partial file stays, and the next attempt resumes."""
+
+SPARE: Final = 0.1
+"""Fraction of the filesystem that images of tenants leave free."""
+
 Told = Callable[[int, int], None]
-"""Bytes that are here, of bytes that are known to be needed. What it raises ends the fetching."""
+"""Called with the bytes present and the bytes needed (0: unknown). An exception from it aborts the transfer."""
 
 
-def fetch(url: str, target: Path, told: Told) -> None:
-    """Have the whole file at `target`; blocks. Raises ImageRefused, and what `told` does."""
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """Limits of a URL written by a tenant. `now`: a monotonic clock."""
+
+    networks: TenantNetworks
+    max_bytes: int
+    now: Callable[[], float]
+
+
+class Unreachable(ImageRefused):
+    """The host did not respond."""
+
+
+def fetch(url: str, target: Path, told: Told, limits: TenantLimits | None = None, max_bytes: int | None = None) -> None:
+    """Fetch the whole file to `target`; blocks. `limits`: for a tenant. Raises ImageRefused, exceptions of `told`."""
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
 
@@ -41,33 +62,51 @@ def fetch(url: str, target: Path, told: Told) -> None:
     have = target.stat().st_size if target.exists() else 0
     headers = {"User-Agent": "tarmac", **({"Range": f"bytes={have}-"} if have else {})}
     try:
-        with _opener().open(Request(url, headers=headers), timeout=_SILENCE_SECONDS) as answer:
+        with _opener(limits).open(Request(url, headers=headers), timeout=_SILENCE_SECONDS) as answer:
             begins = have if answer.status == _PARTIAL and _first_byte(answer) == have else 0
             if answer.status == _PARTIAL and begins != have:
                 raise ImageRefused(f"{where} sent another part of the file than was asked for")
-            _take(answer, target, begins, told, where)
+            _take(answer, target, begins, _bounded(told, limits), where, _most(target, begins, limits, max_bytes))
     except HTTPError as error:
         error.close()
         if error.code == _OUT_OF_RANGE and have:
-            return  # all of it is here, or none of it: the sum will tell
+            return  # all of it is here, or the file is wrong: the checksum tells
         raise ImageRefused(f"{where} answered {error.code}") from error
     except URLError as error:
-        raise ImageRefused(f"{where} cannot be reached: {error.reason}") from error
+        raise Unreachable(f"{where} cannot be reached: {error.reason}") from error
     except TimeoutError as error:
-        raise ImageRefused(f"{where} was silent for {_SILENCE_SECONDS:g} s") from error
+        raise Unreachable(f"{where} was silent for {_SILENCE_SECONDS:g} s") from error
     except (OSError, ValueError) as error:
         raise ImageRefused(f"fetching from {where} failed: {error}") from error
 
 
-def _take(answer: HTTPResponse, target: Path, begins: int, told: Told, where: str) -> None:
+def _bounded(told: Told, limits: TenantLimits | None) -> Told:
+    """Abort an attempt that takes too long: a server that sends a byte now and then would occupy a thread for ever."""
+    if limits is None:
+        return told
+    until = limits.now() + LONGEST_TENANT_SECONDS
+
+    def bounded(here: int, needed: int) -> None:
+        if limits.now() > until:
+            raise ImageRefused(f"the file was not here after {LONGEST_TENANT_SECONDS:g} s: {here} bytes are")
+        told(here, needed)
+
+    return bounded
+
+
+def _most(target: Path, begins: int, limits: TenantLimits | None, max_bytes: int | None) -> int:
+    stated = limits.max_bytes if limits is not None else max_bytes or MOST_BYTES
+    return min(stated, begins + room(target.parent, limits is not None))
+
+
+def _take(answer: HTTPResponse, target: Path, begins: int, told: Told, where: str, most: int) -> None:
     stated = answer.headers.get("Content-Length")
     needed = begins + int(stated) if stated else 0
-    most = min(MOST_BYTES, begins + _room(target.parent))
     here = begins
     _check_size(max(here, needed), most)
     with open(target, "r+b" if begins else "wb") as file:
         file.seek(begins)
-        while piece := answer.read(_PIECE):
+        while piece := answer.read1(_PIECE):  # `read` would wait for a full piece, however slowly it arrives
             here += len(piece)
             _check_size(here, most)
             file.write(piece)
@@ -82,20 +121,22 @@ def _check_size(size: int, most: int) -> None:
         raise ImageRefused(f"the file has at least {size} bytes, and this node takes {most}")
 
 
-def _room(folder: Path) -> int:
+def room(folder: Path, tenant: bool) -> int:
+    """Return the bytes available for an image: all free ones, for a tenant minus `SPARE` of the filesystem."""
     found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    spared = found.f_blocks * SPARE if tenant else 0
+    return max(0, int((found.f_bavail - spared) * found.f_frsize))
 
 
 def _first_byte(answer: HTTPResponse) -> int | None:
-    """Where a part begins: `bytes 1000-1999/5000`."""
+    """Return the start of a partial response: `bytes 1000-1999/5000`."""
     unit, _, rest = (answer.headers.get("Content-Range") or "").partition(" ")
     first = rest.partition("-")[0]
     return int(first) if unit == "bytes" and first.isdecimal() else None
 
 
-def _opener() -> OpenerDirector:
-    """Knows http and https and nothing else. Imported here: a node that fetches nothing does not pay for it."""
+def _opener(limits: TenantLimits | None) -> OpenerDirector:
+    """Return an opener for http and https only. Imports here: a node that never fetches does not pay for them."""
     from urllib import request
 
     class Redirects(request.HTTPRedirectHandler):
@@ -103,10 +144,12 @@ def _opener() -> OpenerDirector:
         max_repeats = REDIRECTS
 
     opener = request.OpenerDirector()
+    if limits is None:
+        connecting = (request.ProxyHandler(), request.HTTPHandler(), request.HTTPSHandler())
+    else:
+        connecting = guarded_handlers(limits.networks)
     for handler in (
-        request.ProxyHandler(),
-        request.HTTPHandler(),
-        request.HTTPSHandler(),
+        *connecting,
         Redirects(),
         request.HTTPErrorProcessor(),
         request.HTTPDefaultErrorHandler(),

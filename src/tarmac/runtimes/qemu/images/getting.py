@@ -1,62 +1,106 @@
-"""Getting the files of an image: from the node's folder or by fetching, their sums checked, the disk made raw.
+"""Provides the files of an image: takes them from the node's directory or fetches them, verifies and converts them.
 
-All of it blocks and is done in a thread. It may end anywhere, by kill -9 as well: what has its final name is complete.
+All functions block and run in a thread. They may be interrupted at any point, by SIGKILL too: a file under its final
+name is complete.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tarmac.api.compute.machineimage import BootFile, ImageSource, MachineImageSpec
+from msgspec.structs import replace
+
+from tarmac.api.compute.machineimage import BootFile, ImageSource, MachineImageSpec, image_owner
 from tarmac.api.declare import encode
+from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
 from tarmac.runtimes.qemu.images.convert import Wanted, check_raw, write_raw
-from tarmac.runtimes.qemu.images.fetch import Told, fetch
+from tarmac.runtimes.qemu.images.fetch import TenantLimits, Told, Unreachable, fetch, room
+from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, KeptFile
-from tarmac.runtimes.qemu.images.sources import check_sum, identity_of, local_file
+from tarmac.runtimes.qemu.images.sources import check_sum, file_of, identity_of, local_file, sum_in, sum_of
 
 _LARGEST_BOOT_FILE = 1 << 30
 _EVERYBODY = 0o004
+_TABLES = 16 << 20
+_LARGEST_LIST = 1 << 20
 
 
 class ImageFiles:
-    """Makes the files of images in `folder`; `local` is the node's own folder, which is only read."""
+    """Creates the files of images in `folder`; `local` is the node's own directory, which is only read."""
 
-    def __init__(self, folder: Path, local: Path) -> None:
+    def __init__(self, folder: Path, local: Path, networks: TenantNetworks, clock: Clock) -> None:
+        """`networks`: the networks that files of tenants may be fetched from."""
         self._folder = folder
         self._local = local
+        self._networks = networks
+        self._clock = clock
 
     def get(self, name: str, spec: MachineImageSpec, told: Told) -> ImageRecord:
-        """Have all of them. Raises ImageRefused, OSError, and what `told` does."""
+        """Provide all files of an image. Raises ImageRefused, OSError, and exceptions of `told`."""
         if spec.source is None:
             raise ImageRefused(f"image {name} has no source: set spec.source and spec.checksum of its MachineImage")
-        disk = self._disk(spec, spec.source, told)
-        boot = spec.boot
+        owner, boot = image_owner(name), spec.boot
+        if owner and (spec.source.file or boot is not None):
+            raise ImageMismatch("a LocalMachineImage has a disk at an address, and no other files")
+        source, checksum = (spec.source, spec.checksum) if owner else self._settled(spec, spec.source, told)
+        spec = replace(spec, checksum=checksum)
+        disk = self._disk(spec, source, told, owner)
         kernel = self._boot_file(boot.kernel, told) if boot is not None else None
         initrd = self._boot_file(boot.initrd, told) if boot is not None and boot.initrd is not None else None
         return ImageRecord(name, encode(spec), disk, kernel, initrd)
 
-    def _disk(self, spec: MachineImageSpec, source: ImageSource, told: Told) -> KeptFile:
+    def _settled(self, spec: MachineImageSpec, source: ImageSource, told: Told) -> tuple[ImageSource, str]:
+        """Return the source and its checksum. A file with the URL's name in the node's directory replaces the download.
+
+        The list of checksums is fetched once: the record of a present image outlives later changes by its publisher.
+        """
+        name = file_of(source.url)
+        if name and (self._local / name).exists():
+            with local_file(self._local, name) as file:
+                return ImageSource(file=name), spec.checksum or sum_of(file, told)
+        if spec.checksum or not source.checksums:
+            return source, spec.checksum
+        listed = self._folder / f"{hashlib.sha256(source.checksums.encode()).hexdigest()}.sums"
+        listed.unlink(missing_ok=True)  # an interrupted download of the list would be resumed with a newer version
+        try:
+            self._fetch(source.checksums, listed, told, name, max_bytes=_LARGEST_LIST)
+            return source, sum_in(listed.read_text(errors="replace"), name, source.checksums)
+        finally:
+            listed.unlink(missing_ok=True)
+
+    def _fetch(self, url: str, target: Path, told: Told, name: str, max_bytes: int | None = None) -> None:
+        """Fetch a file of the catalogue. If its host is unreachable, the error tells how to provide it by hand."""
+        try:
+            fetch(url, target, told, max_bytes=max_bytes)
+        except Unreachable as error:
+            bring = f"; on a node without a way there, bring the file: install -m 0644 {name} {self._local}/"
+            raise Unreachable(f"{error}{bring if name else ''}") from error
+
+    def _disk(self, spec: MachineImageSpec, source: ImageSource, told: Told, owner: str) -> KeptFile:
         size = spec.size.value()
-        kept = self._folder / f"{_hex(spec.checksum)}-{spec.format}{spec.compression or ''}.raw"
+        kept = self._folder / f"{_stem(spec.checksum, owner)}-{spec.format}{spec.compression or ''}.raw"
         if kept.exists():
             check_raw(kept.stat().st_size, size)
             return _kept(kept)
+        if owner and room(self._folder, tenant=True) < size:
+            raise ImageRefused("this node has no room for the image; it tries again")
         wanted = Wanted(spec.format, spec.compression, size)
         if source.file and wanted.format == "raw" and wanted.compression is None:
             with local_file(self._local, source.file) as file:
                 check_raw(os.fstat(file).st_size, size)
                 return _used_in_place(self._local / source.file, file, spec.checksum, told)
-        with self._checked(source.file, source.url, spec.checksum, told) as file:
+        with self._checked(source.file, source.url, spec.checksum, told, owner, size) as file:
             fresh = kept.with_suffix(".new")
             write_raw(file, wanted, fresh)
         fresh.rename(kept)
-        _sync(self._folder)
-        self._part(spec.checksum).unlink(missing_ok=True)
+        _sync(self._folder)  # the new name must be durable before the download is deleted
+        self._part(spec.checksum, owner).unlink(missing_ok=True)
         return _kept(kept)
 
     def _boot_file(self, source: BootFile, told: Told) -> KeptFile:
@@ -75,20 +119,25 @@ class ImageFiles:
         return _kept(kept)
 
     @contextmanager
-    def _checked(self, name: str, url: str, checksum: str, told: Told) -> Generator[int]:
-        """The file as it was fetched, its sum checked, readable by whoever is in the cage."""
-        part = self._part(checksum)
+    def _checked(
+        self, name: str, url: str, checksum: str, told: Told, owner: str = "", size: int = 0
+    ) -> Generator[int]:
+        """Yield the fetched file, verified and readable by jailed programs."""
+        part = self._part(checksum, owner)
         if url:
-            fetch(url, part, told)
+            if owner:
+                fetch(url, part, told, self._limits(size))
+            else:
+                self._fetch(url, part, told, file_of(url))
         with local_file(self._local, name) if name else local_file(self._folder, part.name) as file:
             try:
                 check_sum(file, checksum, told)
             except ImageMismatch:
                 if url:
-                    part.unlink(missing_ok=True)  # going on from a wrong file would never end
+                    part.unlink(missing_ok=True)  # resuming a wrong file would never succeed
                 raise
             if name and not os.fstat(file).st_mode & _EVERYBODY:
-                # An administrator's file keeps its rights: a copy, which nobody else can reach, gets others.
+                # An administrator's file keeps its mode: a copy in the agent's private directory gets a wider one.
                 shutil.copyfile(self._local / name, part, follow_symlinks=False)
                 with local_file(self._folder, part.name) as copy:
                     check_sum(copy, checksum, told)
@@ -96,12 +145,21 @@ class ImageFiles:
             else:
                 yield file
 
-    def _part(self, checksum: str) -> Path:
-        return self._folder / f"{_hex(checksum)}.part"
+    def _limits(self, size: int) -> TenantLimits:
+        """Return a tenant's limits. A file is hardly larger than its disk: a qcow2 has tables beside its data."""
+        return TenantLimits(self._networks, size + size // 64 + _TABLES, self._clock.monotonic)
+
+    def _part(self, checksum: str, owner: str = "") -> Path:
+        return self._folder / f"{_stem(checksum, owner)}.part"
+
+
+def _stem(checksum: str, owner: str) -> str:
+    """Return the base name of an image's files. Namespaces share none: knowing a checksum must not grant access."""
+    return f"{hashlib.sha256(owner.encode()).hexdigest()[:16]}-{_hex(checksum)}" if owner else _hex(checksum)
 
 
 def _hex(checksum: str) -> str:
-    """The digits of a sum, which become a name. Raises ImageMismatch for anything else."""
+    """Return the hex digits of a checksum, safe as a file name. Raises ImageMismatch for anything else."""
     kind, _, digits = checksum.partition(":")
     if kind != "sha256" or len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
         raise ImageMismatch(f"{checksum!r} is not sha256: and 64 hex digits")
@@ -109,7 +167,7 @@ def _hex(checksum: str) -> str:
 
 
 def _used_in_place(path: Path, file: int, checksum: str, told: Told) -> KeptFile:
-    identity = identity_of(file)  # before it is read: what changes meanwhile is looked at again
+    identity = identity_of(file)  # before reading, so that a change during the read is detected later
     check_sum(file, checksum, told)
     return KeptFile(str(path), identity, own=False)
 

@@ -1,8 +1,8 @@
-"""The header of a qcow2 file, read before any tool that would follow it.
+"""Checks the header of a qcow2 file before a tool reads the file.
 
-A qcow2 file can name other files: one that it is based on, one that holds its data. A tool that converts it reads those
-from the host, whatever they are, and the guest has them. So a file that names any is refused here, by its header alone;
-and so is one that says of itself what we do not know, since a later QEMU may know it.
+A qcow2 file can name other files: a backing file, an external data file. A tool that converts it would read those from
+the host and expose them to the guest. So a file that names any is rejected, by its header alone; and so is one with
+unknown features, since a later QEMU may support them.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Final
 from tarmac.runtimes.interface.errors import ImageMismatch
 
 HEADER_BYTES: Final = 104
-"""How much of a file is looked at."""
+"""Number of bytes of a file that are checked."""
 
 _MAGIC = b"QFI\xfb"
 _VERSIONS = (2, 3)
 _CLUSTER_BITS = range(9, 22)
-# Magic, version, place and length of the name of a backing file, cluster bits, size of the disk, encryption.
+# Magic, version, offset and length of the backing file's name, cluster bits, size of the disk, encryption.
 _BOTH: Final = struct.Struct(">4sIQIIQI")
 _INCOMPATIBLE: Final = struct.Struct(">Q")
 _INCOMPATIBLE_AT = 72
 
 _CORRUPT, _EXTERNAL_DATA = 1 << 1, 1 << 2
-_HARMLESS = (1 << 0) | (1 << 3) | (1 << 4)  # closed without care; another compression; finer clusters
+_HARMLESS = (1 << 0) | (1 << 3) | (1 << 4)  # not closed cleanly; other compression; extended L2 entries
 
 
 def check_qcow2(header: bytes, most: int) -> int:
-    """The size of the disk in a file, by its first bytes. `most` is how large it may be. Raises ImageMismatch."""
+    """Check a file's first bytes and return the size of its disk, at most `most`. Raises ImageMismatch."""
     if len(header) < _BOTH.size or header[:4] != _MAGIC:
         raise ImageMismatch("the file is not a qcow2 image")
     _, version, backing_offset, backing_length, cluster_bits, size, encryption = _BOTH.unpack_from(header)

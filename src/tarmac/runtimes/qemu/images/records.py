@@ -1,13 +1,13 @@
-"""What is kept of images on a node: a record for each, beside the files.
+"""Records of the images on a node, one each, beside their files.
 
-    <sum>.part            being fetched; the next attempt goes on from there
-    <sum>-<format>.raw    a disk, complete when it has this name, mode 0444
+    <sum>.part            being fetched; the next attempt resumes it
+    <sum>-<format>.raw    a disk, complete under this name, mode 0444
     <sum>.file            a kernel or an initial filesystem that was fetched
-    <id>.json             an image: what the catalogue said of it, and its files
+    <id>.json             an image: its definition in the catalogue, and its files
 
-A file of the node's own folder that needs no conversion is used where it is: the record remembers which file it was
-whose sum was checked. An image is identified by all that makes a difference to its machines, so when the catalogue
-changes its word, of the format for instance, that is another image, though the file is the same.
+A file of the node's own directory that needs no conversion is used in place: the record has the identity of the file
+that was verified. The id of an image covers everything that affects its machines, so a change in the catalogue, of the
+format for instance, makes a different image from the same file.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class KeptFile(msgspec.Struct, frozen=True):
-    """A file, as it was when it was found to be right. `own`: it was made here and goes with the image."""
+    """A file and its identity at verification. `own`: it was created here and is deleted with the image."""
 
     path: str
     identity: Identity
     own: bool
 
     def is_there(self) -> bool:
-        """Whether it is still that file."""
+        """Tell if it is still the verified file."""
         return is_unchanged(self.path, self.identity)
 
 
 class ImageRecord(msgspec.Struct, frozen=True):
-    """An image that is here."""
+    """An image present on this node."""
 
     name: str
     said: JsonObject
@@ -52,29 +52,32 @@ class ImageRecord(msgspec.Struct, frozen=True):
 
     @property
     def spec(self) -> MachineImageSpec:
-        """What the catalogue said of it."""
+        """Its definition in the catalogue."""
         return decode(MachineImageSpec, self.said)
 
     def files(self) -> list[KeptFile]:
-        """Everything that it needs."""
+        """Return all files that the image needs."""
         return [each for each in (self.disk, self.kernel, self.initrd) if each is not None]
 
 
-def identify(spec: MachineImageSpec) -> str:
-    """The same for all that make the same machines."""
+def identify(spec: MachineImageSpec, owner: str = "") -> str:
+    """Return the id: equal for definitions that make equal machines. `owner`: the namespace of a tenant's image."""
     said = encode(spec)
-    return _PREFIX + hashlib.sha256(_encode({field: said.get(field) for field in _MATTERS})).hexdigest()
+    matters = {field: said.get(field) for field in _MATTERS} | ({"owner": owner} if owner else {})
+    if not spec.checksum:  # each node determines the checksum by itself: the source tells images apart
+        matters["source"] = said.get("source")
+    return _PREFIX + hashlib.sha256(_encode(matters)).hexdigest()
 
 
 class Records:
-    """The records of a folder."""
+    """The records of a directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._decode = msgspec.json.Decoder(ImageRecord).decode
 
     def get(self, id: str) -> ImageRecord | None:
-        """An image all of whose files are there."""
+        """Return an image if all its files are present and unchanged."""
         try:
             record = self._decode(self._path(id).read_bytes())
         except (OSError, msgspec.MsgspecError):
@@ -82,7 +85,7 @@ class Records:
         return record if all(each.is_there() for each in record.files()) else None
 
     def all(self) -> Iterator[tuple[str, ImageRecord]]:
-        """Every image that is whole, by its id."""
+        """Yield all complete images, by id."""
         for path in sorted(self._folder.glob("*.json")):
             identity = _PREFIX + path.stem
             record = self.get(identity)
@@ -90,13 +93,13 @@ class Records:
                 yield identity, record
 
     def put(self, id: str, record: ImageRecord) -> None:
-        """Keep it; in one step, after its files."""
+        """Write a record atomically; its files must be complete."""
         fresh = self._path(id).with_suffix(".json~")
         fresh.write_bytes(msgspec.json.encode(record, enc_hook=str))
         fresh.replace(self._path(id))
 
     def remove(self, id: str) -> None:
-        """Forget an image, then remove what no other image needs: a killed agent leaves files, never a lie."""
+        """Delete the record, then files that no other image needs: a crash in between leaves just stray files."""
         record = self.get(id)
         self._path(id).unlink(missing_ok=True)
         if record is None:
@@ -114,5 +117,5 @@ class Records:
 
 
 def stored_size(file: KeptFile) -> int:
-    """The room that a file of ours takes; nothing for one that was there before."""
+    """Return the disk space of a file created here; 0 for one used in place."""
     return os.stat(file.path).st_blocks * 512 if file.own else 0

@@ -1,7 +1,7 @@
-"""The file that the catalogue names: one of the node's own folder, or one that is fetched.
+"""The file that the catalogue names, from the node's own directory or fetched, and its checksum.
 
-A file of the folder is opened without following a link and must be a plain file: whoever may put a name there must not
-make the node read what the name points at. Everything later works with the open file.
+A file of the directory is opened without following links and must be a regular file: a user who may create a name there
+must not make the node read the link's target. All later steps use the open file.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
 from tarmac.runtimes.qemu.images.fetch import Told
 
 _PIECE = 1 << 20
-# A pipe that somebody put there would be waited for without end.
+_name = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}").fullmatch
+_digits = re.compile(r"[0-9a-f]{64}").fullmatch
+# Opening a named pipe would block for ever without O_NONBLOCK.
 _PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Identity(NamedTuple):
-    """What tells that a file has not been changed since it was looked at."""
+    """Attributes that reveal a change of a file."""
 
     device: int
     inode: int
@@ -34,7 +38,7 @@ class Identity(NamedTuple):
 
 @contextmanager
 def local_file(folder: Path, name: str) -> Generator[int]:
-    """A file of the node's folder of images. Raises ImageRefused without one, ImageMismatch if it is no file."""
+    """Open a file of the node's image directory. Raises ImageRefused if it is missing, ImageMismatch if not regular."""
     if not name or "/" in name or name in (".", ".."):
         raise ImageMismatch(f"{name!r} is not the name of a file")
     try:
@@ -56,13 +60,13 @@ def local_file(folder: Path, name: str) -> Generator[int]:
 
 
 def identity_of(descriptor: int) -> Identity:
-    """Of an open file."""
+    """Return the identity of an open file."""
     found = os.fstat(descriptor)
     return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def is_unchanged(path: str, known: Identity) -> bool:
-    """Whether a file is still the one that was looked at. A link in its place is not."""
+    """Tell if a file is still the verified one. A link in its place is not."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -70,13 +74,33 @@ def is_unchanged(path: str, known: Identity) -> bool:
     return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) == known
 
 
-def check_sum(descriptor: int, expected: str, told: Told) -> None:
-    """Read all of it. Raises ImageMismatch, and what `told` does."""
+def file_of(url: str) -> str:
+    """Return the file name in a URL; empty if it has none that is a valid name."""
+    name = urlsplit(url).path.rpartition("/")[2]
+    return name if _name(name) else ""
+
+
+def sum_in(text: str, name: str, where: str) -> str:
+    """Return a file's checksum from a list in the format of sha256sum. Raises ImageRefused."""
+    for line in text.splitlines():
+        digits, _, listed = line.strip().partition(" ")
+        if listed.lstrip(" *").removeprefix("./") == name and _digits(digits):
+            return f"sha256:{digits}"
+    raise ImageRefused(f"the list of sums at {urlsplit(where).netloc} does not have {name}")
+
+
+def sum_of(descriptor: int, told: Told) -> str:
+    """Return the checksum of an open file; reads all of it. Raises exceptions of `told`."""
     digest, place, size = hashlib.sha256(), 0, os.fstat(descriptor).st_size
     while piece := os.pread(descriptor, _PIECE, place):
         digest.update(piece)
         place += len(piece)
         told(place, size)
-    found = f"sha256:{digest.hexdigest()}"
+    return f"sha256:{digest.hexdigest()}"
+
+
+def check_sum(descriptor: int, expected: str, told: Told) -> None:
+    """Verify the checksum of an open file; reads all of it. Raises ImageMismatch, and exceptions of `told`."""
+    found = sum_of(descriptor, told)
     if found != expected:
         raise ImageMismatch(f"the file's sum is {found}, and the catalogue says {expected}")

@@ -1,8 +1,8 @@
-"""The images of machines on a node: what their names mean, getting them once, and letting go of them.
+"""The machine images of a node: resolves names, provides each image once, and removes images.
 
-A node does not read the catalogue. Pods say what their images are (`learn`), and the last word about a name counts. One
-image is got by one thread at a time, of two in all, so a slow server keeps nothing else of the node waiting. An image
-from which a disk is being filled is pinned.
+A node does not read the catalogue. Pods carry the definitions of their images (`learn`), and the latest definition of a
+name counts. One thread at a time provides an image, of two threads in all, so a slow server delays no other work of the
+node. An image is pinned while a disk is filled from it.
 """
 
 from __future__ import annotations
@@ -19,41 +19,50 @@ from pathlib import Path
 
 import msgspec
 
-from tarmac.api.compute.machineimage import MachineImageSpec
+from tarmac.api.compute.machineimage import MachineImageSpec, image_owner
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import finished
 from tarmac.runtimes.interface.errors import ImageRefused, RuntimeRefused
 from tarmac.runtimes.interface.images import Credentials, Image, Progress
 from tarmac.runtimes.qemu.images.getting import ImageFiles
+from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, Records, identify, stored_size
 from tarmac.runtimes.qemu.needs import BootFiles
 
 _AT_ONCE = 2
-_MOST_NAMES = 1000  # that are remembered; pods bring them again
-_UNFINISHED = (".new", ".unpacked", ".json~")
+_MOST_NAMES = 1000  # maximum of definitions remembered; pods bring them again
+_UNFINISHED = (".new", ".unpacked", ".json~", ".sums")
 
 _specs = msgspec.json.Decoder(dict[str, JsonObject]).decode
 
 
 class _Stopped(Exception):
-    """Nobody waits for the image any more."""
+    """The caller was cancelled: the image is not needed any more."""
 
 
 class NodeMachineImages:
     """Implements `MachineImages`."""
 
-    def __init__(self, folder: Path, local: Path) -> None:
-        """`folder` is this agent's alone, `local` has files that an administrator put there."""
+    def __init__(
+        self, folder: Path, local: Path, networks: TenantNetworks | None = None, clock: Clock | None = None
+    ) -> None:
+        """`folder` belongs to this agent alone; `local` has files that an administrator put there.
+
+        `networks`: the networks that images of tenants may be fetched from; by default public addresses.
+        """
         self._folder = folder
-        self._files = ImageFiles(folder, local)
+        self._files = ImageFiles(folder, local, networks or TenantNetworks(), clock or SystemClock())
         self._records = Records(folder)
         self._known: dict[str, MachineImageSpec] = {}
-        self._locks: dict[str, asyncio.Lock] = {}  # by sum, which is what files that are being made are called by
+        self._locks: dict[str, asyncio.Lock] = {}  # by checksum, since unfinished files are named by it
         self._pins: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(_AT_ONCE, "machine-images")
+        # A server chosen by a tenant may be slow on purpose: it must not delay images of the catalogue.
+        self._tenant_threads = ThreadPoolExecutor(_AT_ONCE, "tenant-images")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.chmod(0o700)  # what is fetched is readable for the converter, by descriptor; nobody else gets here
+        folder.chmod(0o700)  # fetched files are readable by the converter, through descriptors; no other user enters
         for path in folder.iterdir():
             if path.suffix in _UNFINISHED:
                 path.unlink(missing_ok=True)
@@ -62,7 +71,7 @@ class NodeMachineImages:
                     path.rmdir()
 
     def learn(self, annotation: str) -> None:
-        """What names of images mean, as a pod says it. Raises RuntimeRefused when that cannot be read."""
+        """Remember the image definitions in a pod's annotation. Raises RuntimeRefused if it cannot be parsed."""
         for name, spec in _read(annotation).items():
             self._known.pop(name, None)
             if len(self._known) >= _MOST_NAMES:
@@ -70,7 +79,7 @@ class NodeMachineImages:
             self._known[name] = spec
 
     def boot_files(self, image_id: str) -> BootFiles | None:
-        """The kernel of an image that is here; None when it boots from its disk."""
+        """Return the kernel of a present image; None when the image boots from its disk."""
         record = self._records.get(image_id)
         if record is None or record.kernel is None:
             return None
@@ -79,12 +88,12 @@ class NodeMachineImages:
         return BootFiles(Path(record.kernel.path), Path(initrd.path) if initrd is not None else None, line)
 
     def starts_by_uefi(self, image_id: str) -> bool:
-        """Whether it needs UEFI firmware."""
+        """Tell if the image needs UEFI firmware."""
         record = self._records.get(image_id)
         return record is not None and record.spec.firmware == "uefi"
 
     def accepts_cloud_init(self, image_id: str) -> bool:
-        """Whether it reads a seed."""
+        """Tell if the image reads a cloud-init seed."""
         record = self._records.get(image_id)
         return record is None or record.spec.accepts == "cloud-init"
 
@@ -93,25 +102,25 @@ class NodeMachineImages:
     async def pull(
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        """The id of the image, once it is here. Raises ImageRefused."""
+        """Provide the image and return its id. Raises ImageRefused."""
         return await self._have(image, self._spec(image), progress)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
-        """By name, as it was last said to be, or by id."""
+        """Return a present image, by name (its latest definition) or by id."""
         spec = self._known.get(name)
-        identity = identify(spec) if spec is not None else name
+        identity = identify(spec, image_owner(name)) if spec is not None else name
         try:
             record = self._records.get(identity)
         except ValueError:
-            return None  # a name that nobody has said anything about
+            return None  # a name without a definition
         return self._image(identity, record) if record is not None else None
 
     async def images(self) -> Sequence[Image]:
-        """All that are here."""
+        """Return all present images."""
         return [self._image(identity, record) for identity, record in self._records.all()]
 
     async def remove_image(self, name: str, handler: str = "") -> None:
-        """Its files go, as far as no other image needs them. Raises RuntimeRefused while a disk is filled from it."""
+        """Delete an image and files that no other image needs. Raises RuntimeRefused while a disk is filled from it."""
         found = await self.image(name, handler)
         if found is None:
             return
@@ -120,7 +129,7 @@ class NodeMachineImages:
         self._records.remove(found.id)
 
     async def image_space(self) -> tuple[str, int, int]:
-        """Where images are, the bytes and the inodes they take."""
+        """Return the mount point of the images, and the bytes and inodes they use."""
         found = [each.stat() for each in self._folder.iterdir()]
         return _mount_point(self._folder), sum(each.st_blocks * 512 for each in found), len(found)
 
@@ -128,11 +137,11 @@ class NodeMachineImages:
 
     @asynccontextmanager
     async def disk(self, image: str, annotation: str) -> AsyncGenerator[Path]:
-        """The raw disk of an image of a pod, as the pod says it is, pinned; got if need be. Raises ImageRefused."""
+        """Yield the raw disk of a pod's image, by the pod's definition, provided and pinned. Raises ImageRefused."""
         spec = _read(annotation).get(image)
         if spec is None:
             raise ImageRefused(f"the pod does not say what image {image} is")
-        identity = identify(spec)
+        identity = identify(spec, image_owner(image))
         with self._pinned(identity):
             await self._have(image, spec, None)
             record = self._records.get(identity)
@@ -141,20 +150,21 @@ class NodeMachineImages:
             yield Path(record.disk.path)
 
     async def close(self) -> None:
-        """No more images are got."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Reject further work; running threads are not awaited."""
+        for threads in (self._threads, self._tenant_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _have(self, name: str, spec: MachineImageSpec, progress: Progress | None) -> str:
-        identity = identify(spec)
+        identity = identify(spec, image_owner(name))
         if self._records.get(identity) is None:
-            async with self._locks.setdefault(spec.checksum, asyncio.Lock()):
+            async with self._locks.setdefault(f"{image_owner(name)}:{spec.checksum or name}", asyncio.Lock()):
                 if self._records.get(identity) is None:
                     with self._pinned(identity):
                         self._records.put(identity, await self._in_thread(name, spec, progress))
         return identity
 
     async def _in_thread(self, name: str, spec: MachineImageSpec, progress: Progress | None) -> ImageRecord:
-        """Given up as soon as nobody waits. A thread cannot be ended, so it looks for that with every piece."""
+        """Provide the files in a thread. On cancellation, stop it at its next piece (it cannot be killed) and wait."""
         stop, loop = threading.Event(), asyncio.get_running_loop()
 
         def told(here: int, needed: int) -> None:
@@ -163,7 +173,8 @@ class NodeMachineImages:
             if progress is not None:
                 loop.call_soon_threadsafe(progress, here, needed)
 
-        work = loop.run_in_executor(self._threads, partial(self._files.get, name, spec, told))
+        threads = self._tenant_threads if image_owner(name) else self._threads
+        work = loop.run_in_executor(threads, partial(self._files.get, name, spec, told))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:

@@ -1,1 +1,1 @@
-"""The seed: documents that tell cloud-init, and our own small images, what machine this is (NoCloud)."""
+"""The seed: documents in NoCloud format that configure a guest through cloud-init, or through our own small images."""

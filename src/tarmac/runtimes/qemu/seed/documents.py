@@ -1,7 +1,7 @@
 """All documents of a seed, by their names in it.
 
-User-data is the user's, byte for byte. The instance-id is the Instance's: a restart has the same, so cloud-init takes
-its first-boot steps once; a replacement on an old disk has another, and other addresses, so it takes them again.
+User-data is the user's, byte for byte. The instance-id is the Instance's: a restart has the same, so cloud-init runs
+its first-boot steps once; a replacement on an old disk has a new id and new addresses, so it runs them again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LONGEST_HOST_NAME = 63
 
 
 class SeedTooLarge(ValueError):
-    """The documents do not fit; the message says how large they are and may be."""
+    """The documents do not fit; the message states their size and the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seed:
-    """What a machine is told. `user_data` and `network_data` are None where the user gave none."""
+    """The content of a seed. `user_data` and `network_data` are None where the user gave none."""
 
     instance_id: str
     name: str
@@ -38,7 +38,7 @@ class Seed:
 
 
 def documents(seed: Seed) -> dict[str, bytes]:
-    """The files of the seed. Raises SeedTooLarge."""
+    """Build the documents of the seed, by name. Raises SeedTooLarge."""
     network = seed.network_data
     found = {
         "meta-data": _meta_data(seed).encode(),

@@ -1,9 +1,10 @@
-"""The network-config document: the interfaces with the addresses that they were given.
+"""The network-config document: the interfaces and their assigned addresses.
 
-IPv4 carries the subnet's prefix, and the router answers ARP for everybody else in it. IPv6 is an address of one host
-behind the router's link-local address. An interface that has the way to everywhere in its routes gets a gateway of that
-family, the resolvers and the way to addresses that stand for servers outside; the others get routes alone. The keys
-`gateway4` and `gateway6` come out right with every renderer, which `to: default` and `to: ::/0` do not.
+IPv4 addresses have the subnet's prefix, and the router answers ARP for all other addresses in it. IPv6 addresses are
+/128, behind the router's link-local address. An interface with a default route gets a gateway of that family, the
+resolvers, and a route to the addresses that represent servers outside; all other interfaces get routes only. The keys
+`gateway4` and `gateway6` work with every renderer, unlike `to: default` and `to: ::/0`. Of several interfaces on one
+network, the first has the routes: most renderers reject a second route to the same destination.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface, ip_network
 
+from msgspec.structs import replace
+
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED
 from tarmac.runtimes.qemu.seed.scalars import flow_list, flow_map, quoted, scalar
@@ -19,7 +22,7 @@ from tarmac.runtimes.qemu.seed.scalars import flow_list, flow_map, quoted, scala
 
 @dataclass(frozen=True, slots=True)
 class GuestNetwork:
-    """What is the same for all interfaces: the router's link-local address, the resolvers, the domains to search."""
+    """Settings common to all interfaces: the router's link-local address, the resolvers, the search domains."""
 
     router: str
     resolvers: tuple[str, ...] = ()
@@ -27,11 +30,17 @@ class GuestNetwork:
 
 
 def network_config(interfaces: Sequence[AttachedInterface], around: GuestNetwork) -> str:
-    """The document, version 2 of cloud-init's own format."""
+    """Build the document, in version 2 of cloud-init's own format."""
     lines = ["version: 2", "ethernets:"]
+    led: set[tuple[str, str]] = set()
     for interface in interfaces:
+        families = _gateways(interface, around)
+        # Routes of a family without an address would have no gateway.
+        routes = [each for each in interface.routes if ip_network(each).version in families]
+        first = [each for each in routes if (interface.network, each) not in led]
+        led.update((interface.network, each) for each in first)
         lines.append(f"  {scalar(interface.name)}:")
-        lines += (f"    {line}" for line in _interface(interface, around))
+        lines += (f"    {line}" for line in _interface(replace(interface, routes=first), around))
     return "\n".join(lines) + "\n"
 
 
@@ -41,15 +50,13 @@ def _interface(interface: AttachedInterface, around: GuestNetwork) -> Iterator[s
     routes: list[str] = []
     for route in interface.routes:
         destination = ip_network(route)
-        if destination.version not in gateways:
-            continue  # there is no way to a family without an address of it
         if destination.prefixlen == 0:
             default[destination.version] = True
         else:
             via = scalar(gateways[destination.version])
             routes.append("- " + flow_map({"to": scalar(str(destination)), "via": via}))
     if default[4]:
-        # Some guests keep all of 169.254.0.0/16 on the link, and would look there for servers outside the platform.
+        # Some guests treat all of 169.254.0.0/16 as on-link, and would look there for servers outside the platform.
         routes.append("- " + flow_map({"to": scalar(DIALLED[0]), "via": scalar(gateways[4])}))
     yield f"match: {flow_map({'macaddress': quoted(interface.mac)})}"
     yield f"set-name: {scalar(interface.name)}"
@@ -68,7 +75,7 @@ def _interface(interface: AttachedInterface, around: GuestNetwork) -> Iterator[s
 
 
 def _gateways(interface: AttachedInterface, around: GuestNetwork) -> dict[int, str]:
-    """The next hop of each family that the interface has an address of."""
+    """Return the next hop of each address family of the interface."""
     found: dict[int, str] = {}
     for address, gateway in zip(interface.addresses, interface.gateways, strict=True):
         version = ip_interface(address).version

@@ -1,6 +1,6 @@
-"""YAML values with a fixed layout. Small images read these documents line by line, so no library may lay them out.
+"""YAML values with a fixed layout. Small images parse these documents line by line, so no library may lay them out.
 
-A text stands plain where every YAML reader takes it for that text, and is quoted otherwise.
+A text is plain where every YAML parser reads it as that text, and quoted otherwise.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 
 
 def scalar(text: str) -> str:
-    """A text, quoted where it has to be."""
+    """Return a text as a scalar, quoted if necessary."""
     plain = _address(text) or (_plain(text) and text.lower() not in _WORDS)
     return text if plain else quoted(text)
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes. What is not printable ASCII is written by its number."""
+    """Return a text in double quotes. Characters beyond printable ASCII are escaped."""
     return '"' + "".join(map(_character, text)) + '"'
 
 
@@ -36,10 +36,10 @@ def _character(char: str) -> str:
 
 
 def flow_list(items: Iterable[str]) -> str:
-    """A list on one line, of items that are YAML already."""
+    """Return a list on one line, of items that are YAML already."""
     return f"[{', '.join(items)}]"
 
 
 def flow_map(items: Mapping[str, str]) -> str:
-    """A mapping on one line, of values that are YAML already; the keys are ours and plain."""
+    """Return a mapping on one line, of values that are YAML already; the keys must be plain."""
     return "{" + ", ".join(f"{key}: {value}" for key, value in items.items()) + "}"

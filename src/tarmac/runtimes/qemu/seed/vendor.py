@@ -1,7 +1,7 @@
-"""The vendor-data document: what the platform asks of the guest, which the user's own user-data goes before.
+"""The vendor-data document: the platform's configuration of the guest. The user's own user-data takes precedence.
 
-It has two parts. A boothook, which runs at every boot and which no user-data replaces, gives the disks their names
-under /dev/disk/by-id. A cloud-config, whose lists user-data may replace, brings users with their keys, and mounts.
+It has two parts. A boothook, which runs at every boot and cannot be replaced by user-data, creates the names of the
+disks under /dev/disk/by-id. A cloud-config, with lists that user-data may replace, has users, their keys, and mounts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUDO = "ALL=(ALL) NOPASSWD:ALL"
 
 @dataclass(frozen=True, slots=True)
 class GuestDisk:
-    """A disk as the guest finds it: its device name, its serial, and where it is mounted, if anywhere."""
+    """A disk in the guest: its device name, its serial, and its mount path, if any."""
 
     name: str
     serial: str
@@ -28,7 +28,7 @@ class GuestDisk:
 
 
 def vendor_data(disks: Sequence[GuestDisk], ssh_keys: str) -> str:
-    """The document. `ssh_keys` are lines of `user:authorized key`."""
+    """Build the document. `ssh_keys` are lines of `user:authorized key`."""
     parts = (("text/cloud-boothook", _boothook(disks)), ("text/cloud-config", _cloud_config(disks, ssh_keys)))
     lines = [f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', "MIME-Version: 1.0", ""]
     for kind, text in parts:
@@ -61,7 +61,7 @@ def _cloud_config(disks: Sequence[GuestDisk], ssh_keys: str) -> Iterator[str]:
 
 
 def _users(ssh_keys: str) -> dict[str, list[str]]:
-    """The keys of each user, in the order in which they come."""
+    """Return the keys by user, in order of appearance."""
     found: dict[str, list[str]] = {}
     for line in ssh_keys.strip().split("\n"):
         user, colon, key = line.strip().partition(":")

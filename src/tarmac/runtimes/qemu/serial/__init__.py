@@ -1,15 +1,15 @@
-"""The serial port of a machine: a file that QEMU appends to is the truth, and a pipe takes keys.
+"""The serial port of a machine: QEMU appends its output to a file, and a pipe takes keyboard input.
 
-    serial.raw    every byte that the guest has written; followed by offset, never read twice into the log
-    serial.in     a pipe that keys go into; opened only while somebody has the keyboard
+    serial.raw    every byte that the guest has written; followed by offset, never copied into the log twice
+    serial.in     the pipe for keyboard input; open only while a session has the keyboard
 
-- `lines`: bytes of a guest as lines of a container's log. Pure
-- `position`: how far the log has come, kept so that an agent that is killed loses and doubles nothing
+- `lines`: converts bytes of a guest to lines of a container's log. Pure
+- `position`: progress of the log, persisted so that a killed agent neither loses nor duplicates lines
 - `log`: one file followed into one log
-- `logs`: all of them, by one timer
-- `keyboard`: the pipe, for whoever types
+- `logs`: all of them, polled by one timer
+- `keyboard`: the client of the pipe
 
-What the guest writes goes nowhere but into the file, so nobody who watches can stop it.
+The guest's output goes only to the file, so no slow viewer can block the guest.
 """
 
 from tarmac.runtimes.qemu.serial.keyboard import KEYS, KeyboardConnection, connect_keyboard

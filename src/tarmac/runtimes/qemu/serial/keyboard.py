@@ -1,10 +1,10 @@
-"""The pipe to a machine's serial port while somebody has its keyboard: keys go in, and nothing comes back.
+"""The pipe to a machine's serial port, for the session that has the keyboard. It carries input only.
 
-What the guest writes is in the file. QEMU hands it to nobody else: with a connection that goes both ways, whoever does
-not take every byte at once stops the guest, and QEMU logs the byte again when it tries again.
+The guest's output goes only to the file. With a bidirectional connection, a client that does not read every byte at
+once would block the guest, and QEMU would log the byte again at each retry.
 
-The pipe's folder is the process's own, and a guest that has taken the process over could put something else in its
-place. So only a pipe of the machine's user is written to, and no link is followed.
+The machine's process can write to the pipe's directory, and one taken over by its guest could replace the pipe. So only
+a pipe owned by the machine's user is written to, and links are not followed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 KEYS: Final = "serial.in"
-"""The pipe's name, in the process's folder."""
+"""Name of the pipe, in the directory of the process."""
 
 
 class KeyboardConnection(asyncio.Protocol):
-    """Keys to a guest. `held` is told when it does not take them, and when it does again; `lost` when it has gone."""
+    """Keyboard input to a guest. Calls `held` when it stops or resumes reading, and `lost` when the pipe closes."""
 
     def __init__(self, held: Callable[[bool], None], lost: Callable[[], None]) -> None:
         self._held = held
@@ -29,12 +29,12 @@ class KeyboardConnection(asyncio.Protocol):
         self._transport = cast("asyncio.WriteTransport", None)
 
     def press(self, keys: bytes) -> None:
-        """Lost when the machine has just gone."""
+        """Send keys; dropped if the machine has just exited."""
         if not self._transport.is_closing():
             self._transport.write(keys)
 
     def close(self) -> None:
-        """Hang up at once. What the kernel has been given already arrives all the same."""
+        """Close the pipe, dropping unsent keys. Keys already in the kernel's buffer still arrive."""
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -53,7 +53,7 @@ class KeyboardConnection(asyncio.Protocol):
 async def connect_keyboard(
     path: Path, user: int, held: Callable[[bool], None], lost: Callable[[], None]
 ) -> KeyboardConnection:
-    """Open the pipe, whose reader runs as `user`. Raises OSError: ENXIO when nobody reads it."""
+    """Open the pipe of a process that runs as `user`. Raises OSError: ENXIO if no process reads it."""
     pipe = _open(path, user)
     return (await asyncio.get_running_loop().connect_write_pipe(lambda: KeyboardConnection(held, lost), pipe))[1]
 

@@ -1,8 +1,7 @@
-"""Bytes of a guest as lines of a container's log, in CRI's format: `<time> stdout F|P <content>`.
+"""Converts bytes of a guest to lines of a container's log, in CRI's format: `<time> stdout F|P <content>`.
 
-A line ends with LF, and a CR before that is cut. One that is longer than `LONGEST` comes in parts (P) of that length.
-Nothing is remembered from one call to the next: how far the log has come is a number of bytes and nothing else, so it
-can be kept on disk and taken up again by another process.
+A line ends with LF; a CR before it is removed. A line longer than `LONGEST` is split into parts (P) of that length.
+The conversion is stateless: progress is a number of bytes, which can be persisted for another process to continue.
 """
 
 from __future__ import annotations
@@ -10,19 +9,19 @@ from __future__ import annotations
 from typing import Literal
 
 LONGEST = 16 * 1024
-"""Bytes of content in one line of the log, as container runtimes have it."""
+"""Maximum content of one line of the log, in bytes, as in container runtimes."""
 
 Unfinished = Literal["wait", "part", "line"]
-"""What becomes of bytes without an end of line: they wait for it, become a part of a line, or count as a line."""
+"""Handling of bytes without a line end: wait for it, write them as a part (P), or as a line (F)."""
 
 
 def log_lines(data: bytes, time: str, unfinished: Unfinished) -> tuple[bytes, int]:
-    """Lines of the log, and how many bytes of `data` they stand for; the others are to be shown again with more."""
+    """Return lines of the log, and the number of bytes of `data` they cover; pass the rest again with more data."""
     whole, part = f"{time} stdout F ".encode(), f"{time} stdout P ".encode()
     out: list[bytes] = []
     taken = 0
     while True:
-        # A line of the full length may have CR and LF behind it: so far must be seen before it is cut into parts.
+        # A line of maximum length may be followed by CR and LF: look two bytes further before splitting it.
         end = data.find(b"\n", taken, taken + LONGEST + 2)
         content = data[taken:end].removesuffix(b"\r") if end >= 0 else b""
         if end >= 0 and len(content) <= LONGEST:
@@ -37,9 +36,9 @@ def log_lines(data: bytes, time: str, unfinished: Unfinished) -> tuple[bytes, in
     if unfinished == "wait":
         return b"".join(out), taken
     head = part if unfinished == "part" else whole
-    if len(rest) > LONGEST:  # by one
+    if len(rest) > LONGEST:  # by one byte
         out += (part, rest[:LONGEST], b"\n")
     if rest:
         out += (head, rest[LONGEST:] if len(rest) > LONGEST else rest, b"\n")
-    # A CR may be the first half of an end of line: it waits for the other, unless nothing more can come.
+    # A CR may be the first half of a line end: it waits for the LF, unless the input has ended.
     return b"".join(out), taken + len(rest) if unfinished == "part" else len(data)

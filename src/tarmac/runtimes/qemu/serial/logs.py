@@ -1,7 +1,7 @@
-"""The serial ports of all machines of a node, followed by one timer: ten silent machines cost ten calls to the kernel.
+"""Follows the serial ports of all machines of a node with one timer: ten silent machines cost ten system calls.
 
-The driver calls `follow` when a machine starts or is adopted, `finish` when its process is over, `reopen` when its log
-was set aside, and `release` when the container is removed.
+The driver calls `follow` when a machine starts or is adopted, `finish` when its process has exited, `reopen` when its
+log was rotated, and `release` when the container is removed.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from tarmac.runtimes.interface.errors import NotFound, RuntimeRefused
 from tarmac.runtimes.qemu.serial.log import SerialFiles, SerialLog
 
 INTERVAL = 0.1
-_AT_A_TIME = 8  # pieces of one machine in one round: one that floods does not keep the others waiting
+_AT_A_TIME = 8  # chunks per machine and round, so that a flood from one machine does not delay the rest
 
 _log = log("serial")
 
 
 class SerialLogs:
-    """By id of the container."""
+    """The followed serial ports, by container id."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._logs: dict[str, SerialLog] = {}
-        self._troubled: set[str] = set()  # those of which it has been told
+        self._troubled: set[str] = set()  # ids with a failure already logged
 
     def follow(self, id: str, files: SerialFiles) -> SerialLog:
-        """Begin, or go on where it was left. Raises OSError."""
+        """Start to follow, from the persisted position if there is one. Raises OSError."""
         self.release(id)
         made = self._logs[id] = SerialLog(files, self._clock)
         return made
 
     def find(self, id: str) -> SerialLog | None:
-        """The one of this container, while it is followed."""
+        """Return the serial log of a container, while it is followed."""
         return self._logs.get(id)
 
     async def finish(self, id: str) -> None:
-        """Its process is over: write the rest of what it said. What follows it stays readable until `release`."""
+        """Write the rest of the output of an exited process. The file stays readable until `release`."""
         found = self._logs.get(id)
         try:
             while found is not None and found.finish():
-                await self._clock.sleep(0)  # others have their turn
+                await self._clock.sleep(0)  # lets other tasks run
         except OSError as error:
-            _log.warning("the end of a serial log is missing", container=id, why=str(error))
+            _log.warning("serial log incomplete, last output cannot be written", container=id, why=str(error))
 
     def reopen(self, id: str) -> None:
-        """Its log was moved away. Raises RuntimeFault."""
+        """Reopen the log of a container after its rotation. Raises RuntimeFault."""
         found = self._logs.get(id)
         if found is None:
             raise NotFound(f"no machine {id} runs")
@@ -57,23 +57,23 @@ class SerialLogs:
             raise RuntimeRefused(f"the log of {id} cannot be opened: {error}") from error
 
     def release(self, id: str) -> None:
-        """Let go of its files."""
+        """Close the files of a container."""
         self._troubled.discard(id)
         found = self._logs.pop(id, None)
         if found is not None:
             found.close()
 
     async def run(self) -> None:
-        """Follow all of them until cancelled."""
+        """Poll all serial ports until cancelled."""
         while True:
             await self._clock.sleep(INTERVAL)
             await self.look()
 
     async def look(self) -> None:
-        """Take up what is new, everywhere."""
+        """Copy new output of all machines."""
         for key, each in list(self._logs.items()):
             for _ in range(_AT_A_TIME):
-                # It may have been released while others had their turn.
+                # May have been released while this task was suspended.
                 if self._logs.get(key) is not each or not self._looked(key, each):
                     break
                 await asyncio.sleep(0)
@@ -81,10 +81,10 @@ class SerialLogs:
     def _looked(self, id: str, each: SerialLog) -> bool:
         try:
             more = each.look()
-        except OSError as error:  # a full disk: nothing is lost, the file waits
+        except OSError as error:  # a full disk: no output is lost, it stays in the raw file
             if id not in self._troubled:
                 self._troubled.add(id)
-                _log.warning("a serial log is not written", container=id, why=str(error))
+                _log.warning("serial log write failed, will retry", container=id, why=str(error))
             return False
         self._troubled.discard(id)
         return more

@@ -1,11 +1,11 @@
-"""How far a log has come, in a file of one record: `<bytes of serial.raw> <inode of the log> <bytes of the log>`.
+"""Progress of a log, in a file of one record: `<bytes of serial.raw> <inode of the log> <bytes of the log>`.
 
-Lines go to the log first, the record second. An agent that is killed in between leaves a log that is longer than its
-record says; whoever follows next cuts the log back to that length and writes the same lines again. In the other order
-lines would be lost, and without the length nobody could tell what to cut.
+Lines go to the log first, the record second. If the agent is killed in between, the log is longer than recorded; the
+next follower truncates it to the recorded length and writes the same lines again. The opposite order would lose lines,
+and without the length it would be unknown where to truncate.
 
-The record has a fixed size and is written over in one call, which a kill cannot cut short. It need not survive a loss
-of power: the machine does not either.
+The record has a fixed size and is overwritten in one call, which a kill cannot interrupt. It need not survive a power
+loss: neither does the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIZE = 3 * _DIGITS + 3
 
 
 class Position(NamedTuple):
-    """So many bytes of the serial port are in the log of this inode, which then has this size."""
+    """`offset` bytes of the serial port are in the log with this inode, which then has this size."""
 
     offset: int
     inode: int
@@ -30,11 +30,11 @@ class PositionFile:
     """The record of one log."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError."""
+        """Open or create the file. Raises OSError."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def read(self) -> Position | None:
-        """None when nothing was written yet: then no line has gone to the log either."""
+        """Return the position; None before the first write, when no line has gone to the log either."""
         try:
             offset, inode, size = map(int, os.pread(self._file, _SIZE, 0).split())
         except ValueError:
@@ -42,7 +42,7 @@ class PositionFile:
         return Position(offset, inode, size)
 
     def write(self, position: Position) -> None:
-        """Raises OSError."""
+        """Overwrite the record in one call. Raises OSError."""
         os.pwrite(self._file, (" ".join(f"{each:0{_DIGITS}d}" for each in position) + "\n").encode(), 0)
 
     def close(self) -> None:
