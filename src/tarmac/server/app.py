@@ -1,12 +1,12 @@
-"""The API server: one function from a request to an answer, for sockets and for callers in the same process alike.
+"""The API server: one function from a request to a response, for sockets and for callers in the same process alike.
 
     request info → authenticate → fairness → authorize → route → answer → audit, metrics
 
-Reads are answered within the call; writes return an awaitable. Whatever goes wrong becomes a Status: refusals are
-raised as `ApiError` anywhere below, and anything unexpected is logged with its traceback and answered with 500.
+Reads return their response directly; writes return an awaitable. Every error becomes a Status: rejections are raised as
+`ApiError` anywhere below, and unexpected exceptions are logged with their traceback and answered with 500.
 
-Writes are decided on what is accepted, reads show what is durable. A write's refusal is told when reads have caught up
-with what it was decided on, so that a client who is told that something exists, or has changed, can read it.
+Writes are decided on accepted state, reads show durable state. The rejection of a write is delayed until reads have
+caught up with the state it was based on, so that a client told that an object exists, or has changed, can read it.
 """
 
 from __future__ import annotations
@@ -41,59 +41,59 @@ from tarmac.store.interface import Unavailable
 
 _log = log("server")
 _READS = frozenset({"get", "list", "watch"})
-_FRAMES = 30  # the innermost ones of a failure: those of an endless recursion fill no log
+_FRAMES = 30  # innermost frames to log: the traceback of an endless recursion must not fill the log
 
 
 class Authenticator(Protocol):
-    """Finds out who asks."""
+    """Identifies the user of a request."""
 
     def authenticate(self, request: Request) -> User | Awaitable[User]:
-        """The identity to act under, perhaps the anonymous one; at once, but for what only others know.
+        """Return the user, possibly the anonymous one, or an awaitable if an external service has to be asked.
 
-        Raises Unauthorized, at once or later.
+        Raises Unauthorized, directly or when awaited.
         """
         ...
 
     def recognises(self, request: Request) -> bool:
-        """Whether a request shows a credential that is good, as far as that can be said at once."""
+        """Return whether the request carries a valid credential, as far as that can be decided without waiting."""
         ...
 
 
 class Authorizer(Protocol):
-    """Says who may do what."""
+    """Decides which users may do which actions."""
 
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
-        """None when the user may do it, else why not (perhaps empty)."""
+        """Return None if the action is allowed, else the reason (possibly empty)."""
         ...
 
 
 class Fairness(Protocol):
-    """Keeps one client from starving the others."""
+    """Prevents one client from starving the other clients."""
 
     def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
-        """None to go ahead, or what to await first. Raises TooManyRequests."""
+        """Return None to proceed, or an awaitable to await first. Raises TooManyRequests."""
         ...
 
     def leave(self, user: User, info: RequestInfo) -> None:
-        """The request has been answered."""
+        """Release the slot of a finished request."""
         ...
 
 
 class Audit(Protocol):
-    """Remembers what was done."""
+    """Records requests."""
 
     def record(self, request: Request, answer: Answer) -> None:
-        """One answered request."""
+        """Record one finished request."""
         ...
 
     def record_end(self, request: Request, answer: UpgradeResponse) -> None:
-        """A stream has ended that was recorded when it began."""
+        """Record the end of a stream; its start was recorded by `record`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """What a request passes before and after it is answered."""
+    """Components that a request passes before and after it is handled."""
 
     authenticator: Authenticator
     authorizer: Authorizer
@@ -102,7 +102,7 @@ class Gates:
 
 
 class ApiServer:
-    """Answers requests. `start` before the first one, `stop` after the last."""
+    """Handles requests. Call `start` before the first one, `stop` after the last."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class ApiServer:
         clock: Clock,
         settled: Callable[[], Awaitable[None] | None],
     ) -> None:
-        """`settled`: what to await until reads show everything that writes are decided on, if anything."""
+        """`settled` returns an awaitable that ends when reads show all state that writes are decided on, or None."""
         self._routes = routes
         self._documents = documents
         self._hub = hub
@@ -127,18 +127,18 @@ class ApiServer:
         self._tasks = Tasks()
 
     async def start(self) -> None:
-        """Begin to keep the deadlines of watches and the time to live of Events. The store has started."""
+        """Start the tasks for watch deadlines and for expiry of Events. The store must have been started."""
         self._expiry.start()
         self._tasks.begin(self._hub.run(), "deadlines of watches")
         self._tasks.begin(self._expiry.run(), "expiry of events")
 
     async def stop(self) -> None:
-        """End what `start` began."""
+        """Stop the tasks that `start` began."""
         self._expiry.stop()
         await self._tasks.close()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
-        """Answer one request, now or later. Never raises."""
+        """Handle one request; return the response or an awaitable. Never raises."""
         began = self._clock.monotonic()
         request.info = request_info(request)
         try:
@@ -151,7 +151,7 @@ class ApiServer:
         return self._handle_later(cast("Awaitable[User]", user), request, began)
 
     async def _handle_later(self, knowing: Awaitable[User], request: Request, began: float) -> Answer:
-        """The same for a request of which nobody knows at once whose it is."""
+        """Like `handle`, after awaiting the authentication."""
         try:
             user = await knowing
         except Exception as error:
@@ -178,7 +178,7 @@ class ApiServer:
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
 
     def knows(self, request: Request) -> bool:
-        """Whether a request shows a credential that is good. Its body may still be on the way."""
+        """Return whether a request carries a valid credential. Its body may not have been received yet."""
         return self._gates.authenticator.recognises(request)
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -211,13 +211,16 @@ class ApiServer:
         return self._finished(request, began, self._counted(request, answer))
 
     async def _told_in_time(self, refusal: ApiError) -> Exception:
-        """A refusal of a write, when readers see what it rests on."""
+        """Delay a rejection until readers can see the state it was based on.
+
+        If that state never becomes durable, return Unavailable instead.
+        """
         waiting = self._settled()
         if waiting is None:
             return refusal
         try:
             await waiting
-        except Unavailable as error:  # what refused it was never written, so nobody knows whether to refuse it
+        except Unavailable as error:  # the state behind the rejection was never written: the rejection may be wrong
             return error
         return refusal
 
@@ -242,7 +245,7 @@ class ApiServer:
         return answer
 
     def _counted(self, request: Request, answer: Answer) -> Answer:
-        """A stream that is counted while it lasts, in the form that was asked for; anything else as it is."""
+        """Return a stream with its metrics, as a WebSocket if the client asked for one; other responses unchanged."""
         if not isinstance(answer, StreamResponse):
             return answer
         start, info = answer.start, request.info
@@ -270,7 +273,7 @@ async def _ready(answer: Answer | Awaitable[Answer]) -> Answer:
 
 
 def failure(request: Request, error: Exception) -> Response:
-    """Whatever went wrong, as a Status."""
+    """Convert any exception to a Status response."""
     end_if_out_of_memory(error)
     if isinstance(error, Unavailable):
         error = ServiceUnavailable(f"the store is not available: {error}")

@@ -1,6 +1,6 @@
-"""Puts the server together from its parts.
+"""Assembles the server from its parts.
 
-Everything with a clock, a disk or a secret comes in from outside; this is where defaults for the rest are chosen.
+Components with a clock, a disk or a secret are passed in; defaults for the rest are chosen here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tarmac.store.interface import Store
 
 @dataclass(slots=True)
 class ServerParts:
-    """What a server is made of."""
+    """The components of a server."""
 
     store: Store
     catalog: Catalog
@@ -54,11 +54,11 @@ class ServerParts:
     documents: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     live: dict[str, Check] = field(default_factory=dict[str, Check])
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
-    ready_elsewhere: dict[str, Check] = field(default_factory=dict[str, Check])  # of other processes of this server
+    ready_elsewhere: dict[str, Check] = field(default_factory=dict[str, Check])  # of this server's other processes
 
 
 def assemble(parts: ServerParts) -> ApiServer:
-    """A server, not yet started."""
+    """Return a server, not yet started."""
     store, clock = parts.store, parts.clock
     services = Services(store, Reader(store), parts.catalog, parts.admission, clock, parts.randomness)
     hub = Hub(store, clock)
@@ -68,7 +68,7 @@ def assemble(parts: ServerParts) -> ApiServer:
     health = [Health("livez", live), Health("readyz", ready, parts.ready_elsewhere), Health("healthz", live)]
     catalog = parts.catalog
     discovery, openapi = DiscoveryEndpoint(catalog), OpenApiEndpoint(OpenAPI(catalog))
-    restored = RestoredPods(services.reader, catalog, clock)
+    restored = RestoredPods(services.reader, catalog, parts.admission, clock)
     own = {NODES_PATH: restored.beside(parts.documents.get(NODES_PATH)), RESTORED_PATH: restored.people}
     documents = Documents(catalog, discovery, openapi, health, parts.metrics, {**parts.documents, **own})
     return ApiServer(
@@ -81,7 +81,7 @@ def _special(parts: ServerParts) -> Mapping[tuple[str, str, str], Answering]:
 
 
 def _gauges(store: Store, hub: Hub) -> Iterator[Family]:
-    """What is read when somebody scrapes: objects by resource, watchers, events sent to them."""
+    """Return the metrics computed at scrape time: objects by resource, watchers, events sent to them."""
     name = "apiserver_storage_objects"
     counts = [(name, [("resource", _shown(bucket))], store.count(bucket)) for bucket in store.buckets()]
     yield name, "gauge", "Objects in the store.", counts
@@ -95,6 +95,6 @@ def _gauges(store: Store, hub: Hub) -> Iterator[Family]:
 
 
 def _shown(bucket: str) -> str:
-    """`leases.coordination.k8s.io` of `coordination.k8s.io/leases`."""
+    """Return `leases.coordination.k8s.io` for `coordination.k8s.io/leases`."""
     group, _, plural = bucket.partition("/")
     return plural if group == "core" else f"{plural}.{group}"

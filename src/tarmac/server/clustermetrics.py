@@ -1,6 +1,6 @@
-"""Whether the cluster is well, for whoever is woken at night: store, leader, certificates, backup, nodes and disk.
+"""Metrics about the health of the cluster, for alerts: store, leader, certificates, backup, nodes and disk.
 
-Everything is read when somebody scrapes.
+All values are read at scrape time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from tarmac.base.clock import Clock, parse_rfc3339
 from tarmac.base.metrics import Family, Sample
 from tarmac.server.nodesummaries import NodeSummaries
 from tarmac.server.reader import Reader
+from tarmac.server.restored import count_conflicts
 from tarmac.server.security.certificates import load_certificate
 from tarmac.store.interface import Store
 
 
 class ClusterMetrics:
-    """Families for `/metrics`. `certificates` by the name they are shown under; `tunnelled` has the nodes with one."""
+    """Families for `/metrics`. `certificates` maps label to path; `tunnelled` contains the nodes with a tunnel."""
 
     def __init__(
         self,
@@ -41,13 +42,15 @@ class ClusterMetrics:
         self._nodes = nodes
 
     def families(self) -> Iterator[Family]:
-        """Called at each scrape."""
+        """Yield all families; called at each scrape."""
         yield _one("tarmac_build_info", "Which Tarmac this is; always 1.", 1, ("version", __version__))
         available = self._store.checks()["store"]() is None
         yield _one("tarmac_store_available", "Whether the store takes writes.", int(available))
         yield from self._certificate_family()
         yield from self._backup_family()
         yield from self._node_families()
+        name = "tarmac_restored_conflicts"
+        yield _one(name, "Running pods that a restored store has otherwise.", count_conflicts(self._store))
         name = "tarmac_disk_available_bytes"
         found = os.statvfs(self._data)
         yield _one(name, "Room on the disk of the data directory.", found.f_bavail * found.f_frsize, ("name", "data"))
@@ -58,13 +61,13 @@ class ClusterMetrics:
         for each, path in self._certificates.items():
             try:
                 ends = load_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
-            except (OSError, ValueError):  # not made yet
+            except (OSError, ValueError):  # not created yet
                 continue
             samples.append((name, [("name", each)], ends - now))
         yield name, "gauge", "Seconds until a certificate ends; below 0 when it has.", samples
 
     def _backup_family(self) -> Iterator[Family]:
-        """Nothing where there is no backup: an age of 0 would say the opposite."""
+        """Yield the age of the newest backup. No sample without a backup: an age of 0 would claim a fresh one."""
         record = self._reader.get("core/configmaps", f"{NAMESPACE}/{BACKUPS_MAP}")
         made = made_at(record.get("data") or {}) if record is not None else None
         if made is not None:
@@ -82,14 +85,17 @@ class ClusterMetrics:
 
 
 def leader_metrics(store: Store, clock: Clock, leading: Callable[[], bool | None]) -> Iterator[Family]:
-    """`leading`: whether the controllers of this process work; None when it has none, and their Lease has to tell."""
+    """Yield `tarmac_leader`. `leading` returns None in a process without controllers; then their Lease is read."""
     here = leading()
     held = _lease_is_held(Reader(store), clock) if here is None else here
     yield _one("tarmac_leader", "Whether controllers lead here, or apart from any server.", int(held))
 
 
 def _lease_is_held(reader: Reader, clock: Clock) -> bool:
-    """By the wall clocks of both sides, so it is good for a figure and for nothing that has to be certain."""
+    """Return whether the Lease is held.
+
+    Compares two hosts' wall clocks: good enough for a metric, not for decisions.
+    """
     lease = reader.get("coordination.k8s.io/leases", f"{NAMESPACE}/{PROCESS}")
     spec = (lease or {}).get("spec") or {}
     try:

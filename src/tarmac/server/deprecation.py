@@ -1,4 +1,4 @@
-"""Warnings that a kind is deprecated, on every answer about it: reads, writes, watches and refusals alike."""
+"""Deprecation warnings on every response about a deprecated kind: reads, writes, watches and rejections alike."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 def warning_of(deprecation: str, endpoint: Endpoint) -> Endpoint:
-    """The endpoint, with a Warning in front of whatever else its answers warn of."""
+    """Wrap the endpoint so that its responses carry a Warning in front of their other warnings."""
     warning = warning_headers([deprecation]) or []
 
     def warned(answer: Answer) -> Answer:
-        # An answer may be one that is kept for others, so it is copied.
+        # Copy the response: it may be a cached one that other requests get too.
         if isinstance(answer, Response):
             headers = [*warning, *(answer.headers or ())]
             return Response(answer.status, answer.body, answer.content_type, headers)

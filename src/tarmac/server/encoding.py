@@ -1,8 +1,8 @@
-"""How objects become stored bytes, and what is cut off again.
+"""Encoding of objects to stored bytes.
 
 A value starts with its metadata, so that the store can splice the resource version in, and ends with a tail that is the
-same for every object of a kind: `,"kind":"Pod","apiVersion":"v1"}`. Items of a list of Kubernetes' own kinds carry no
-kind; with a constant tail they are made by leaving out the last bytes, without looking at the object.
+same for every object of a kind: `,"kind":"Pod","apiVersion":"v1"}`. List items of native kinds carry no kind; with a
+constant tail the server cuts off the last bytes without parsing the object.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ decode_json = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def tail_of(resource: Resource) -> bytes:
-    """What every stored value of the resource ends with."""
+    """Return the bytes at the end of every stored value of the resource."""
     return b',"kind":"%b","apiVersion":"%b"}' % (resource.kind.encode(), resource.api_version.encode())
 
 
 def encode_object(obj: JsonObject, resource: Resource, *, keep_version: bool = False) -> bytes:
-    """Metadata first, kind and apiVersion last. A value to store has no resource version; the store splices it in."""
+    """Encode with metadata first, kind and apiVersion last.
+
+    A value to store has no resource version; the store splices it in.
+    """
     metadata = obj["metadata"]
     if not keep_version:
         metadata.pop("resourceVersion", None)

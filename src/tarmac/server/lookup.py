@@ -1,4 +1,4 @@
-"""What validation asks about the live system, answered from the store."""
+"""Lookups of live objects for validation, answered from the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F")
 
 
 class StoreLookup:
-    """The newest accepted state. While there is no Location at all, places cannot be judged and none is refused."""
+    """Reads the newest accepted state. Without any Location, places cannot be validated and none is rejected."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -21,33 +21,33 @@ class StoreLookup:
         self._images = _Catalogue(reader, "compute.datumapis.com/machineimages", image_facts_of)
 
     def instance_types(self) -> Mapping[str, TypeFacts]:
-        """Every InstanceType by object name."""
+        """Return every InstanceType by object name."""
         return self._types.facts()
 
     def machine_images(self) -> Mapping[str, ImageFacts]:
-        """Every MachineImage by object name."""
+        """Return every MachineImage by object name."""
         return self._images.facts()
 
     def cities(self) -> Collection[str] | None:
-        """City codes of all Locations."""
+        """Return the city codes of all Locations, or None without any."""
         locations = self._reader.list("networking.datumapis.com/locations")
         return {item["spec"]["topology"][TOPOLOGY_CITY_CODE] for item in locations} or None
 
     def locations(self) -> Collection[str] | None:
-        """Names of all Locations."""
+        """Return the names of all Locations, or None without any."""
         return {item["metadata"]["name"] for item in self._reader.list("networking.datumapis.com/locations")} or None
 
 
 class _Catalogue(Generic[F]):
-    """Facts of a few objects that are asked for with every Instance and hardly ever change."""
+    """Cache of facts about a few objects that are read with every Instance and hardly ever change."""
 
     def __init__(self, reader: Reader, bucket: str, facts_of: Callable[[Mapping[str, Any]], F]) -> None:
         self._reader, self._bucket, self._facts_of = reader, bucket, facts_of
-        self._revisions: list[int] = []  # that the facts were read at
+        self._revisions: list[int] = []  # revisions of the objects that the facts were read from
         self._facts: Mapping[str, F] = {}
 
     def facts(self) -> Mapping[str, F]:
-        """By object name."""
+        """Return the facts by object name; decode again only after a change."""
         entries = self._reader.store.list(self._bucket).entries
         revisions = [entry.revision for entry in entries]
         if revisions != self._revisions:

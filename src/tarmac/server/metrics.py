@@ -1,8 +1,8 @@
-"""Metrics under the names operators know, counted as plain integers and written out when somebody scrapes.
+"""Server metrics under Kubernetes' names, counted as plain integers and rendered at scrape time.
 
-The request path does one dictionary look-up and a few additions; labels, cumulative buckets and text are made at scrape
-time. What is asked for gets a series of its own once it was answered with more than a refusal: anybody can ask for
-endlessly many things that are not there, and all of those share one series.
+The request path does one dictionary lookup and a few additions; labels, cumulative buckets and text are made at scrape
+time. A path or resource gets a series of its own only after a request for it was not rejected. Until then it shares one
+series with all rejected requests: clients can invent endlessly many names, which must not create endless series.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING = RequestInfo("other", "")
 
 
 class _Series:
-    """Everything about one kind of request."""
+    """Counters of one kind of request."""
 
     __slots__ = ("codes", "durations", "labels")
 
@@ -35,7 +35,7 @@ class _Series:
 
 
 class Metrics:
-    """All counters of one server. `gauges` are read at scrape time."""
+    """All counters of one server. `gauges` are called at scrape time."""
 
     def __init__(self) -> None:
         self._refused = _Series(_labels(_NOTHING))
@@ -47,7 +47,7 @@ class Metrics:
         self.gauges: list[Callable[[], Iterable[Family]]] = []
 
     def finished(self, info: RequestInfo, code: int, seconds: float) -> None:
-        """One request has been answered."""
+        """Count one finished request."""
         key = _key(info) if info.is_resource else (info.verb, _family(info.path))
         series = self._series.get(key)
         if series is None:
@@ -58,14 +58,14 @@ class Metrics:
         series.durations.observe(seconds)
 
     def in_flight(self, reading: bool, change: int) -> None:
-        """A request that has to wait begins (+1) or ends (-1)."""
+        """Count a request that has to wait: +1 at its start, -1 at its end."""
         if reading:
             self.reading += change
         else:
             self.writing += change
 
     def stream_started(self, info: RequestInfo) -> Callable[[], None]:
-        """A watch or another long answer runs; returns what to call at its end."""
+        """Count a watch or another long-running response; return the function to call at its end."""
         key = _key(info)
         _, count = self._running.setdefault(key, (_labels(info), [0]))
         count[0] += 1
@@ -76,18 +76,18 @@ class Metrics:
         return ended
 
     def store_observed(self, operation: str, seconds: float) -> None:
-        """The store's `Observer`."""
+        """Record one store operation; this is the store's `Observer`."""
         histogram = self._store.get(operation)
         if histogram is None:
             histogram = self._store[operation] = Histogram(_STORE_SECONDS)
         histogram.observe(seconds)
 
     def text(self) -> bytes:
-        """The exposition format."""
+        """Return all metrics in the exposition format."""
         return exposition(self.families())
 
     def families(self) -> Iterator[Family]:
-        """Everything there is to tell at the moment."""
+        """Yield all metrics with their current values."""
         name = "apiserver_request_total"
         yield name, "counter", "Requests by verb, resource and code.", self._totals(name)
         name = "apiserver_request_duration_seconds"
@@ -122,7 +122,7 @@ class Metrics:
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """Families as text."""
+    """Render families as text."""
     lines: list[str] = []
     for name, kind, description, samples in families:
         lines += (f"# HELP {name} {description}", f"# TYPE {name} {kind}")
@@ -135,12 +135,12 @@ def _is_refusal(code: int) -> bool:
 
 
 def _family(path: str) -> str:
-    """A path outside the API by its first segment, so that nobody can make endless series."""
+    """Return the first segment of a path outside the API, so that clients cannot create endless series."""
     return "/" + path.split("/", 2)[1] if path.startswith("/") else path
 
 
 def _key(info: RequestInfo) -> tuple[object, ...]:
-    """As much of a request for a resource as its labels show: two keys with the same labels would be told twice."""
+    """Return the parts of a request that its labels show. Two keys with the same labels would give duplicate series."""
     name, verb = info.name, info.verb
     scope = (not name, not (name or info.namespace))
     return (verb, info.group, info.version, info.resource, info.subresource, *scope)
@@ -172,14 +172,14 @@ def _line(sample: Sample) -> str:
 
 
 def health_metrics(checks: Mapping[str, Callable[[], str | None]]) -> Iterator[Family]:
-    """What `/readyz` would say, check by check."""
+    """Yield the result of each check of `/readyz`."""
     name = "kubernetes_healthcheck"
     samples = [(name, [("name", each), ("type", "readyz")], int(check() is None)) for each, check in checks.items()]
     yield name, "gauge", "Whether a health check passes (1) or fails (0).", samples
 
 
 def process_metrics() -> Iterator[Family]:
-    """What every Prometheus client says about its process."""
+    """Yield the standard process metrics of Prometheus clients."""
     usage = limits.getrusage(limits.RUSAGE_SELF)
     values: Mapping[str, tuple[str, float]] = {
         "process_cpu_seconds_total": ("counter", usage.ru_utime + usage.ru_stime),
@@ -192,7 +192,7 @@ def process_metrics() -> Iterator[Family]:
 
 
 def _started() -> float:
-    """When the process began: ticks since the machine did."""
+    """Return the start time of the process: boot time plus its start in ticks since boot."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     return int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")

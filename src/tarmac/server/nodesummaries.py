@@ -1,7 +1,7 @@
-"""The little that is asked of every node again and again: whether it is ready, and in which Location it is.
+"""Cached summaries of all nodes: readiness and Location.
 
-What was read of a Node is kept for as long as the object stays the same, so that looking at all of them costs no more
-than what has changed since the last time.
+A summary is kept until its Node changes, so reading all of them only decodes the Nodes that changed since the last
+call.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tarmac.store.interface import Entry, Store
 
 
 class NodeSummary(NamedTuple):
-    """A node at a glance."""
+    """Name, readiness and Location of a node."""
 
     name: str
     ready: bool
-    location: str  # empty when it is in none
+    location: str  # empty when it has none
 
 
 class _Metadata(msgspec.Struct):
@@ -45,14 +45,14 @@ _decode = msgspec.json.Decoder(_Node).decode
 
 
 class NodeSummaries:
-    """Of all nodes that the store has."""
+    """Summaries of all nodes in the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, tuple[Entry, NodeSummary]] = {}
 
     def all(self) -> list[NodeSummary]:
-        """In the order of their names."""
+        """Return the summaries ordered by name."""
         known: dict[str, tuple[Entry, NodeSummary]] = {}
         for entry in self._store.list("core/nodes").entries:
             before = self._known.get(entry.name)

@@ -1,7 +1,7 @@
 """Decoded, read-only views of stored objects for the server's own needs (authorization, admission, defaults).
 
-Objects are decoded on demand and must not be changed by the caller. The same few (the namespace of a write, its service
-account) are asked for over and over; they stay decoded until they change.
+Objects are decoded on demand; callers must not modify them. A few objects are read over and over (the namespace of a
+write, its service account); they stay decoded until they change.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from tarmac.store.interface import Entry, Store
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _REMEMBERED = 128
-_FEW = 8  # a longer list would drive everything else out of memory
+_FEW = 8  # objects: a longer list would evict everything else from the cache
 
 
 def decode(entry: Entry) -> JsonObject:
-    """The object behind an entry."""
+    """Return the decoded object of an entry."""
     return _decode(entry.raw)
 
 
 class Reader:
-    """Reads the newest accepted state, so that a check sees writes that are still on their way to the disk."""
+    """Reads the newest accepted state, so that a check sees writes that are not on disk yet."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._decoded: dict[tuple[str, str], tuple[Entry, JsonObject]] = {}
 
     def get(self, bucket: str, name: str) -> JsonObject | None:
-        """One object, or None."""
+        """Return one object, or None."""
         entry = self.store.head(bucket, name)
         return None if entry is None else self._read(bucket, entry)
 
@@ -47,7 +47,7 @@ class Reader:
         return obj
 
     def list(self, bucket: str, prefix: str = "") -> Iterator[JsonObject]:
-        """Every object of a bucket whose name starts with `prefix` (`namespace/`)."""
+        """Yield every object of a bucket whose name starts with `prefix` (`namespace/`)."""
         entries = self.store.list(bucket, prefix).entries
         few = len(entries) <= _FEW
         for entry in entries:

@@ -1,8 +1,8 @@
-"""What a request is about, in the words authorization, audit and metrics use.
+"""Attributes of a request, as authorization, audit and metrics use them.
 
-A path is parsed once and remembered: clients ask for the same paths over and over, so the hot path is one
-dictionary lookup. The few query parameters that change the meaning of a path (`watch`, a field selector on
-`metadata.name`) are looked at only when the query can contain them.
+Parsed paths are cached: clients repeat the same paths, so the hot path is one dictionary lookup. The few query
+parameters that change the meaning of a path (`watch`, a field selector on `metadata.name`) are parsed only when the
+query can contain them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tarmac.http.messages import Request
 
 _VERBS = {"POST": "create", "GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-# Opening one of these is a create whatever the method: WebSockets can only be asked for by GET.
+# Opening one of these is a create for every method: WebSockets can only be opened by GET.
 _CONNECTIONS = {"pods": frozenset({"exec", "attach", "portforward"}), "instances": frozenset({"console", "vnc"})}
 _NODE_CONNECTIONS = frozenset({"exec", "attach", "portForward", "run", "tarmac"})  # behind nodes/NAME/proxy
 _REMEMBERED = 4096
-_LONGEST_REMEMBERED = 512  # characters: anybody can ask for long paths
+_LONGEST_REMEMBERED = 512  # characters: clients can send arbitrarily long paths
 
 
 class RequestInfo(NamedTuple):
@@ -40,7 +40,7 @@ _seen: dict[tuple[str, str], RequestInfo] = {}
 
 
 def request_info(request: Request) -> RequestInfo:
-    """What `request` is about."""
+    """Return the attributes of a request."""
     key = (request.method, request.path)
     info = _seen.get(key)
     if info is None:
@@ -68,13 +68,13 @@ def _parse(method: str, path: str) -> RequestInfo:
     if rest[0] == "watch" and len(rest) > 1 and method == "GET":
         verb, rest = "watch", rest[1:]
     namespace, resource, name, behind = _place(rest)
-    is_proxy = behind[:1] == ["proxy"]  # what comes behind is somebody else's path
+    is_proxy = behind[:1] == ["proxy"]  # the rest is a path of the proxied server
     if "" in (rest[: len(rest) - len(behind)] if is_proxy else rest):
         return other
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
     subresource = "proxy" if is_proxy else "/".join(behind)
-    first = next(filter(None, behind[1:]), "")  # a node makes one slash of several
+    first = next(filter(None, behind[1:]), "")  # a node collapses repeated slashes
     opens_on_node = resource == "nodes" and is_proxy and first in _NODE_CONNECTIONS
     if opens_on_node or (subresource in _CONNECTIONS.get(resource, ()) and method in ("GET", "POST")):
         verb = "create"
@@ -82,7 +82,7 @@ def _parse(method: str, path: str) -> RequestInfo:
 
 
 def _place(rest: list[str]) -> tuple[str, str, str, list[str]]:
-    """Namespace, resource and name of the path behind the version, and what comes behind the name."""
+    """Return namespace, resource and name in the path after the version, and the segments after the name."""
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
@@ -94,7 +94,10 @@ def _place(rest: list[str]) -> tuple[str, str, str, list[str]]:
 
 
 def _refine(info: RequestInfo, request: Request) -> RequestInfo:
-    """A list may be a watch, and a collection may be narrowed to one name, which is what gets authorized."""
+    """Turn a list into a watch, and narrow a collection to one name, by query parameters.
+
+    Authorization uses the result.
+    """
     if info.verb not in ("list", "watch", "deletecollection"):
         return info
     if info.verb == "list" and boolean(request, "watch"):
@@ -107,7 +110,7 @@ def _refine(info: RequestInfo, request: Request) -> RequestInfo:
 
 
 def boolean(request: Request, name: str) -> bool | None:
-    """A query parameter as Kubernetes reads booleans: present and not `false` or `0` is true."""
+    """Parse a query parameter as Kubernetes parses booleans: present and not `false` or `0` is true."""
     values = request.params().get(name)
     if not values:
         return None
@@ -115,7 +118,7 @@ def boolean(request: Request, name: str) -> bool | None:
 
 
 def _selected_name(selector: str) -> str:
-    """The one name that a field selector leaves, as the listing will read it; one that is malformed selects none."""
+    """Return the single name that a field selector allows, parsed as the list does; empty for a malformed selector."""
     try:
         return FieldSelector.parse(selector).exact("metadata.name") or ""
     except ValueError:

@@ -1,7 +1,7 @@
-"""Restored conflicts as they are stored: bucket `tarmac/running`, one for each pod that a node runs otherwise.
+"""Stored conflicts after a restore: bucket `tarmac/running`, one entry per pod whose node's version differs.
 
-The bucket is nobody's in the API. A name in it is `NAMESPACE/POD/NODE`, so that whoever is about to make or bind a pod
-looks at the few with its name, and at none at all where nothing was restored.
+The bucket is not part of the API. Keys are `NAMESPACE/POD/NODE`, so creating or binding a pod reads only the few
+entries with its name, and none at all where nothing was restored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from tarmac.api.status import Conflict
 from tarmac.store.interface import Entry, Store
 
 RUNNING = "tarmac/running"
+_NODES = "core/nodes"
 
 
 def restored_at(store: Store) -> str:
-    """When the store was restored last; empty if never."""
+    """Return the time of the last restore; empty if never."""
     entry = store.head(*RESTORES)
     return msgspec.json.decode(entry.raw)["time"] if entry is not None else ""
 
@@ -33,49 +34,71 @@ class _Stored(msgspec.Struct):
 
 
 class RestoredConflict(NamedTuple):
-    """One pod that runs otherwise than the store has it."""
+    """One running pod that differs from the store's version."""
 
     namespace: str
     name: str
     node: str
-    pod: JsonObject  # as the node has it
+    pod: JsonObject  # the node's version
     why: str
-    removed: bool  # somebody has decided against it, and its node is yet to end it
+    removed: bool  # an administrator decided to remove it, and its node has not ended it yet
 
     @property
     def key(self) -> str:
-        """Its name in the bucket."""
+        """Its key in the bucket."""
         return f"{self.namespace}/{self.name}/{self.node}"
 
     @property
     def message(self) -> str:
-        """For people."""
+        """The description for users."""
         uid = self.pod["metadata"]["uid"]
         decide = f"`tarmac restored adopt {self.namespace}/{self.name}` keeps it, `remove` ends it"
         going = "it is being ended" if self.removed else decide
         return f"{self.namespace}/{self.name} with uid {uid} runs on {self.node}, but {self.why}; {going}"
 
     def encoded(self) -> bytes:
-        """As it is stored."""
+        """Return the bytes to store."""
         return msgspec.json.encode(_Stored({"name": self.key}, self.pod, self.why, self.removed))
 
 
-def conflicts(store: Store, prefix: str = "") -> Iterator[tuple[Entry, RestoredConflict]]:
-    """Those whose names begin so; all of them otherwise."""
-    if not store.count(RUNNING):  # nearly always, and asked for every new pod
+def conflicts(store: Store, prefix: str = "", node: str = "") -> Iterator[tuple[Entry, RestoredConflict]]:
+    """Yield the conflicts whose key begins with the prefix, of one node if given."""
+    for entry, (namespace, name, told_by) in _named(store, prefix):
+        if node in ("", told_by):
+            found = msgspec.json.decode(entry.raw, type=_Stored)
+            yield entry, RestoredConflict(namespace, name, told_by, found.pod, found.why, found.removed)
+
+
+def conflict_keys(store: Store) -> set[str]:
+    """Return NAMESPACE/POD of every conflict. No pod is decoded."""
+    return {f"{namespace}/{name}" for _, (namespace, name, _) in _named(store, "")}
+
+
+def count_conflicts(store: Store) -> int:
+    """Return the number of running pods that differ from the store's version."""
+    return sum(1 for _ in _named(store, ""))
+
+
+def _named(store: Store, prefix: str) -> Iterator[tuple[Entry, list[str]]]:
+    """Yield entries with parsed keys, without those of deleted Nodes: deleting a Node frees the names it holds."""
+    if not store.count(RUNNING):  # fast path for every new pod: nearly always empty
         return
     for entry in store.list(RUNNING, prefix).entries:
-        namespace, name, node = entry.name.split("/")
-        found = msgspec.json.decode(entry.raw, type=_Stored)
-        yield entry, RestoredConflict(namespace, name, node, found.pod, found.why, found.removed)
+        parts = entry.name.split("/")
+        if store.head(_NODES, parts[2]) is not None:
+            yield entry, parts
 
 
 def conflict_of(store: Store, namespace: str, name: str) -> RestoredConflict | None:
-    """The first one with this name."""
+    """Return the first conflict with this name, or None."""
     return next((each for _, each in conflicts(store, f"{namespace}/{name}/")), None)
 
 
-def refuse_conflict(store: Store, namespace: str, name: str) -> None:
-    """No pod of a name that something else has is made or bound. Raises Conflict."""
-    if (found := conflict_of(store, namespace, name)) is not None:
-        raise Conflict(f"{REASON}: {found.message}", details={"name": name, "kind": "pods"})
+def refuse_conflict(store: Store, namespace: str, name: str, uid: str = "") -> None:
+    """Reject creating or binding a pod while a different pod of that name runs. Raises Conflict.
+
+    `uid` is that of the pod at hand: the running pod itself may be adopted.
+    """
+    found = [each for _, each in conflicts(store, f"{namespace}/{name}/")]
+    if found and all(each.pod["metadata"]["uid"] != uid for each in found):
+        raise Conflict(f"{REASON}: {found[0].message}", details={"name": name, "kind": "pods"})

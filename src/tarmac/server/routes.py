@@ -1,7 +1,7 @@
-"""From what a request is about to the function that answers it.
+"""Maps request attributes to endpoints.
 
-Routes are made on first use and remembered, so a server with many kinds starts at once and a request costs one look-up.
-A route is a table of verbs; what a resource does not offer is not in it.
+Routes are built on first use and cached, so a server with many kinds starts at once and a request costs one lookup. A
+route is a table of verbs; it contains only the verbs that the resource supports.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from tarmac.api.networking import names as networking
-from tarmac.api.networking import podendpoint
+from tarmac.api.networking import podendpoint, tunnelendpoint
 from tarmac.api.resource import Resource
 from tarmac.api.status import NO_METHOD, MethodNotAllowed, NotFound
 from tarmac.server.deprecation import Endpoint, warning_of
@@ -32,7 +32,7 @@ from tarmac.server.storage.watching import watch
 
 Route = Mapping[str, Endpoint]
 Answering = Callable[["Routes", ResourceStorage], Route]
-"""Makes the route of a subresource, or of a resource that is answered and never stored."""
+"""Builds the route of a subresource, or of a resource that is never stored."""
 
 ANY_SCALE = ("", "", "scale")
 NO_RESOURCE = "the server could not find the requested resource"
@@ -43,12 +43,13 @@ _WRITE_NOTHING_WHEN_REFUSED = frozenset(
 )
 _VIEWS: dict[tuple[str, str], View] = {("events.k8s.io", "events"): EventView()}
 _PROJECTIONS: dict[tuple[str, str], tuple[str, Project]] = {
-    (networking.GROUP, "podendpoints"): (podendpoint.PODS, podendpoint.project)
+    (networking.GROUP, "podendpoints"): (podendpoint.PODS, podendpoint.project),
+    (networking.GROUP, "tunnelendpoints"): (tunnelendpoint.NODES, tunnelendpoint.project),
 }
 
 
 class Routes:
-    """All routes of one server. `special` holds what is not plain storage, by (group, plural, subresource)."""
+    """All routes of one server. `special` holds routes other than plain storage, by (group, plural, subresource)."""
 
     def __init__(
         self, services: Services, hub: Hub, cache: ListCache, special: Mapping[tuple[str, str, str], Answering]
@@ -61,13 +62,13 @@ class Routes:
         self._served: dict[tuple[str, str, str], ResourceStorage] = {}
 
     def find(self, info: RequestInfo) -> Endpoint | None:
-        """What answers the request; None when there is no such resource. Raises NotFound, MethodNotAllowed."""
+        """Return the endpoint of a request; None when there is no such resource. Raises NotFound, MethodNotAllowed."""
         place = (info.group, info.version, info.resource, info.subresource)
         key = (info.verb, *place, not info.name, not info.namespace)
         endpoint = self._endpoints.get(key)
         if endpoint is None:
             endpoint = self._find(info)
-            if endpoint is not None:  # unknown paths are endless, known ones are not
+            if endpoint is not None:  # unknown paths are unbounded, so they are not cached
                 self._endpoints[key] = endpoint
         return endpoint
 
@@ -86,7 +87,7 @@ class Routes:
         return partial(redecided, store, endpoint) if store.shared and again else endpoint
 
     def served(self, resource: Resource) -> ResourceStorage:
-        """The resource, bound to the services."""
+        """Return the ResourceStorage of a resource, built on first use."""
         key = (resource.group, resource.version, resource.plural)
         served = self._served.get(key)
         if served is None:
@@ -98,7 +99,7 @@ class Routes:
         return served
 
     def sibling(self, group: str, version: str, plural: str) -> ResourceStorage:
-        """Another resource that a subresource needs."""
+        """Return the storage of another resource that a subresource needs. Raises NotFound."""
         resource = self._services.catalog.find(group, version, plural)
         if resource is None:
             raise NotFound(f"{plural} are not served", details={})
@@ -150,14 +151,14 @@ class Routes:
 
 
 def _is_addressed(resource: Resource, info: RequestInfo) -> bool:
-    """Whether the path can be one of this resource's: namespaced objects are in a namespace, others are not."""
+    """Return whether the path fits the resource: namespaced objects need a namespace, cluster-scoped ones have none."""
     if resource.namespaced:
         return bool(info.namespace) or not info.name or info.verb in ("list", "watch", "deletecollection")
     return not info.namespace or resource.plural == "namespaces"
 
 
 def _has_form(resource: Resource, info: RequestInfo) -> bool:
-    """Whether a verb comes with a name exactly when it needs one, and stays inside a namespace where it must."""
+    """Return whether a verb comes with a name exactly when it needs one, and with a namespace where it must."""
     if info.verb == "deletecollection":
         return bool(info.namespace) >= resource.namespaced
     if info.verb == "create":

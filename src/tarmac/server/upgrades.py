@@ -1,8 +1,8 @@
-"""Upgrades that the server itself answers or guards: watches and logs by WebSocket, and pages of other origins.
+"""Upgrades that the server handles or guards: watches and logs over WebSocket, and the check of the Origin header.
 
-A browser sends a client certificate with whatever page asks, so an upgrade that a page of another origin asks for is
-refused, whoever it comes from. Nor can a browser say there what it accepts, so `as=Table` in the query of a watch by
-WebSocket stands for the media type of Tables.
+A browser sends a client certificate for any page, so an upgrade requested by a page of another origin is rejected for
+every user. Browsers cannot set an Accept header on a WebSocket, so `as=Table` in the query of a watch stands for the
+media type of Tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOG_PROTOCOLS: Final[dict[str, Send]] = {"binary.k8s.io": binary, "base64.binar
 
 
 def prepare_upgrade(request: Request) -> None:
-    """Look at an upgrade before anybody else does. Raises Forbidden for one that a page of another origin asks for."""
+    """Check an upgrade before any other processing. Raises Forbidden for one requested by a page of another origin."""
     if "upgrade" not in request.headers:
         return
     origin = request.headers.get("origin")
@@ -32,7 +32,7 @@ def prepare_upgrade(request: Request) -> None:
 
 
 def in_messages(request: Request, answer: StreamResponse) -> Answer:
-    """A watch or a log as a WebSocket, if it was asked for as one; any other answer as it is. Raises ApiError."""
+    """Return a watch or a log as a WebSocket if requested; any other response unchanged. Raises ApiError."""
     info: RequestInfo = request.info
     is_log = (info.resource, info.subresource) == ("pods", "log")
     if not wants_websocket(request.headers) or answer.status != 200 or not (is_log or info.verb == "watch"):
@@ -46,7 +46,7 @@ def in_messages(request: Request, answer: StreamResponse) -> Answer:
 
 
 def _for_watches(protocols: Sequence[str]) -> tuple[str, Send]:
-    """The first: browsers give up a connection that chooses none of what they offered."""
+    """Choose the first protocol: browsers drop a connection if the server chooses none of those they offered."""
     return (protocols[0] if protocols else ""), lines
 
 

@@ -1,1 +1,1 @@
-"""Admission: a chain of small named plugins that may change or refuse a write."""
+"""Admission: a chain of small named plugins that may change or reject a write."""

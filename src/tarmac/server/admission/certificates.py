@@ -1,4 +1,4 @@
-"""Plugins for certificate signing requests: who asks, who may approve and sign, and what nobody may ask for."""
+"""Plugins for certificate signing requests: requester, approval, signing and allowed subjects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIGNED_HERE = frozenset((_CLIENT_SIGNER, _NODE_SIGNER, "kubernetes.io/kubelet-s
 
 
 class CertificateRequester(Plugin):
-    """Writes down who asks, and when conditions were set: neither is the client's to say."""
+    """Sets the requester and the times of conditions, which a client must not set."""
 
     name = "CertificateRequester"
 
@@ -62,7 +62,7 @@ def _sign_as(spec: JsonObject, user: User) -> None:
 
 
 class _SignerPermission(Plugin):
-    """A verb on the virtual resource `signers` decides."""
+    """Requires a verb on the virtual resource `signers`."""
 
     subresource = ""
     verb = ""
@@ -74,7 +74,7 @@ class _SignerPermission(Plugin):
         return resource.bucket == _BUCKET and subresource == self.subresource and operation == "UPDATE"
 
     def check(self, attributes: Attributes) -> None:
-        """Refuse a user who may neither act for this signer nor for all of its domain."""
+        """Reject a user without the right for this signer or for its whole domain."""
         signer: str = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             info = RequestInfo(self.verb, "", True, "certificates.k8s.io", "*", "signers", "", "", name)
@@ -84,7 +84,7 @@ class _SignerPermission(Plugin):
 
 
 class CertificateApproval(_SignerPermission):
-    """Approving takes `approve` on the signer."""
+    """Requires `approve` on the signer for approval."""
 
     name = "CertificateApproval"
     subresource = "approval"
@@ -95,7 +95,7 @@ class CertificateApproval(_SignerPermission):
 
 
 class CertificateSigning(_SignerPermission):
-    """Writing the certificate or conditions takes `sign` on the signer."""
+    """Requires `sign` on the signer to write the certificate or conditions."""
 
     name = "CertificateSigning"
     subresource = "status"
@@ -108,7 +108,10 @@ class CertificateSigning(_SignerPermission):
 
 
 class CertificateSubjectRestriction(Plugin):
-    """A request names one user, and nobody becomes `system:masters` by one. Other signers' requests are theirs."""
+    """Requires one user name per request, rejects `system:masters`, and limits bootstrap tokens to the node signer.
+
+    Subjects of requests to external signers are not checked.
+    """
 
     name = "CertificateSubjectRestriction"
 

@@ -1,9 +1,9 @@
-"""The admission chain: every plugin may change the object, then every plugin may refuse it.
+"""The admission chain: all plugins may change the object, then all plugins may reject it.
 
-Plugins are synchronous: all they need is in memory. A refusal is an `ApiError`, usually Forbidden, that says why.
+Plugins are synchronous: all their data is in memory. A rejection is an `ApiError`, usually Forbidden, with the reason.
 
-A plugin that compares a write with many other objects (a quota, addresses) names a guard where the store is shared with
-other servers: the store then refuses the write if one of them was faster, and the plugin is asked again.
+A plugin that compares a write with many other objects (a quota, addresses) names a guard if the store is shared with
+other servers: the store then rejects the write if one of them wrote under that guard first, and the plugin runs again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class Attributes:
-    """One write on its way in. `obj` is None for deletes; `old` is None for creates."""
+    """One write being admitted. `obj` is None for deletes; `old` is None for creates."""
 
     __slots__ = (
         "dry_run",
@@ -56,42 +56,43 @@ class Attributes:
         self.old = old
         self.user = user
         self.dry_run = dry_run
-        self.verb = operation.lower()  # of the request: a create may come as a patch
+        self.verb = operation.lower()  # the verb of the request: a create may come as a patch
         self.warnings: list[str] = []
 
 
 class Plugin:
-    """One rule. `name` is what refusals and docs call it."""
+    """One rule. `name` identifies it in rejections and docs."""
 
     name: str = ""
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        """Whether to call the plugin at all; answered once per combination and remembered."""
+        """Return True if the plugin handles such writes. Called once per combination; the result is cached."""
         return True
 
     def guard(self, resource: Resource, namespace: str) -> str | None:
-        """The guard under which such a write is made; None when nothing beyond the object itself matters."""
+        """Return the guard for such a write, or None if the plugin examines only the object itself."""
         return None
 
     def settling(self, namespace: str) -> Awaitable[None] | None:
-        """What such a write, now visible, waits for before it is acknowledged; None when for nothing."""
+        """Return an awaitable that must finish before a visible write is acknowledged, or None."""
         return None
 
     def admit(self, attributes: Attributes) -> None:
         """Change `attributes.obj` in place."""
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuse by raising an ApiError."""
+        """Reject the write by raising an ApiError."""
 
 
 class Chain:
-    """Plugins in order, pre-selected for each kind of write."""
+    """Plugins in order, pre-selected per kind of write."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self._plugins = tuple(plugins)
         self._selected: dict[tuple[str, str, str], tuple[Plugin, ...]] = {}
-        self._guarding: dict[tuple[str, str, str], list[Plugin]] = {}  # of those, the ones that may name a guard
-        self._settling: dict[tuple[str, str, str], list[Plugin]] = {}  # and those that may have to be waited for
+        self._guarding: dict[tuple[str, str, str], list[Plugin]] = {}  # the selected plugins that may name a guard
+        # the selected plugins that may delay acknowledgement
+        self._settling: dict[tuple[str, str, str], list[Plugin]] = {}
 
     def _select(self, resource: Resource, subresource: str, operation: Operation) -> tuple[Plugin, ...]:
         key = (resource.bucket, subresource, operation)
@@ -106,7 +107,7 @@ class Chain:
         return self._select(attributes.resource, attributes.subresource, attributes.operation)
 
     def guards(self, resource: Resource, subresource: str, operation: Operation, namespace: str) -> tuple[str, ...]:
-        """The guards of such a write, for the store."""
+        """Return the guards of such a write, for the store."""
         key = (resource.bucket, subresource, operation)
         guarding = self._guarding.get(key)
         if guarding is None:
@@ -117,7 +118,7 @@ class Chain:
     def settling(
         self, resource: Resource, subresource: str, operation: Operation, namespace: str
     ) -> list[Awaitable[None]]:
-        """What such a write waits for before it is acknowledged."""
+        """Return the awaitables that must finish before such a write is acknowledged."""
         key = (resource.bucket, subresource, operation)
         settling = self._settling.get(key)
         if settling is None:
@@ -126,11 +127,11 @@ class Chain:
         return [waiting for each in settling if (waiting := each.settling(namespace)) is not None]
 
     def admit(self, attributes: Attributes) -> None:
-        """Run the changing half."""
+        """Run the mutating phase."""
         for plugin in self._of(attributes):
             plugin.admit(attributes)
 
     def validate(self, attributes: Attributes) -> None:
-        """Run the refusing half, after defaults and validation."""
+        """Run the validating phase, after defaulting and validation."""
         for plugin in self._of(attributes):
             plugin.validate(attributes)

@@ -1,7 +1,7 @@
-"""ClassResources: classes in requests, with the feature gate of that name on.
+"""ClassResources: validates QoS classes in requests, with the feature gate of that name on.
 
-Annotations that ask for classes must make sense, in a Pod and in the template of a Workload, and the containers of a
-Pod that has a kernel of its own must agree: they are all in one cgroup, the sandbox's.
+Annotations that request classes must be valid, in a Pod and in the template of a Workload. The containers of a Pod with
+its own kernel must agree on a class: they share one cgroup, the sandbox's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WORKLOADS = "compute.datumapis.com/workloads"
 
 
 class ClassResources(Plugin):
-    """Looks at Pods when they are made or resized, and at templates on every write. What stays is not asked again."""
+    """Checks Pods at creation and resize, and templates on every write. Unchanged requests are not checked again."""
 
     name = "ClassResources"
 
@@ -78,7 +78,7 @@ class ClassResources(Plugin):
 
 
 def _pod_of_template(workload: JsonObject) -> JsonObject:
-    """As much of the Pods of a Workload as classes are about."""
+    """Return the parts of a Workload's Pods that concern classes."""
     template = mapping(workload, "spec", "template")
     annotations: Mapping[str, str] = mapping(template, "metadata", "annotations")
     sandbox = mapping(template, "spec", "runtime", "sandbox")
@@ -100,7 +100,7 @@ def _check_annotations(pod: JsonObject, path: str, errors: FieldErrors) -> None:
 
 
 def _one_class_of_a_type(pod: JsonObject, annotations: str, errors: FieldErrors) -> None:
-    """`annotations`: the path of those that ask, where there are no fields."""
+    """Require one class per type. `annotations`: the path of the requesting annotations, if there are no fields."""
     first: dict[str, tuple[str, str]] = {}
     for container, classes in classes_of_containers(pod):
         for kind, name in classes.items():

@@ -1,7 +1,7 @@
-"""ConsoleRecording: whether sessions at machines are recorded is not for those to say who are recorded.
+"""ConsoleRecording: recorded users must not be able to turn off the recording of console sessions.
 
-A Namespace's annotation turns recording off. Setting, changing or removing it takes the right `use` on
-`consolerecordings` of the whole cluster, whatever other rights on the Namespace somebody has.
+A Namespace's annotation turns recording off. Setting, changing or removing it requires the cluster-wide right `use` on
+`consolerecordings`, in addition to the rights on the Namespace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORDINGS = "consolerecordings"
 
 
 class ConsoleRecording(Plugin):
-    """Looks at Namespaces that are written."""
+    """Checks writes of Namespaces."""
 
     name = "ConsoleRecording"
 

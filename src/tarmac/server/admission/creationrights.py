@@ -1,6 +1,6 @@
-"""CreationRights: whoever makes an object by applying or replacing what is not there needs the right to create it, too.
+"""CreationRights: creating an object by apply or replace requires the right to create it, too.
 
-The request was let in as a patch or an update; only now is it known to be more.
+The request was authorized as a patch or update; only now is it known to create the object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tarmac.server.security.authorize import Authorizer, refusal
 
 
 class CreationRights(Plugin):
-    """Asks the authorizer about the create."""
+    """Asks the authorizer for the verb `create`."""
 
     name = "CreationRights"
 

@@ -1,4 +1,4 @@
-"""The chain that the server runs, in the order Kubernetes runs it."""
+"""The server's admission chain, in Kubernetes' order."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tarmac.server.admission.interfaces import InterfaceHolding
 from tarmac.server.admission.limitranges import LimitRanger
 from tarmac.server.admission.localdisks import LocalDiskRemoval
 from tarmac.server.admission.machines import MachineHolding
+from tarmac.server.admission.mirrorpods import MirrorPods
 from tarmac.server.admission.namespacelifecycle import NamespaceLifecycle
 from tarmac.server.admission.networkoverlaps import NetworkOverlaps
 from tarmac.server.admission.networkranges import NetworkRanges
@@ -60,17 +61,18 @@ def default_plugins(
     *,
     class_resources: bool = False,
 ) -> list[Plugin]:
-    """Every plugin that is on by default. Quotas come last, so that nothing refuses an object that was charged."""
+    """Return all plugins enabled by default. Quotas come last, so that no later plugin rejects a charged object."""
     quotas = catalog.find("", "v1", "resourcequotas")
     assert quotas is not None, "resourcequotas are always served"
     addresses = PlatformAddresses(reader)
     return [
         CreationRights(authorizer),
         NamespaceLifecycle(reader),
-        RestoredConflicts(reader),
+        MirrorPods(),
         LimitRanger(reader, class_resources=class_resources),
         ServiceAccounts(reader, randomness),
-        NodeRestriction(reader, authorizer),
+        NodeRestriction(reader, authorizer, clock),
+        RestoredConflicts(reader),  # after NodeRestriction, since it sets an annotation that nodes may not write
         NodeAddresses(reader),
         LocalDiskRemoval(),
         TaintNodesByCondition(),
@@ -112,5 +114,5 @@ def default_chain(
     *,
     class_resources: bool = False,
 ) -> Chain:
-    """The default plugins as a chain. `class_resources`: the feature gate."""
+    """Return the default plugins as a chain. `class_resources`: the feature gate."""
     return Chain(default_plugins(reader, catalog, clock, randomness, authorizer, class_resources=class_resources))

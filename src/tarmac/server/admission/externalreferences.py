@@ -1,9 +1,9 @@
-"""ExternalReferences: what external services may name, as far as it is known when they are written.
+"""ExternalReferences: checks references of external services, as far as they are known at the write.
 
-A claim's author may use its class. Classes offer different addresses, and give up none that is held or resting. A
-SourceIP lies in its class. A server outside is no part of the platform. What comes later (a node in the target's place,
-a class that is not there yet) is told by the controller as a condition, and an update is not refused for what it
-leaves as it was.
+A claim's author must be allowed to use its class. Classes must not overlap, and must not drop a held or resting
+address. A SourceIP must lie in its class. A target must be outside the platform. Later problems (a node that takes the
+target's address, a missing class) are reported by the controller as a condition, and an update is not rejected for
+unchanged fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Check = Callable[[Attributes, JsonObject, FieldErrors], None]
 
 
 class ExternalReferences(Plugin):
-    """Looks at the four kinds that people write."""
+    """Checks the four kinds that users write."""
 
     name = "ExternalReferences"
 
@@ -60,11 +60,14 @@ class ExternalReferences(Plugin):
         return resource.bucket in self._checks and subresource == "" and operation in ("CREATE", "UPDATE")
 
     def guard(self, resource: Resource, namespace: str) -> str | None:
-        """Classes are compared with each other and with SourceIPs; the others with what may come later anyway."""
+        """Guard classes and SourceIPs, which are compared with each other.
+
+        The other kinds may become invalid later anyway.
+        """
         return "source-ips" if resource.bucket in (CLASSES, SOURCE_IPS) and self._reader.store.shared else None
 
     def validate(self, attributes: Attributes) -> None:
-        """Every cause at once."""
+        """Check the object and report all errors at once."""
         assert attributes.obj is not None, "created or updated"
         with FieldErrors() as errors:
             self._checks[attributes.resource.bucket](attributes, attributes.obj["spec"], errors)
@@ -117,7 +120,7 @@ class ExternalReferences(Plugin):
         return f'SourceIPClass "{found.class_name}" {found.written}' if found is not None else None
 
     def _of_networks(self, target: Address, namespaces: set[str]) -> str | None:
-        """Where its sources are, an address in the range of a Network means an instance."""
+        """Name a Network of the sources with the target in its range: there, the address would mean an instance."""
         for namespace in sorted(namespaces):
             for network in self._reader.list(_NETWORKS, f"{namespace}/"):
                 for written in _network_ranges(network, target.version):
@@ -135,7 +138,7 @@ def _check_limits(wanted: JsonObject, most: JsonObject, errors: FieldErrors) -> 
 
 
 def _namespaces(spec: JsonObject, own: str) -> set[str]:
-    """Those whose Networks its source Pods are on; Pods of the system are on one of their own."""
+    """Return the namespaces of the source Pods' Networks; system Pods share one internal Network."""
     named = {mapping(source, "service").get("namespace") or own for source in objects(spec, "sources")} | {own}
     return {INTERNAL_NETWORK.partition("/")[0] if each.startswith(SYSTEM_PREFIX) else each for each in named}
 

@@ -1,8 +1,8 @@
-"""Annotations that are the platform's word about an object: set by the controllers that may, once, and by nobody else.
+"""Annotations that only certain controllers may set, once.
 
 Nodes act on them with rights that the Pod's author does not have. So not even those controllers may change one: not
-with the object, not with its status, not with its binding. An update that leaves one out keeps it: a client that
-replaces an object with its own manifest (`kubectl replace`) does not know of it.
+with the object, its status or its binding. An update that omits one keeps it, because a client that replaces an object
+with its own manifest (`kubectl replace`) does not know it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.server.reader import Reader
 
 
 class HeldAnnotations(Plugin):
-    """Which annotations, of which objects, by whom: each plugin of this kind says it."""
+    """Protects annotations. Subclasses define the annotations, the buckets and the allowed writers."""
 
     annotations: ClassVar[tuple[str, ...]]
     buckets: ClassVar[frozenset[str]]
@@ -49,7 +49,7 @@ class HeldAnnotations(Plugin):
                 raise refuse(attributes, f"the annotation {annotation} is set by the controllers only")
 
     def _before(self, attributes: Attributes, said: dict[str, str]) -> JsonObject | None:
-        """The object as it is. A binding is about a Pod, and may leave its annotations alone."""
+        """Return the stored object. A binding concerns a Pod, and may omit its annotations."""
         if attributes.subresource != "binding":
             return attributes.old
         return self._reader.get(PODS, f"{attributes.namespace}/{attributes.name}") if said else None

@@ -1,10 +1,10 @@
-"""HostKernel: what runs on the host's kernel needs the right `use` on its RuntimeClass.
+"""HostKernel: running on the host's kernel requires the right `use` on the RuntimeClass.
 
-Whoever breaks out of such a Pod has the node, with everybody else's Pods on it. So the right is one on the whole
-cluster, never one of a namespace, and every class counts that is not known to have a kernel of its own. It is asked of
-whoever writes a Pod, or an object that Pods are made of: a Workload, a WorkloadDeployment, an Instance. The controllers
-that pass the class on have it all, so the first writer is the one who must be asked. A class that an update does not
-change is not asked about again: taking the right away does not lock owners out of what they run.
+An attacker that breaks out of such a Pod controls the node and all Pods on it. So the right must be cluster-wide, never
+per namespace, and it is needed for every class not known to have its own kernel. It is checked for the author of a Pod,
+or of an object that Pods are created from: a Workload, a WorkloadDeployment, an Instance. The controllers that pass the
+class on have the right for all classes, so the first author must be checked. An update that does not change the class
+is not checked: revoking the right must not lock owners out of running workloads.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _METADATA_OF_INSTANCES = {
 
 
 class _Asked(NamedTuple):
-    """A class, and the field that asks for it."""
+    """A class and the field that requests it."""
 
     name: str
     field: str
 
 
 class HostKernel(Plugin):
-    """Looks at Pods when they are made, and at what Pods are made of on every write."""
+    """Checks Pods at creation, and the kinds that Pods are created from on every write."""
 
     name = "HostKernel"
 
@@ -73,12 +73,13 @@ def _asked(attributes: Attributes, obj: JsonObject | None) -> _Asked | None:
     if bucket == PODS:
         return _asked_by_pod(obj["spec"], attributes.user)
     name = mapping(obj, *_METADATA_OF_INSTANCES[bucket], "annotations").get(ANNOTATION_RUNTIME_CLASS)
-    return _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}") if name else None  # its Pod gets the default
+    # without it, the Pod gets the default
+    return _Asked(name, f"the annotation {ANNOTATION_RUNTIME_CLASS}") if name else None
 
 
 def _asked_by_pod(spec: JsonObject, user: User) -> _Asked | None:
     if is_of_a_node(user):
-        return None  # a mirror: what it shows runs already
+        return None  # a mirror of a pod that already runs
     if name := spec.get("runtimeClassName"):
         return _Asked(name, "spec.runtimeClassName")
     return _Asked(HOST_CLASS, " and ".join(f"spec.{field}" for field in shared_namespaces(spec)))

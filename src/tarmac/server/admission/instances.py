@@ -1,4 +1,4 @@
-"""InstanceCreation: Instances are made by one controller, from WorkloadDeployments, and by nobody else."""
+"""InstanceCreation: only the deployment controller creates Instances, from WorkloadDeployments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAKER = controller_user("deployment")
 
 
 class InstanceCreation(Plugin):
-    """Refuses everybody but that controller, whatever their roles allow."""
+    """Rejects all other users, regardless of their roles."""
 
     name = "InstanceCreation"
 
@@ -19,6 +19,6 @@ class InstanceCreation(Plugin):
         return resource.bucket == "compute.datumapis.com/instances" and subresource == "" and operation == "CREATE"
 
     def admit(self, attributes: Attributes) -> None:
-        # Here and not in `validate`: somebody who may not create one need not be told what is wrong with theirs.
+        # Here and not in `validate`: a user without the right gets this error instead of errors about the object.
         if attributes.user.name != _MAKER:
             raise refuse(attributes, "instances are created by the controllers only; create a Workload instead")

@@ -1,7 +1,7 @@
-"""InterfaceHolding: which networks a Pod is on, and with which addresses, is for the controllers to say, once.
+"""InterfaceHolding: only controllers set the networks and addresses of a Pod, once.
 
-The annotation is what a node makes of a Pod's interfaces. Whoever could write it could join any network under any
-address; so nobody may but the controllers that give out addresses or pass them on.
+A node configures a Pod's interfaces from the annotation. A user able to write it could join any network under any
+address, so only the controllers that allocate addresses or pass them on may write it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.server.admission.pods import BUCKET as PODS
 
 
 class InterfaceHolding(HeldAnnotations):
-    """Looks at Pods, Instances and bindings."""
+    """Checks Pods, Instances and bindings."""
 
     name = "InterfaceHolding"
     annotations = (ANNOTATION_INTERFACES,)

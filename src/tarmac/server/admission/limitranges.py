@@ -1,4 +1,4 @@
-"""LimitRanger: defaults for containers that ask for nothing, bounds for those that ask, and default classes."""
+"""LimitRanger: default amounts and classes for containers without any, and bounds for all."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _apply_defaults(pod: JsonObject, limit_range: JsonObject) -> None:
 
 
 def _apply_default_classes(pod: JsonObject, limit_range: JsonObject) -> None:
-    """Fill what the pod says nothing about. What is meant for containers comes before what is meant for pods."""
+    """Fill in missing classes. Defaults for containers take precedence over defaults for pods."""
     items = {
         item.get("type"): item.get(DEFAULT_CLASSES) for item in (limit_range.get("spec") or {}).get("limits") or ()
     }
@@ -152,5 +152,5 @@ def _ratio(name: str, bound: Quantity, kind: str, requests: ResourceList, limits
             return
     limit, request = limits[name].milli(), requests[name].milli()
     if limit * 1000 > bound.milli() * request:
-        ratio = min(limit, _MAX_INT64) / min(request, _MAX_INT64)  # only shown: larger ones do not fit a float
+        ratio = min(limit, _MAX_INT64) / min(request, _MAX_INT64)  # only displayed: larger numbers do not fit a float
         yield f"{text}, but provided ratio is {ratio:f}"

@@ -1,4 +1,4 @@
-"""LocalDiskRemoval: a node may say that it has removed a disk of its own, and change nothing else about any volume."""
+"""LocalDiskRemoval: a node may only remove the finalizer of its own removed disk from a volume."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LocalDiskRemoval(Plugin):
 
 
 def _content(volume: JsonObject, less: tuple[str, ...]) -> JsonObject:
-    """What a volume says, but for who said it and the finalizers that may go."""
+    """Return a volume without bookkeeping fields and without the given finalizers."""
     finalizers = [each for each in volume["metadata"].get("finalizers") or () if each not in less]
     kept = {name: value for name, value in volume["metadata"].items() if name not in _BOOKKEEPING}
     return {**volume, "metadata": {**kept, "finalizers": finalizers}}

@@ -1,9 +1,9 @@
-"""MachineHolding: what a virtual machine is made from is said by the controller of Instances, once.
+"""MachineHolding: only the Instance controller sets the image of a virtual machine, once.
 
-A node fetches the image that the annotation names, with the node's own rights: from a file of its own, or from an
-address that the Pod's author may not reach. Whoever could write it could have any of that read into a machine. The
-controller copies it from the catalogue, which administrators write. A Pod of the class `vm` that anybody else makes
-therefore names no image, and the node refuses it.
+A node fetches the image that the annotation names with the node's own rights: from a local file, or from an address
+that the Pod's author cannot reach. A user able to write it could read any of these into a machine. The controller
+copies it from the catalogue, which administrators write. So a Pod of the class `vm` by any other user names no image,
+and the node rejects it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.server.admission.pods import BUCKET as PODS
 
 
 class MachineHolding(HeldAnnotations):
-    """Looks at Pods and bindings. An Instance's annotations of these names are never passed on."""
+    """Checks Pods and bindings. An Instance's annotations of these names are never passed on."""
 
     name = "MachineHolding"
     annotations = MACHINE_ANNOTATIONS

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing is created in a namespace that is not there or is going away."""
+"""NamespaceLifecycle: rejects creates in namespaces that are missing or being deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMMORTAL = frozenset({"default", "kube-system", "kube-public", EXTERNAL_SERVICES
 
 
 class NamespaceLifecycle(Plugin):
-    """Guards the door of every namespace, and the system's own namespaces themselves."""
+    """Checks the namespace of every create, and protects the system's namespaces from deletion."""
 
     name = "NamespaceLifecycle"
 

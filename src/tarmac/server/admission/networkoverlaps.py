@@ -1,7 +1,7 @@
-"""NetworkOverlaps: no Workload puts one instance on Networks that have addresses in common.
+"""NetworkOverlaps: rejects a Workload that puts one instance on Networks with overlapping addresses.
 
-Only ranges that are known by now are looked at; those that come later are seen by the controllers, which then attach
-nothing and say why. An update that leaves the interfaces alone is not asked about them.
+Only ranges known at the write are checked. If ranges become known later, the controllers attach nothing and report the
+reason. An update with unchanged interfaces is not checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BUCKET, _NETWORKS = "compute.datumapis.com/workloads", "networking.datumapis.co
 
 
 class NetworkOverlaps(Plugin):
-    """Looks at Workloads whose instances have several interfaces."""
+    """Checks Workloads with several interfaces per instance."""
 
     name = "NetworkOverlaps"
 
@@ -33,7 +33,7 @@ class NetworkOverlaps(Plugin):
         return resource.bucket == _BUCKET and subresource == "" and operation in ("CREATE", "UPDATE")
 
     def validate(self, attributes: Attributes) -> None:
-        """The first two interfaces that cannot be together."""
+        """Report the first two conflicting interfaces."""
         wanted = _interfaces(attributes.obj)
         if len(wanted) < 2 or wanted == _interfaces(attributes.old):
             return

@@ -1,6 +1,6 @@
-"""NetworkRanges: no Network is made whose range holds the address of a node, or of the API server.
+"""NetworkRanges: rejects a Network with the address of a node or the API server in its range.
 
-A node that comes later is seen by the controller of networks, which then refuses to attach anything more.
+If a node joins later, the network controller detects it and rejects further attachments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BUCKET = "networking.datumapis.com/networks"
 
 
 class NetworkRanges(Plugin):
-    """Refuses a Network when it is made; its ranges cannot be changed later."""
+    """Checks a Network at creation; its ranges are immutable."""
 
     name = "NetworkRanges"
 
@@ -27,7 +27,7 @@ class NetworkRanges(Plugin):
         return resource.bucket == _BUCKET and subresource == "" and operation == "CREATE"
 
     def validate(self, attributes: Attributes) -> None:
-        """Both ranges, if they are given."""
+        """Check both ranges, if set."""
         errors, ipam = FieldErrors(), mapping(attributes.obj, "spec", "ipam")
         for field in ("ipv4Range", "ipv6Range"):
             if ipam.get(field) and self._addresses.are_in(ipam[field]):

@@ -1,6 +1,6 @@
-"""ClassResources, with the feature gate off: no class field may be added or changed.
+"""ClassResources with the feature gate off: no class field may be added or changed.
 
-What is stored stays, may be written back, and may be taken out.
+Stored fields stay, may be written back, and may be removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OFF = "may not be set: the feature gate ClassResources is off"
 
 
 class NoClassResources(Plugin):
-    """Looks at every write that could bring a class field along."""
+    """Checks every write that could contain a class field."""
 
     name = "ClassResources"
 
@@ -50,14 +50,14 @@ class NoClassResources(Plugin):
 
 
 def _adds(value: Any, stored: Any) -> bool:
-    """Whether something in it is new or changed; taking something out is neither."""
+    """Return True if the value has a new or changed part. A removal is neither."""
     if isinstance(value, dict):
         return any(stored.get(key) != each for key, each in value.items())
     return any(each not in stored for each in value)
 
 
 class _Field(NamedTuple):
-    """One class field: by what it is found again when others beside it come and go, where it is, what it says."""
+    """A class field: a key that is stable if neighbouring fields change, its path and its value."""
 
     key: str
     path: str
@@ -65,7 +65,7 @@ class _Field(NamedTuple):
 
 
 def _fields(bucket: str, obj: JsonObject | None) -> Iterator[_Field]:
-    """The class fields of a Pod, a ResourceQuota or a LimitRange."""
+    """Yield the class fields of a Pod, a ResourceQuota or a LimitRange."""
     if obj is None:
         return
     if bucket == PODS:

@@ -1,37 +1,56 @@
-"""NodeAddresses: what a node says about where it is reached is its own, whatever it would like.
+"""NodeAddresses: a node may claim only its own addresses and its own tunnel key.
 
-Only entries that a write brings along are looked at: what is stored was looked at when it came. Who has which address
-is known from the store's events, so a write costs no walk over all nodes. Two nodes that claim one free address in the
-same instant may both be believed; the certificates controller looks again before either gets a certificate for it.
+A node reports addresses in `status.addresses`, and its agent in the annotation `submariner.io/node-facts`. Neither may
+claim an address that tenants use (`tenantaddresses`).
+
+Only entries added by a write are checked: stored ones were checked on arrival. The owner of each address is indexed
+from the store's events, so a write does not scan all nodes. Two nodes that claim one free address at the same moment
+may both be accepted; the certificates controller checks again before it issues a certificate for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
+
+from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, read_tunnel
+from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, Address
+from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.admission.serviceaddresses import RANGES
+from tarmac.server.admission.tenantaddresses import MAX_POOLED, TenantAddresses
 from tarmac.server.reader import Reader
 from tarmac.server.security.nodeauthorizer import node_name
 from tarmac.store.interface import Entry, Event
 
 _NODES = "core/nodes"
-_MOST = 64  # entries: each is compared with what others have
+_STATUS, _FACTS = "status.addresses", f"metadata.annotations[{ANNOTATION_NODE_FACTS}]"
+_MOST = 64  # entries; each is compared with those of the other nodes
+
+
+class _Node(Partial):
+    metadata: PartialMetadata
+
+
+_decode = msgspec.json.Decoder(_Node).decode
 
 
 class NodeAddresses(Plugin):
-    """Looks at what nodes write into their own `status.addresses`."""
+    """Checks the addresses, facts and tunnel key that nodes write into their own Node."""
 
     name = "NodeAddresses"
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._holders: dict[str, set[str]] = {}  # address -> nodes that show it
+        self._tenants = TenantAddresses(reader)
+        self._holders: dict[str, set[str]] = {}  # address or key -> nodes that report it
         self._shown: dict[str, list[str]] = {}
         self._loaded = False
 
@@ -42,6 +61,8 @@ class NodeAddresses(Plugin):
         node = node_name(attributes.user)
         if not node:
             return
+        self._check_tenants(node, attributes)
+        self._check_key(attributes, node)
         new = sorted(_entries(attributes.obj) - _entries(attributes.old))
         if not new:
             return
@@ -53,6 +74,43 @@ class NodeAddresses(Plugin):
             why = status_objection(node, kind, said, holder)
             if why is not None:
                 raise refuse(attributes, f'node "{node}" may not claim this in status.addresses: {why}')
+
+    def _check_tenants(self, node: str, attributes: Attributes) -> None:
+        if _written(attributes.obj) == _written(attributes.old):  # true for nearly every write of a node
+            return
+        claimed, before = _claimed(attributes.obj), _claimed(attributes.old)
+        for address, field in claimed.items():
+            if address not in before and (service := self._tenants.service_to(address)):
+                raise refuse(
+                    attributes,
+                    f'node "{node}" may not claim {address} in {field}: it is the target of ExternalService {service}; '
+                    "if it is this node's, delete the ExternalService first",
+                )
+        if claimed.keys() <= before.keys():
+            return
+        pooled = self._tenants.pooled(claimed)
+        if len(pooled) > MAX_POOLED:
+            address, name = next(iter(pooled.items()))
+            raise refuse(
+                attributes,
+                f'node "{node}" claims {len(pooled)} addresses that SourceIPClasses hand out, such as {address} of '
+                f'"{name}": at most {MAX_POOLED} in {_STATUS} and {_FACTS} together; take ranges that the node has '
+                "out of the class",
+            )
+
+    def _check_key(self, attributes: Attributes, node: str) -> None:
+        """Reject the tunnel key of a different node.
+
+        It would not redirect packets, but keep that node from getting any.
+        """
+        key = _tunnel_key(_annotations(attributes.obj))
+        if not key or key == _tunnel_key(_annotations(attributes.old)):
+            return
+        self._load()
+        others = sorted(self._holders.get(key, set()) - {node})
+        if others:
+            why = f'its key is that of node "{others[0]}": delete that Node if it is gone'
+            raise refuse(attributes, f'node "{node}" may not publish this in annotation {ANNOTATION_TUNNEL}: {why}')
 
     def _holder(self, node: str, labels: dict[str, str], said: str) -> str | None:
         address = canonical(said)
@@ -73,7 +131,7 @@ class NodeAddresses(Plugin):
         return f"that of Service {namespace}/{service}" if found else None
 
     def _servers(self) -> set[str]:
-        """Where the servers of this store say they are."""
+        """Return the addresses of this store's API servers."""
         known = self._reader.get("core/endpoints", "default/kubernetes") or {}
         return {each.get("ip", "") for part in known.get("subsets") or () for each in part.get("addresses") or ()}
 
@@ -92,6 +150,8 @@ class NodeAddresses(Plugin):
 
     def _take(self, entry: Entry) -> None:
         shown = [str(canonical(each.address) or "") for each in read_addresses(entry.raw)]
+        if key := _tunnel_key(_decode(entry.raw).metadata.annotations or {}):
+            shown.append(key)
         self._shown[entry.name] = shown
         for address in shown:
             self._holders.setdefault(address, set()).add(entry.name)
@@ -108,6 +168,28 @@ class NodeAddresses(Plugin):
 def _entries(node: JsonObject | None) -> set[tuple[str, str]]:
     addresses = ((node or {}).get("status") or {}).get("addresses") or ()
     return {(each.get("type", ""), each.get("address", "")) for each in addresses}
+
+
+def _annotations(node: JsonObject | None) -> dict[str, str]:
+    return ((node or {}).get("metadata") or {}).get("annotations") or {}
+
+
+def _written(node: JsonObject | None) -> tuple[str | None, set[tuple[str, str]]]:
+    return _annotations(node).get(ANNOTATION_NODE_FACTS), _entries(node)
+
+
+def _claimed(node: JsonObject | None) -> dict[Address, str]:
+    """Return every address that a Node reports, with the field that has it."""
+    facts = read_facts(_annotations(node))
+    found = {canonical(str(address)): _FACTS for _, address, _ in interface_addresses(facts)}
+    found |= {canonical(said): _STATUS for kind, said in _entries(node) if kind in ("InternalIP", "ExternalIP")}
+    return {address: field for address, field in found.items() if address is not None}
+
+
+def _tunnel_key(annotations: Mapping[str, str]) -> str:
+    """Return the key with a prefix, so that it never equals an address."""
+    key = read_tunnel(annotations.get(ANNOTATION_TUNNEL, "")).public_key
+    return f"key {key}" if key else ""
 
 
 def _labels(node: JsonObject | None) -> dict[str, str]:

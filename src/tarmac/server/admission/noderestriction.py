@@ -1,16 +1,22 @@
-"""NodeRestriction: a node changes itself and what runs on it, and nothing else.
+"""NodeRestriction: a node may change only itself and the pods that run on it.
 
-The node authorizer decides what a node may read and which verbs it has; this looks into the objects it writes.
+The node authorizer decides about reads and verbs; this plugin inspects the written objects.
 """
 
 from __future__ import annotations
 
-from tarmac.api.identities import TOKEN_OF_NODE
+from tarmac.api.identities import TOKEN_OF_NODE, VERSION
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
+from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.resource import Resource
+from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import not_found
+from tarmac.base.clock import Clock
+from tarmac.decide.addresses import underlay_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.noderelays import admit_forwarder, admit_gateway
+from tarmac.server.admission.noderelays import admit_forwarder, admit_gateway, only_status
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_mirror
 from tarmac.server.admission.refusal import refuse
@@ -37,11 +43,14 @@ _OWN_LABELS = frozenset(
         "node.kubernetes.io/instance-type",
     }
 )
-# What decides which instances, addresses and traffic a node is given. Kubernetes lets a node say where it is; here that
-# is for an administrator, or for the location of the token that the node came with.
+# These labels decide about the instances, addresses and traffic of a node. Kubernetes lets a node set its topology;
+# here only an administrator or the location of the node's token may.
 _PLACE_DOMAINS = ("failure-domain.beta.kubernetes.io", "submariner.io", "topology.datum.net", "topology.kubernetes.io")
 _HINT = " (where a node is, is for an administrator or the location of its token to say)"
 _OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+# The server acts on annotations of this domain, and trusts a node only for these.
+_PLATFORM_DOMAIN = "tarmac.dev"
+_OWN_ANNOTATIONS = frozenset({VERSION, TRUSTS, LEAVING, DELETE_DISKS})
 
 
 class NodeRestriction(Plugin):
@@ -49,9 +58,10 @@ class NodeRestriction(Plugin):
 
     name = "NodeRestriction"
 
-    def __init__(self, reader: Reader, authorizer: Authorizer) -> None:
+    def __init__(self, reader: Reader, authorizer: Authorizer, clock: Clock) -> None:
         self._reader = reader
         self._authorizer = authorizer
+        self._clock = clock
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket in (PODS, _NODES, _CLAIMS, _ACCOUNTS, _LEASES, _FORWARDERS, _GATEWAYS)
@@ -71,12 +81,13 @@ class NodeRestriction(Plugin):
             case "core/persistentvolumeclaims":
                 if attributes.subresource != "status":
                     raise refuse(attributes, "may only update PVC status")
+                only_status(node, attributes)
             case "core/serviceaccounts":
                 self._admit_token(node, attributes)
             case "submariner.io/forwarders":
                 admit_forwarder(node, attributes)
             case "submariner.io/gateways":
-                admit_gateway(node, attributes)
+                admit_gateway(node, attributes, self._clock.now())
             case _:
                 _admit_lease(node, attributes)
 
@@ -95,6 +106,7 @@ class NodeRestriction(Plugin):
                 )
             if _labels(attributes.obj) != _labels(attributes.old):
                 raise refuse(attributes, f'node "{node}" cannot update labels through pod status')
+            only_status(node, attributes, "annotations")
         elif subresource == "eviction":
             if self._pod(attributes, attributes.name)["spec"].get("nodeName") != node:
                 raise refuse(attributes, f"node {node} can only evict pods with spec.nodeName set to itself")
@@ -114,7 +126,7 @@ class NodeRestriction(Plugin):
         pod = attributes.obj
         assert pod is not None
         if not is_mirror(pod):
-            detail = 'pod does not have "kubernetes.io/config.mirror" annotation'
+            detail = f'pod does not have "{MIRROR}" annotation'
             raise refuse(attributes, f'{detail}, node "{node}" can only create mirror pods')
         if pod["spec"].get("nodeName") != node:
             raise refuse(attributes, f'node "{node}" can only create pods with spec.nodeName set to itself')
@@ -145,7 +157,7 @@ class NodeRestriction(Plugin):
         self._check_audience(attributes, pod)
 
     def _check_audience(self, attributes: Attributes, pod: JsonObject) -> None:
-        """One that a volume of the pod asks for, or that somebody granted nodes for this account."""
+        """Allow an audience that a volume of the pod requests, or that RBAC grants to nodes for this account."""
         spec = (attributes.obj or {}).get("spec") or {}
         asked: list[str] = spec.get("audiences") or [""]
         if len(asked) > 1:
@@ -159,7 +171,7 @@ class NodeRestriction(Plugin):
 
 
 def _audiences(pod: JsonObject) -> set[str]:
-    """For whom the pod's volumes want tokens; "" is the API server itself."""
+    """Return the token audiences of the pod's volumes; "" is the API server itself."""
     volumes = pod["spec"].get("volumes") or ()
     sources = [source for volume in volumes for source in (volume.get("projected") or {}).get("sources") or ()]
     return {token.get("audience") or "" for source in sources if (token := source.get("serviceAccountToken"))}
@@ -169,6 +181,10 @@ def _labels(obj: JsonObject | None) -> dict[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
 
 
+def _annotations(obj: JsonObject | None) -> dict[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("annotations") or {}
+
+
 def _admit_node(node: str, attributes: Attributes) -> None:
     name = attributes.name or ((attributes.obj or {}).get("metadata") or {}).get("name", "")
     if name != node:
@@ -176,6 +192,7 @@ def _admit_node(node: str, attributes: Attributes) -> None:
     new, old = attributes.obj, attributes.old
     if new is None:
         return
+    _check_annotations(node, attributes)
     labels, before = _labels(new), _labels(old)
     changed = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
     refused = sorted(filter(_is_forbidden, changed))
@@ -192,12 +209,27 @@ def _admit_node(node: str, attributes: Attributes) -> None:
         raise refuse(attributes, f"is not allowed to modify labels: {forbidden}")
 
 
+def _check_annotations(node: str, attributes: Attributes) -> None:
+    new, old = _annotations(attributes.obj), _annotations(attributes.old)
+    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
+    refused = sorted(key for key in changed - _OWN_ANNOTATIONS if _is_in(key, (_PLATFORM_DOMAIN,)))
+    stated = new.get(ANNOTATION_UNDERLAY_MTU)
+    if ANNOTATION_UNDERLAY_MTU in changed and stated is not None and (why := underlay_objection(stated)):
+        raise refuse(attributes, f"metadata.annotations[{ANNOTATION_UNDERLAY_MTU}]: {stated[:20]!r} {why}")
+    if refused:
+        raise refuse(
+            attributes,
+            f'node "{node}" is not allowed to set, change or remove metadata.annotations[{refused[0]}]: of '
+            f"{_PLATFORM_DOMAIN}/* a node writes only {', '.join(sorted(_OWN_ANNOTATIONS))}; leave others alone",
+        )
+
+
 def _taints(node: JsonObject) -> list[JsonObject]:
     return (node.get("spec") or {}).get("taints") or []
 
 
 def _completes(new: JsonObject, old: JsonObject) -> bool:
-    """Whether a node adds the taints it registers with to the Node that was made for it and has not reported yet."""
+    """Return True if a node only appends its registration taints to a pre-created Node without a report yet."""
     made_for_it = TOKEN_OF_NODE in (old["metadata"].get("annotations") or {})
     reported = any(((old.get("status") or {}).get("nodeInfo") or {}).values())
     return made_for_it and not reported and _taints(new)[: len(_taints(old))] == _taints(old)

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no Pods until somebody has seen it ready."""
+"""TaintNodesByCondition: a new node gets no Pods until it is observed as ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses nodes and API servers have, kept from the store's events: asking costs no walk over all nodes."""
+"""Index of the addresses of nodes and API servers, from the store's events: a lookup does not scan nodes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _annotations = msgspec.json.Decoder(_Annotated).decode
 
 
 class PlatformAddresses:
-    """Loaded when first asked."""
+    """The index, loaded on first use."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._nodes: NodeAddresses | None = None
 
     def are_in(self, cidr: str) -> bool:
-        """Whether a range holds the address of a node or of an API server."""
+        """Return True if a range contains the address of a node or an API server."""
         if self._loaded().are_in(cidr):
             return True
         servers = NodeAddresses()

@@ -1,7 +1,7 @@
-"""PodTopologyLabels: a Pod that gets a node carries the node's zone and region as labels of its own.
+"""PodTopologyLabels: copies the node's zone and region labels to a Pod bound to it.
 
-So a container can be told where it runs by the downward API, and Pods can be selected by where they are. The node knows
-best: what the binding or the new Pod says itself is replaced. A node that does not exist has nothing to give.
+Containers can then read their location through the downward API, and Pods can be selected by location. The node's
+labels override those of the binding or the new Pod. If the node does not exist, no labels are set.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class _Node(msgspec.Struct):
     metadata: _Metadata
 
 
-# Every binding comes by here: of a node only its labels are read, and once for each version of it.
+# Runs for every binding: only the node's labels are decoded, once per version.
 _read = msgspec.json.Decoder(_Node).decode
 _MOST = 10_000
 
 
 class PodTopologyLabels(Plugin):
-    """Looks at bindings, and at Pods that are made on a node."""
+    """Handles bindings, and Pods created on a node."""
 
     name = "PodTopologyLabels"
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._known: dict[str, tuple[Entry, dict[str, str]]] = {}  # by node: what its version gives
+        self._known: dict[str, tuple[Entry, dict[str, str]]] = {}  # by node: its version and topology labels
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return resource.bucket == PODS and subresource in ("", "binding") and operation == "CREATE"

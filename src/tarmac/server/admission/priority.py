@@ -1,8 +1,8 @@
-"""Priority: a Pod's number comes from its class, never from its author.
+"""Priority: sets a Pod's priority from its class, never from its author.
 
-Pods of higher priority end others to have their place, whoever's they are. So the two classes that every cluster has,
-which outrank everybody, take the right `use` on them. Other classes are made by administrators for those who should
-have them. A Workload's author is asked when its template names the class: its Pods are made by a controller.
+Pods of higher priority preempt lower ones of any owner. So the two built-in classes, which outrank all Pods, require
+the right `use` on them. Administrators create the remaining classes for their intended users. A Workload's author is
+checked when its template names the class, because a controller creates its Pods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tarmac.server.reader import Reader
 from tarmac.server.security.authorize import Authorizer
 from tarmac.server.security.users import User
 
-# Where kinds of ours name a class.
+# The paths at which our own kinds name a class.
 _TEMPLATES = {
     "compute.datumapis.com/workloads": ("spec", "template", "spec"),
     "compute.datumapis.com/workloaddeployments": ("spec", "template", "spec"),
@@ -29,7 +29,7 @@ _TEMPLATES = {
 
 
 class Priority(Plugin):
-    """Resolves `priorityClassName`, and allows one default class only."""
+    """Resolves `priorityClassName`, and allows only one default class."""
 
     name = "Priority"
 
@@ -63,7 +63,7 @@ class Priority(Plugin):
             _settle(attributes, spec, "preemptionPolicy", "string value of PreemptionPolicy", policy)
 
     def _class(self, attributes: Attributes, name: str) -> JsonObject:
-        """The class of this name, for somebody who may have it."""
+        """Return the class of this name. Raises Forbidden if it is missing or the user may not use it."""
         found = self._reader.get(CLASSES, name) or SYSTEM.get(name)
         if found is None:
             raise refuse(attributes, f"no PriorityClass with name {name} was found")
@@ -73,7 +73,7 @@ class Priority(Plugin):
         return found
 
     def _may_use(self, user: User, name: str) -> bool:
-        # A node may: its Pods are mirrors, which show what runs already.
+        # A node may: its Pods are mirrors of pods that already run.
         return is_of_a_node(user) or may_use(self._authorizer, user, CLASSES, name)
 
     def _default_class(self) -> JsonObject | None:
@@ -83,7 +83,8 @@ class Priority(Plugin):
         obj, where = attributes.obj, _TEMPLATES.get(attributes.resource.bucket)
         if where is not None:
             name, before = (mapping(each or {}, *where).get("priorityClassName") for each in (obj, attributes.old))
-            if name and name != before:  # taking a right away does not lock owners out of what runs
+            # only a changed class: revoking a right must not block updates of running workloads
+            if name and name != before:
                 self._class(attributes, name)
         if attributes.resource.bucket != CLASSES or obj is None or not obj.get("globalDefault"):
             return
@@ -94,7 +95,7 @@ class Priority(Plugin):
 
 
 def _settle(attributes: Attributes, spec: JsonObject, field: str, what: str, value: int | str) -> None:
-    """Set a field to what the class says. A Pod may say the same, but nothing else."""
+    """Set a field to the value of the class. A Pod may state only the same value."""
     given = spec.get(field)
     if given is not None and given != value:
         raise refuse(

@@ -1,9 +1,9 @@
-"""Nobody grants more than they have: an admission plugin for Roles, ClusterRoles and their bindings.
+"""RBACEscalation: no user grants more than they have, for Roles, ClusterRoles and their bindings.
 
-Writing a role takes every permission in it, or the verb `escalate` on it. Binding a role takes every permission in it,
-or the verb `bind` on it. An aggregation rule can gather anything, so it takes everything.
+Writing a role requires every permission in it, or the verb `escalate` on it. Binding a role requires every permission
+in it, or the verb `bind` on it. An aggregation rule can gather any rule, so it requires all permissions.
 
-Nor does anybody write more rules and bindings into a namespace than can be looked through for each of its requests.
+It also limits the rules and bindings per namespace, because each uncached decision scans them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLLECTOR_FIELDS = ("finalizers", "ownerReferences", "managedFields", "resource
 
 
 class RbacEscalation(Plugin):
-    """Refuses to write what the writer could not do themselves."""
+    """Rejects grants of permissions that the user lacks."""
 
     name = "RBACEscalation"
 
@@ -37,11 +37,11 @@ class RbacEscalation(Plugin):
         self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        """Writes of the four kinds."""
+        """Return True for writes of the four kinds."""
         return resource.group == GROUP and operation in ("CREATE", "UPDATE")
 
     def validate(self, attributes: Attributes) -> None:
-        """Compare what is granted with what the writer has."""
+        """Compare the granted permissions with the user's."""
         obj = attributes.obj
         if obj is not None and attributes.resource.namespaced:
             self._check_room(attributes, obj)
@@ -60,7 +60,7 @@ class RbacEscalation(Plugin):
 
     def _check_role(self, attributes: Attributes, role: JsonObject) -> None:
         plural = attributes.resource.plural
-        # On create the path has no name, as far as Kubernetes' check goes.
+        # As in Kubernetes' check, a create has no name.
         name = attributes.name if attributes.operation == "UPDATE" else ""
         if self._may(attributes, "escalate", plural, name):
             return
@@ -77,7 +77,7 @@ class RbacEscalation(Plugin):
             return
         rules = self._authorizer.rbac.role_rules(kind, name, attributes.namespace)
         if rules is None:
-            raise not_found(GROUP, attributes.resource.plural, name)  # the role, in the words of Kubernetes
+            raise not_found(GROUP, attributes.resource.plural, name)  # for the role, worded as in Kubernetes
         self._check_rights(attributes, rules)
 
     def _check_rights(self, attributes: Attributes, granted: Iterable[Rule]) -> None:
@@ -113,7 +113,7 @@ def _gathers(role: JsonObject | None) -> bool:
 
 
 def _is_collecting(new: JsonObject, old: JsonObject | None) -> bool:
-    """Whether an update changes only what garbage collection needs to change, which grants nothing."""
+    """Return True if an update changes only fields that garbage collection writes, which grants nothing."""
     return old is not None and _without_collector_fields(new) == _without_collector_fields(old)
 
 

@@ -1,4 +1,4 @@
-"""How plugins say no, worded as Kubernetes words it."""
+"""Builds rejections of plugins with Kubernetes' wording."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.server.admission.chain import Attributes
 
 
 class Cause(NamedTuple):
-    """Why, as a word for programs; where, as a field."""
+    """A machine-readable reason, a message and a field."""
 
     reason: str
     message: str
@@ -18,9 +18,9 @@ class Cause(NamedTuple):
 
 
 def refuse(attributes: Attributes, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
-    """403 about the object at hand. A name that is still to be generated is shown by its prefix.
+    """Return a 403 about the object. A name still to be generated is shown as its prefix.
 
-    `causes` are for programs that have to tell one refusal from another; the text is for people.
+    `causes` let programs distinguish rejections; the text is for people.
     """
     name = attributes.name
     if not name and attributes.obj is not None:

@@ -1,8 +1,8 @@
-"""After a restore: no pod is made or bound under a name that a node runs otherwise, and new Nodes know of the restore.
+"""RestoredConflicts: after a restore, rejects pods under a disputed name, and annotates new Nodes.
 
-Two pods of one name would write to the same disks and answer under the same name. Somebody decides which of them it is
-(`tarmac restored`); until then controllers are told why, and try again. A node that is newer than the backup is not in
-the store; when its agent registers it again, the Node says so too, so that the agent ends nothing.
+Two pods of one name would write to the same disks and serve under the same name. An operator decides which one stays
+(`tarmac restored`); until then controllers get an error with the reason and retry. A node newer than the backup is not
+in the store; when its agent registers it again, the Node carries the annotation too, so that the agent stops no pods.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NODES = "core/nodes"
 
 
 class RestoredConflicts(Plugin):
-    """Looks at new pods, bindings and Nodes; where nothing was restored that is one look at a counter."""
+    """Checks new pods, bindings and Nodes. Without a restore this costs one comparison of a counter."""
 
     name = "RestoredConflicts"
 
@@ -36,4 +36,7 @@ class RestoredConflicts(Plugin):
 
     def validate(self, attributes: Attributes) -> None:
         if attributes.resource.bucket == PODS:
-            refuse_conflict(self._store, attributes.namespace, attributes.name)
+            assert attributes.obj is not None
+            # The server assigns the uid of a new Pod; the uid in a Binding comes from the client and is not trusted.
+            uid = "" if attributes.subresource else attributes.obj["metadata"].get("uid", "")
+            refuse_conflict(self._store, attributes.namespace, attributes.name, uid)

@@ -1,6 +1,6 @@
-"""RevocationRestriction: which certificates are refused is for administrators and the node controller to say.
+"""RevocationRestriction: only administrators and the node controller change the list of revoked certificates.
 
-A right to write ConfigMaps in `kube-system` is not enough: whoever takes an entry away brings a removed node back.
+A right to write ConfigMaps in `kube-system` does not suffice: removing an entry readmits a removed node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NODE_CONTROLLER = controller_user("node")
 
 
 class RevocationRestriction(Plugin):
-    """Refuses everybody else, whatever their roles allow."""
+    """Rejects all other users, regardless of their roles."""
 
     name = "RevocationRestriction"
 

@@ -1,7 +1,7 @@
-"""Whether somebody has the right `use` on an object of the whole cluster, such as a class.
+"""The check of the right `use` on a cluster-scoped object, such as a class.
 
-For most it is a right on the whole cluster. Where what uses the object lies in a namespace and the object says itself
-which namespaces it is for, a right in that namespace will do.
+Usually the right must be cluster-wide. If the using object is in a namespace and the used object itself lists the
+namespaces it is for, a right in that namespace suffices.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from tarmac.server.security.users import User
 
 
 def may_use(authorizer: Authorizer, user: User, bucket: str, name: str, namespace: str = "") -> bool:
-    """Whether the user may use the object of this name; with a namespace, whether there."""
+    """Return True if the user may use the object; with a namespace, a right in that namespace suffices."""
     group, _, plural = bucket.partition("/")
     return authorizer.refuses(user, RequestInfo("use", "", True, group, "v1", plural, "", namespace, name)) is None

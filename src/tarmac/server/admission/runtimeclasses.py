@@ -1,16 +1,18 @@
-"""RuntimeClass: every Pod has a kernel of its own unless it says otherwise, and what its class costs and needs.
+"""RuntimeClass: gives each Pod its own kernel by default, and the overhead and scheduling of its class.
 
-A Pod that names no class gets `gvisor`. Two kinds of Pods stay without: mirrors, which show what a node runs already,
-and those that ask for the node's own network, processes or memory, which a sandbox cannot give (`HostKernel` asks
-whether they may).
+A Pod without a class gets `gvisor`. Two kinds of Pods stay without: mirrors of pods that a node already runs, and Pods
+that use the node's network, processes or memory, which a sandbox cannot provide (`HostKernel` checks the right to do
+so).
 """
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.kubernetes.runtimeclasses import BUCKET as CLASSES
-from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS
+from tarmac.api.kubernetes.runtimeclasses import SANDBOX_CLASS, overhead_of
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
+from tarmac.base.quantity import Quantity
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_of_a_node, pod_of, shared_namespaces
@@ -21,7 +23,7 @@ _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined O
 
 
 class RuntimeClasses(Plugin):
-    """Gives a Pod its class, and merges overhead, node selector and tolerations of the class into it."""
+    """Sets a Pod's class, and merges the class's overhead, node selector and tolerations into the Pod."""
 
     name = "RuntimeClass"
 
@@ -41,11 +43,11 @@ class RuntimeClasses(Plugin):
         found = self._class(attributes, spec)
         if found is None:
             return
-        overhead = (found.get("overhead") or {}).get("podFixed")
+        overhead = overhead_of(found, _memory(spec))
         if overhead:
             if spec.get("overhead") and spec["overhead"] != overhead:
                 raise refuse(attributes, _MISMATCH)
-            spec["overhead"] = dict(overhead)
+            spec["overhead"] = overhead
         if scheduling := found.get("scheduling"):
             _merge_scheduling(attributes, spec, scheduling)
 
@@ -54,7 +56,7 @@ class RuntimeClasses(Plugin):
             return
         spec = pod_of(attributes)["spec"]
         found = self._class(attributes, spec)
-        overhead = ((found or {}).get("overhead") or {}).get("podFixed")
+        overhead = overhead_of(found, _memory(spec))
         if not overhead and spec.get("overhead"):
             raise refuse(
                 attributes, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -72,8 +74,17 @@ class RuntimeClasses(Plugin):
         return found
 
 
+def _memory(spec: JsonObject) -> Quantity | None:
+    """Return the memory limit of a machine's only container, or None without a valid one."""
+    limits = mapping(spec["containers"][0] if spec.get("containers") else None, "resources", "limits")
+    try:
+        return Quantity.parse(limits["memory"]) if "memory" in limits else None
+    except ValueError:
+        return None  # validation rejects it
+
+
 def _keep_default(spec: JsonObject, before: JsonObject) -> None:
-    """A manifest that named no class when the Pod was made still describes it: replacing it changes nothing."""
+    """Keep the default class if an update names none: the original manifest must still apply without a change."""
     if not spec.get("runtimeClassName") and before.get("runtimeClassName") == SANDBOX_CLASS:
         spec["runtimeClassName"] = SANDBOX_CLASS
 

@@ -1,4 +1,4 @@
-"""ServiceAccount: every Pod runs as an account, and gets a token of it unless one of the two does not want that."""
+"""ServiceAccount: sets a Pod's account, and mounts its token unless the Pod or the account opts out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tarmac.server.reader import Reader
 _BUCKET = "core/serviceaccounts"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME = "kube-api-access-"
-# An hour and seven seconds: Kubernetes' mark for tokens whose clients may not re-read them yet.
+# An hour and seven seconds: Kubernetes' marker for tokens of clients that may not re-read them yet.
 _TOKEN_SECONDS = 3607
 
 
 class ServiceAccounts(PodCreation):
-    """Sets the account, its token volume and its pull secrets; refuses Pods of accounts that do not exist."""
+    """Sets the account, its token volume and its pull secrets; rejects Pods with a missing account."""
 
     name = "ServiceAccount"
 
@@ -76,7 +76,7 @@ def _token_source() -> JsonObject:
 
 
 def _check_mirror(attributes: Attributes, pod: JsonObject) -> None:
-    """A mirror Pod runs without the server's help, so it cannot use anything that the server keeps."""
+    """Reject references to API objects: a mirror Pod runs without the server, so it cannot use them."""
     if pod["spec"].get("serviceAccountName"):
         raise refuse(attributes, "a mirror pod may not reference service accounts")
     for volume in pod["spec"].get("volumes") or ():

@@ -1,8 +1,8 @@
-"""Service addresses: every Service gets its cluster addresses and node ports when it is made, and nobody else's.
+"""ServiceAddresses: allocates cluster addresses and node ports of Services at creation, without duplicates.
 
-What is taken is known from the store's events, and from the writes that it has accepted but not made visible yet; one
-that failed in the end, or a dry run, holds nothing. Where several servers share the store, Services are written under
-one guard, so that two of them cannot give out the same. Addresses come back when the deletion is visible.
+Allocations are known from the store's events, and from writes that the store has accepted and not made visible yet; a
+write that fails later, or a dry run, holds nothing. If several servers share the store, Services are written under one
+guard, so that two servers cannot allocate the same address. Addresses are released once the deletion is visible.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ RANGES: dict[str, ipaddress.IPv4Network | ipaddress.IPv6Network] = dict(
     zip((families.IPV4, families.IPV6), map(ipaddress.ip_network, SERVICE_RANGES), strict=True)
 )
 NODE_PORTS = range(30000, 32768)
-# The first addresses of a range are for those who choose theirs; random ones come from behind them.
+# The first addresses of a range are reserved for explicit choices; random ones come after them.
 _RESERVED = 256
 
 
 class ServiceAddresses(Plugin):
-    """Chooses or checks `clusterIPs`, `nodePort` and `healthCheckNodePort`."""
+    """Allocates or checks `clusterIPs`, `nodePort` and `healthCheckNodePort`."""
 
     name = "ServiceAddresses"
 
     def __init__(self, reader: Reader, randomness: Randomness) -> None:
         self._reader = reader
         self._randomness = randomness
-        self._taken: dict[str, str] = {}  # address or port -> Service that has it
-        self._promised: dict[str, str] = {}  # the same, by writes under way: as of the write that is looked at
+        self._taken: dict[str, str] = {}  # address or port -> its Service
+        self._promised: dict[str, str] = {}  # the same for pending writes, recomputed for each admitted write
         self._loaded = False
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
@@ -107,7 +107,7 @@ class ServiceAddresses(Plugin):
         fixed = (old.get("clusterIPs") or []) if old and old.get("type") != "ExternalName" else []
         for index, family in enumerate(spec.get("ipFamilies") or ()):
             if index < min(len(given), len(fixed)) and given[index] != fixed[index]:
-                continue  # validation says that it may not change
+                continue  # validation reports that it is immutable
             if index < len(given):
                 self._check_address(given[index], family, key, given, errors)
             elif family in RANGES:
@@ -119,7 +119,7 @@ class ServiceAddresses(Plugin):
         try:
             parsed = ipaddress.ip_address(address)
         except ValueError:
-            return  # validation says what is wrong with it
+            return  # validation reports the error
         block = RANGES.get(family)
         if block is not None and parsed.version == block.version and parsed not in block:
             detail = f"failed to allocate IP {address}: the provided network does not match the current range"
@@ -130,7 +130,7 @@ class ServiceAddresses(Plugin):
 
     def _free_address(self, family: str, key: str) -> str:
         block = RANGES[family]
-        count = block.num_addresses - _RESERVED - 1  # less the reserved ones and the last
+        count = block.num_addresses - _RESERVED - 1  # without the reserved addresses and the last one
         start = int(self._randomness.uniform(0, count))
         for offset in range(count):
             address = str(block[_RESERVED + (start + offset) % count])

@@ -1,8 +1,7 @@
-"""Ranges of SourceIPClasses against each other, and against the addresses that are handed out of them.
+"""Compares ranges of SourceIPClasses with each other, and with the addresses allocated from them.
 
-Reads what is accepted, durable or not: two writes on their way to the disk see each other. Which SourceIPs there are
-is kept in order from the store's events, so that a class that gives up a range is compared with the addresses in that
-range, not with all.
+Reads accepted writes, durable or not, so two pending writes see each other. SourceIPs are kept in a sorted index from
+the store's events, so a class that drops a range is compared only with the addresses in that range.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _RESTING = ("Released", "Quarantined")
 
 
 class ClassRange(NamedTuple):
-    """A range, and the class that offers it."""
+    """A range and the class that offers it."""
 
     bounds: Bounds
     class_name: str
@@ -36,20 +35,20 @@ class ClassRange(NamedTuple):
 
 
 def ranges_of(obj: JsonObject | None, name: str = "") -> list[ClassRange]:
-    """The ranges of an accepted class, in its order."""
+    """Return the ranges of an accepted class, in its order."""
     found = [decode(AddressRange, each) for each in objects(mapping(obj, "spec"), "ranges")]
     return [ClassRange(bounds_of(each), name, written_as(each)) for each in found]
 
 
 def overlapping(bounds: Bounds, others: Sequence[ClassRange]) -> ClassRange | None:
-    """One of the ranges, which are in order and apart from each other, that has an address in common with these."""
+    """Return one of the ranges, which are sorted and disjoint, that overlaps the bounds, or None."""
     at = bisect_right(others, (bounds.family, bounds.last), key=lambda each: each.bounds[:2])
     found = others[at - 1] if at else None
     return found if found is not None and found.bounds.overlaps(bounds) else None
 
 
 def _lost(old: Sequence[ClassRange], new: Sequence[ClassRange]) -> Iterator[Bounds]:
-    """What the old ranges hold and the new ones do not."""
+    """Yield the parts of the old ranges that the new ones do not contain."""
     kept = sorted(each.bounds for each in new)
     for family, first, last in sorted(each.bounds for each in old):
         for other in kept:
@@ -62,14 +61,14 @@ def _lost(old: Sequence[ClassRange], new: Sequence[ClassRange]) -> Iterator[Boun
 
 
 class SourceRanges:
-    """Loaded when first asked."""
+    """The index of class ranges and SourceIPs, loaded on first use."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._known: list[tuple[int, int]] | None = None  # family and number of every SourceIP, in order
+        self._known: list[tuple[int, int]] | None = None  # family and number of every SourceIP, sorted
 
     def offered(self, without: str = "") -> list[ClassRange]:
-        """The ranges of all classes but one, in order of their addresses."""
+        """Return the ranges of all classes except one, sorted by address."""
         store = self._reader.store
         classes = {entry.name: entry for entry in store.list(CLASSES).entries}
         for event in store.pending():
@@ -81,7 +80,7 @@ class SourceRanges:
         return sorted(each for name, entry in classes.items() for each in ranges_of(read(entry), name))
 
     def dropped(self, old: JsonObject | None, new: JsonObject | None) -> list[str]:
-        """The first few addresses that a class no longer offers and that are held or resting, with their holders."""
+        """Return the first few held or resting addresses that a class would drop, with their holders."""
         found: list[str] = []
         for bounds in _lost(ranges_of(old), ranges_of(new)):
             for address in self._between(bounds):
@@ -125,7 +124,7 @@ def _made(family: int, number: int) -> Address:
 
 
 def _holder(source_ip: JsonObject | None) -> str | None:
-    """Who has an address, or had it lately; None when nobody."""
+    """Return the current or recent holder of an address, or None."""
     claim, status = mapping(source_ip, "spec", "claimRef"), mapping(source_ip, "status")
     if claim:
         return f"claim {claim.get('namespace')}/{claim.get('name')}"

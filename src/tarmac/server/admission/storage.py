@@ -1,4 +1,4 @@
-"""Plugins for volumes: the default class, finalizers that protect what is in use, and who may grow."""
+"""Plugins for volumes: the default class, finalizers that protect used objects, and the check of expansion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FINALIZERS = {_CLAIMS: "kubernetes.io/pvc-protection", _VOLUMES: "kubernetes.io
 
 
 class DefaultStorageClass(Plugin):
-    """A claim that names no class gets the newest default one."""
+    """Gives a claim without a class the newest default class."""
 
     name = "DefaultStorageClass"
 
@@ -39,7 +39,7 @@ class DefaultStorageClass(Plugin):
             return
         defaults = [found for found in self._reader.list(_CLASSES) if _is_default(found)]
         if defaults:
-            # the newest wins; among equally old ones the first by name
+            # the newest wins; the first by name among equally old ones
             newest = max(found["metadata"]["creationTimestamp"] for found in defaults)
             names = [f["metadata"]["name"] for f in defaults if f["metadata"]["creationTimestamp"] == newest]
             claim["spec"]["storageClassName"] = min(names)
@@ -51,7 +51,7 @@ def _is_default(storage_class: JsonObject) -> bool:
 
 
 class StorageObjectInUseProtection(Plugin):
-    """Volumes and claims go away only when nobody uses them any more."""
+    """Adds finalizers, so that used volumes and claims are not removed."""
 
     name = "StorageObjectInUseProtection"
 
@@ -67,7 +67,7 @@ class StorageObjectInUseProtection(Plugin):
 
 
 class PersistentVolumeClaimResize(Plugin):
-    """Only a bound claim whose class allows it may ask for more."""
+    """Allows only bound claims to grow, and only if their class allows expansion."""
 
     name = "PersistentVolumeClaimResize"
 

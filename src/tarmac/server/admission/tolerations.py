@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds: a Pod outlives five minutes of trouble with its node, unless it says otherwise."""
+"""DefaultTolerationSeconds: a Pod tolerates five minutes of an unready or unreachable node by default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS = 300
 
 
 class DefaultTolerationSeconds(Plugin):
-    """Adds the two tolerations that a Pod does not have in some form already."""
+    """Adds the two tolerations, unless the Pod already has an equivalent one."""
 
     name = "DefaultTolerationSeconds"
 

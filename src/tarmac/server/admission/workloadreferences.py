@@ -1,7 +1,7 @@
-"""WorkloadReferences: who writes a Workload must be allowed to use what it refers to.
+"""WorkloadReferences: the author of a Workload must be allowed to use the objects it refers to.
 
-References that an update does not add are not asked about again, so that taking a permission away does not lock owners
-out of their running workloads.
+Only references that an update adds are checked, so that revoking a permission does not lock owners out of their running
+workloads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BUCKET = "compute.datumapis.com/workloads"
 
 
 class WorkloadReferences(Plugin):
-    """Refuses a Workload whose author may not use one of its networks, or may not read its ConfigMaps and Secrets."""
+    """Rejects a Workload if its author may not use one of its networks or read its ConfigMaps and Secrets."""
 
     name = "WorkloadReferences"
 
@@ -27,11 +27,11 @@ class WorkloadReferences(Plugin):
         self._authorizer = authorizer
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        """Workloads as users write them; what controllers make of them was admitted with them."""
+        """Return True for Workloads as users write them. Objects derived by controllers were admitted with them."""
         return resource.bucket == _BUCKET and subresource == "" and operation in {"CREATE", "UPDATE"}
 
     def validate(self, attributes: Attributes) -> None:
-        """Every reference that is new to the object, all refusals at once."""
+        """Check every added reference and report all errors at once."""
         known = {reference[1:] for reference in references(attributes.old or {})}
         with FieldErrors() as errors:
             for reference in references(attributes.obj or {}):

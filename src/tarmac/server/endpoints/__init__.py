@@ -1,1 +1,1 @@
-"""Everything the server answers that is not an object: discovery, OpenAPI, version, health, metrics."""
+"""Endpoints other than objects: discovery, OpenAPI, version, health, metrics."""

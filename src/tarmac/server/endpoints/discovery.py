@@ -1,4 +1,4 @@
-"""`/api` and `/apis`: what is served, one group at a time or, for clients that ask for it, all in one document."""
+"""`/api` and `/apis`: the served resources, one group at a time or, for clients that ask for it, in one document."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _AGGREGATED = {
 
 
 class DiscoveryEndpoint:
-    """Answers below `/api` and `/apis`."""
+    """Serves the paths below `/api` and `/apis`."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._discovery = Discovery(catalog)
         self._versions = sorted({(resource.group, resource.version) for resource in catalog})
 
     def answer(self, request: Request, root: str, rest: str) -> Response | None:
-        """The document below `/api` or `/apis` (`root`); None when there is none."""
+        """Return the document below `/api` or `/apis` (`root`); None when there is none."""
         if not rest:
             return self._aggregated(request, root) or self._root(request, root)
         group, _, version = ("", "", rest) if root == "api" else rest.partition("/")
@@ -49,7 +49,7 @@ class DiscoveryEndpoint:
         return Response(200, found.body, content_type, headers)
 
     def paths(self) -> Iterable[str]:
-        """Every path that is answered."""
+        """Yield every served path."""
         yield from ("/api", "/apis")
         for group, version in self._versions:
             if group:
@@ -59,7 +59,7 @@ class DiscoveryEndpoint:
 
 
 def _wanted(accept: str) -> str | None:
-    """The version of the aggregated document that comes first in an Accept header, if it comes before plain JSON."""
+    """Return the version of the aggregated document that an Accept header names first, if before plain JSON."""
     for clause in accept.replace(" ", "").split(","):
         media, *parameters = clause.split(";")
         if media not in ("application/json", "*/*"):

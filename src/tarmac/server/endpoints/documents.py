@@ -1,4 +1,4 @@
-"""Everything at paths outside the API proper: discovery, OpenAPI, version, health, metrics, and the list of all."""
+"""All paths outside the API proper: discovery, OpenAPI, version, health, metrics, and the list of all paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.routes import NO_RESOURCE
 
 EXPOSITION = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
-# kubectl looks here for a kind that it cannot find, and tells a user who mistyped one about nothing else if it fails.
+# kubectl looks up unknown kinds here. If that fails, it reports this failure to the user instead of the mistyped kind.
 _CUSTOM_RESOURCES = ("list", "apiextensions.k8s.io", "v1", "customresourcedefinitions")
 _NO_CUSTOM_RESOURCES = (
     b'{"kind":"CustomResourceDefinitionList","apiVersion":"apiextensions.k8s.io/v1","metadata":{},"items":[]}'
@@ -29,7 +29,7 @@ Endpoint = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class Documents:
-    """Answers by path."""
+    """Serves documents by path."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Documents:
         metrics: Metrics,
         more: Mapping[str, Endpoint],
     ) -> None:
-        """`more` by path; one that ends with a slash is for everything below it, whatever the method."""
+        """`more` maps paths to endpoints; a path that ends with a slash covers everything below it, for all methods."""
         self._catalog = catalog
         self._native = {resource.group for resource in catalog if resource.native}
         self._discovery = discovery
@@ -56,7 +56,7 @@ class Documents:
         self._below = {path: endpoint for path, endpoint in more.items() if path.endswith("/")}
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """GET of a path that is no resource."""
+        """Handle a request for a path outside the API. Raises MethodNotAllowed, NotFound."""
         for prefix, endpoint in self._below.items():
             if request.path.startswith(prefix):
                 return endpoint(request)
@@ -70,7 +70,7 @@ class Documents:
         return response
 
     def unknown(self, info: RequestInfo) -> Response:
-        """A resource or subresource that does not exist; for our own kinds the words of a custom resource."""
+        """Handle an unknown resource or subresource. For our own kinds the error is that of a custom resource."""
         if (info.verb, info.group, info.version, info.resource) == _CUSTOM_RESOURCES:
             return Response(200, _NO_CUSTOM_RESOURCES)
         resource = self._catalog.find(info.group, info.version, info.resource)
@@ -79,7 +79,7 @@ class Documents:
         return self._missing(info.group)
 
     def _missing(self, group: str | None) -> Response:
-        """A Status within a group of Kubernetes' own, else nothing is there at all."""
+        """Raise NotFound within a native group, else return Go's plain 404 page."""
         if group in self._native:
             raise NotFound(NO_RESOURCE, details={})
         return page_not_found()
@@ -103,12 +103,12 @@ class Documents:
 
 
 def _group_in(path: str) -> str | None:
-    """The group that a path below `/api` or `/apis` is about."""
+    """Return the group of a path below `/api` or `/apis`."""
     first, _, rest = path[1:].partition("/")
     return {"api": "", "apis": rest.partition("/")[0] or None}.get(first)
 
 
 def page_not_found() -> Response:
-    """What Go's HTTP server says."""
+    """Return the 404 response of Go's HTTP server."""
     headers = [("X-Content-Type-Options", "nosniff")]
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)

@@ -1,7 +1,7 @@
 """`/livez`, `/readyz`, `/healthz`: named checks, each also under a path of its own.
 
-A check returns why it fails, or None. `?verbose` lists them; `?exclude=name` leaves one out, and the list says so.
-The reason of a failure is in the log only.
+A check returns the reason of its failure, or None. `?verbose` lists all checks; `?exclude=name` skips one and marks it
+in the list. Reasons are logged and not sent to clients.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _log = log("health")
 
 
 class Health:
-    """The checks behind one of the paths. `elsewhere` are those of other processes of this server.
+    """The checks of one of the paths. `elsewhere` are those of other processes of this server.
 
-    Who fails by itself says 500, as Kubernetes does; who is well and has others that are not says 503.
+    A failure of this process gives 500, as in Kubernetes; a failure only in other processes gives 503.
     """
 
     def __init__(self, name: str, checks: Mapping[str, Check], elsewhere: Mapping[str, Check] | None = None) -> None:
@@ -29,11 +29,11 @@ class Health:
         self._checks = {"ping": lambda: None, **checks, **self._elsewhere}
 
     def names(self) -> Iterable[str]:
-        """The paths below."""
+        """Return the paths below."""
         return self._checks
 
     def answer(self, request: Request, part: str) -> Response | None:
-        """The verdict; None when there is no check called `part`."""
+        """Run the checks; None when there is no check called `part`."""
         if part:
             check = self._checks.get(part)
             if check is None:

@@ -1,7 +1,7 @@
-"""`/openapi/v2` and `/openapi/v3`: the schemas that kubectl explains, validates and completes by.
+"""`/openapi/v2` and `/openapi/v3`: the schemas that kubectl uses to explain, validate and complete.
 
-Clients know documents by their hash: as an entity tag, and for v3 also in the URL. A URL with the right hash never
-changes its meaning; one with an old hash is redirected.
+Clients identify documents by hash: as an entity tag, and for v3 also in the URL. The document at a URL with its current
+hash never changes; a URL with an old hash is redirected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _JSON = "application/json"
 
 
 class OpenApiEndpoint:
-    """Answers below `/openapi`."""
+    """Serves the paths below `/openapi`."""
 
     def __init__(self, openapi: OpenAPI) -> None:
         self._openapi = openapi
@@ -24,7 +24,7 @@ class OpenApiEndpoint:
     def v2(self, request: Request) -> Response:
         """`/openapi/v2`, as JSON or as protobuf."""
         accept = request.headers.get("accept", "")
-        # kubectl of before 1.36 asks for protobuf first and takes nothing else
+        # kubectl before 1.36 asks for protobuf first and accepts nothing else
         if accept.lstrip().startswith(PROTOBUF_V2_ACCEPT):
             return _tagged(request, self._openapi.v2_protobuf(), PROTOBUF_V2_TYPE)
         return _tagged(request, self._openapi.v2(), _JSON)
@@ -32,7 +32,7 @@ class OpenApiEndpoint:
     def v3(self, request: Request, part: str) -> Response | None:
         """`/openapi/v3` or the document of one group below it; None when there is no such group."""
         if not part:
-            return _tagged(request, self._openapi.index(), "text/plain; charset=utf-8")  # what Kubernetes calls it
+            return _tagged(request, self._openapi.index(), "text/plain; charset=utf-8")  # Kubernetes' type
         found = self._openapi.v3(part)
         if found is None:
             return None
@@ -42,7 +42,7 @@ class OpenApiEndpoint:
         return _tagged(request, found, _JSON, [("Cache-Control", "public, immutable")] if wanted else [])
 
     def paths(self) -> Iterable[str]:
-        """Every path that is answered."""
+        """Return every served path."""
         return ("/openapi/v2", "/openapi/v3")
 
 

@@ -1,9 +1,9 @@
-"""What a Prometheus is to scrape, as its HTTP service discovery reads it.
+"""Scrape targets for Prometheus, in the format of its HTTP service discovery.
 
     GET /tarmac/v1/targets/servers    every address that a server announces by its Lease
     GET /tarmac/v1/targets/nodes      every node, through the server that was asked
 
-A server that is announced nowhere, since it listens on loopback only, names the address it was asked at.
+A server that announces no address, since it listens on loopback only, returns the address of the request.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LEASES = "coordination.k8s.io/leases"
 
 
 class ScrapeTargets:
-    """Answers by the last segment of the path."""
+    """Serves the targets by the last segment of the path."""
 
     def __init__(self, store: Store, nodes: NodeSummaries) -> None:
         self._reader = Reader(store)
         self._nodes = nodes
 
     def answer(self, request: Request) -> Response:
-        """Raises NotFound for what there are no targets of."""
+        """Return the targets of servers or nodes. Raises NotFound for any other path."""
         kinds = {"servers": self._servers, "nodes": self._through_here}
         listed = kinds.get(request.path.removeprefix(PREFIX))
         if listed is None:
@@ -38,7 +38,8 @@ class ScrapeTargets:
         return Response(200, msgspec.json.encode(listed(request.headers.get("host", ""))))
 
     def _servers(self, asked: str) -> list[JsonObject]:
-        # Not what stands behind the Service `default/kubernetes`: others may write there, and a scrape brings a token.
+        # Endpoints of the Service `default/kubernetes` are not used: other users may write them, and a scrape sends a
+        # token.
         urls = [
             url
             for lease in self._reader.list(_LEASES, f"{NAMESPACE}/apiserver-")

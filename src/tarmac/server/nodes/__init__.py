@@ -1,1 +1,1 @@
-"""The way to nodes: tunnels that they open, addresses that they have, and requests handed on by either."""
+"""Connections to nodes: tunnels that they open, their addresses, and requests forwarded over either."""

@@ -1,7 +1,10 @@
-"""A pod that runs becomes the pod that is stored: as its node has it, uid and node included.
+"""Stores a running pod as its node reports it, uid and node included.
 
-Its Instance owns it. One that is missing is made again of its deployment's template, under the uid that the pod knows;
-where the deployment is not in the store either, the pod is nobody's, and stays until somebody deletes it.
+The node may be hostile: the pod is decoded, validated and admitted as if the deciding user created it. Annotations that
+only controllers write are kept if the store agrees with them (`adoptedinterfaces`).
+
+Its Instance owns it. A missing Instance is recreated from its deployment's template, under the uid in the pod's owner
+reference; if the deployment is missing too, the pod has no owner and stays until a user deletes it.
 """
 
 from __future__ import annotations
@@ -12,39 +15,86 @@ import msgspec
 
 from tarmac.api.catalog import Catalog
 from tarmac.api.compute.instance import Instance
-from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX
+from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID, LABEL_INSTANCE_INDEX, MACHINE_ANNOTATIONS
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.declare import encode
-from tarmac.api.networking.names import LABEL_LOCATION
+from tarmac.api.decode import check_object
+from tarmac.api.kubernetes.core.pods.validation import validate_pod
+from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
+from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
+from tarmac.api.status import invalid
+from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.children.instances import instance_document
 from tarmac.decide.rollout.template import template_hash
+from tarmac.server.admission.chain import Attributes, Chain
 from tarmac.server.encoding import encode_object
+from tarmac.server.nodes.adoptedinterfaces import check_interfaces
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RestoredConflict
+from tarmac.server.security.users import User
+from tarmac.server.storage import metadata as meta
 
 _PODS = "core/pods"
 _INSTANCES = "compute.datumapis.com/instances"
 _DEPLOYMENTS = "compute.datumapis.com/workloaddeployments"
+_HELD = (ANNOTATION_INTERFACES, *MACHINE_ANNOTATIONS)
+"""Only controllers write these (`server.admission.heldannotations`), so admission would reject them from the user."""
 
 
-async def adopt(reader: Reader, catalog: Catalog, conflict: RestoredConflict) -> str:
-    """Store it; what was done, for people. Repeating it after a failure goes on. Raises StoreError."""
-    pod = msgspec.json.decode(msgspec.json.encode(conflict.pod))
-    pod["spec"]["nodeName"] = conflict.node
-    told = await _give_owner(reader, catalog, pod)
+async def adopt(reader: Reader, catalog: Catalog, admission: Chain, conflict: RestoredConflict, user: User) -> str:
+    """Store the pod and return a sentence for people. Safe to repeat after a failure. Raises ApiError, StoreError."""
     resource = catalog.find("", "v1", "pods")
     assert resource is not None, "pods are always served"
     key, store = f"{conflict.namespace}/{conflict.name}", reader.store
+    pod = _admitted(reader, admission, resource, conflict, user)
+    # The Instance is stored first: if the server is killed before the pod is stored, a repeated adoption finds it.
+    told = await _give_owner(reader, catalog, pod)
     value, present = encode_object(pod, resource), store.head(_PODS, key)
     if present is not None and (reader.get(_PODS, key) or {})["metadata"]["uid"] == pod["metadata"]["uid"]:
         await store.update(_PODS, key, value, present.revision)
     else:
-        if present is not None:  # another pod: whoever watches must see that it has gone
+        if present is not None:  # a different pod: watchers must see its deletion
             await store.delete(_PODS, key, present.revision)
         await store.create(_PODS, key, value)
     return f"{key} is stored as it runs on {conflict.node}; {told}"
+
+
+def _admitted(
+    reader: Reader, admission: Chain, resource: Resource, conflict: RestoredConflict, user: User
+) -> JsonObject:
+    """Return the pod as it may be stored. Raises ApiError with the invalid fields."""
+    pod: JsonObject = msgspec.json.decode(msgspec.json.encode(conflict.pod))
+    check_object(resource, pod, "Ignore")
+    pod["spec"]["nodeName"] = conflict.node
+    resource.strategy.default(pod)
+    errors = FieldErrors()
+    check_interfaces(reader, pod, errors)
+    annotations = pod["metadata"].get("annotations") or {}
+    held = {name: annotations[name] for name in _HELD if name in annotations}
+    pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if name not in held}
+    place = (conflict.namespace, conflict.name)
+    attributes = Attributes("CREATE", resource, "", *place, pod, _replaced(reader, "/".join(place)), user)
+    admission.admit(attributes)
+    with errors:
+        meta.validate(resource, pod["metadata"], errors)
+        validate_pod(pod, errors)
+    if errors:
+        raise invalid(resource.group, resource.kind, conflict.name, errors)
+    admission.validate(attributes)
+    pod["metadata"]["annotations"] |= held
+    return pod
+
+
+def _replaced(reader: Reader, key: str) -> JsonObject | None:
+    """Return the stored pod of that name, which quotas have counted, without controllers' annotations."""
+    old = reader.get(_PODS, key)
+    if old is None:
+        return None
+    annotations = old["metadata"].get("annotations") or {}
+    kept = {name: text for name, text in annotations.items() if name not in _HELD}
+    return {**old, "metadata": {**old["metadata"], "annotations": kept}}
 
 
 async def _give_owner(reader: Reader, catalog: Catalog, pod: JsonObject) -> str:
@@ -59,7 +109,7 @@ async def _give_owner(reader: Reader, catalog: Catalog, pod: JsonObject) -> str:
         return "its Instance owns it"
     made = _made_again(reader, pod, owner["uid"])
     if made is None:
-        # The garbage collector would end a pod whose owner is not there.
+        # Without this, the garbage collector would delete the pod, because its owner does not exist.
         left = [each for each in owners if each is not owner]
         pod["metadata"] = {**pod["metadata"], "ownerReferences": left}
         if not left:

@@ -1,4 +1,4 @@
-"""What subresources that lead to a node ask for, done over the way to it."""
+"""Forwards requests of subresources to nodes."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class NodeWays:
         self._ways = ways
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
-        """The node's own API answers."""
+        """Forward a request to the node's API. None without a route to the node."""
         way = self._ways.find(node)
         return None if way is None else relay(way, request, target, _for_whom(request, recorded))
 
     def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
-        """The node's own API answers, or says why not, which becomes a Status."""
+        """Forward a request to the node's API, and turn its errors into a Status. None without a route to the node."""
         way = self._ways.find(node)
         return None if way is None else _ask(way, request, target, _for_whom(request, recorded))
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
-        """The node's own API answers, or says why not, which becomes a Status."""
+        """Stream a log from the node's API, and turn its errors into a Status. None without a route to the node."""
         way = self._ways.find(node)
         return None if way is None else _log(way, target)
 
     def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
-        """What listens in the pod answers; the node makes the connection."""
+        """Forward a request to a port of a pod. The node makes the connection. None without a route to the node."""
         way = self._ways.find(node)
         if way is None:
             return None
@@ -56,7 +56,7 @@ class NodeWays:
         return relay(dialled_through(way, dial, "tcp", place.host), request, target, forwarded)
 
     def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
-        """The node's own API answers, and is read to its end."""
+        """Read a document from the node's API, of at most `most` bytes. None without a route to the node."""
         way = self._ways.find(node)
         return None if way is None else _fetched(way, target, most)
 
@@ -74,7 +74,7 @@ async def _fetched(way: Way, target: str, most: int) -> bytes:
 
 
 def _for_whom(request: Request, recorded: bool) -> list[tuple[str, str]]:
-    """What a node believes of its server, and of nobody else."""
+    """Return the headers with the user's name, which a node trusts only from its server."""
     name: str = request.user.name
     if request.impersonator is not None:
         name = f"{name} (impersonated by {request.impersonator.name})"
@@ -97,7 +97,7 @@ async def _log(way: Way, target: str) -> Answer:
 
 
 async def _told(reply: StreamedReply) -> ApiError:
-    """What a node says instead of an answer."""
+    """Return a node's error response as an ApiError."""
     try:
         text = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
     except ConnectionBroken as error:
@@ -106,7 +106,7 @@ async def _told(reply: StreamedReply) -> ApiError:
 
 
 def _message(text: str) -> str:
-    """What a node says, in words or in a Status."""
+    """Return the message of a node's error: of a Status, or the plain text."""
     try:
         return msgspec.json.decode(text, type=_Status).message
     except msgspec.MsgspecError:
@@ -114,7 +114,7 @@ def _message(text: str) -> str:
 
 
 def _refusal(status: int, text: str) -> ApiError:
-    """A node's error as the API server's own."""
+    """Return a node's error as the API server's own."""
     if status == 400:
         return BadRequest(text)
     if status == 500:

@@ -1,18 +1,21 @@
-"""Reading `/metrics/resource`: the samples of Prometheus' text format that we know, and nothing else of it."""
+"""Parses `/metrics/resource`: only the known samples of Prometheus' text format."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from math import isfinite
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 _LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? ([0-9.eE+-]+)(?: ([0-9]{1,15}))?")
 _LABEL = re.compile(r'([a-z_]+)="([^"\\]*)"')
 
+_LONGEST = 4096  # characters of a line
+_LARGEST = 1e18
+_MAX_SKEW = 3600.0  # seconds between a node's clock and the server's
+
 
 class Sample(NamedTuple):
-    """One number. `at` is when it was measured, in Unix seconds."""
+    """One sample. `at` is the time of measurement in Unix seconds."""
 
     name: str
     namespace: str
@@ -22,19 +25,31 @@ class Sample(NamedTuple):
     at: float
 
 
-def samples(text: str, now: float) -> Iterator[Sample]:
-    """Every line that is one; `now` for those that do not say when."""
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None:
-            continue
-        labels = dict(_LABEL.findall(match[2] or ""))
-        try:
-            value = float(match[3])
-        except ValueError:
-            continue
-        if not isfinite(value):  # `1e999` is a number too, until somebody counts with it
-            continue
-        at = int(match[4]) / 1000 if match[4] else now
-        get = labels.get
-        yield Sample(match[1], get("namespace", ""), get("pod", ""), get("container", ""), value, at)
+def samples(text: str, now: float, names: Container[str]) -> Iterator[Sample | None]:
+    """Yield a sample for every line with one of these names, and None for every other line.
+
+    `now` is the time of samples without a timestamp. A node may send megabytes of lines: the caller yields to the event
+    loop between them. The text is not split at once.
+    """
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield _read(text[start:end], now, names) if end - start <= _LONGEST else None
+        start = end + 1
+
+
+def _read(line: str, now: float, names: Container[str]) -> Sample | None:
+    match = _LINE.fullmatch(line.rstrip("\r"))
+    if match is None or match[1] not in names:
+        return None
+    try:
+        value = float(match[3])
+    except ValueError:
+        return None
+    at = int(match[4]) / 1000 if match[4] else now
+    # Reject extreme numbers and times: they would fail in the response that shows them with those of all other nodes.
+    if not 0 <= value <= _LARGEST or abs(at - now) > _MAX_SKEW:
+        return None
+    get = dict(_LABEL.findall(match[2] or "")).get
+    return Sample(match[1], get("namespace", ""), get("pod", ""), get("container", ""), value, at)

@@ -1,6 +1,7 @@
-"""Where a node's API is: at the end of its tunnel, else at the address and port that its Node object tells.
+"""Finds the route to a node's API: its tunnel, else the address and port in its Node object.
 
-Over an address the server shows its own client certificate and the node must show one of the cluster's authority.
+On a direct connection the server presents its client certificate, and the node must present a certificate of the
+cluster's authority.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _DAY = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a node is reached. `host` is what its API is called there."""
+    """A route to a node. `host` is the Host header for its API."""
 
     dial: Dial
     host: str
@@ -30,7 +31,7 @@ class Way:
 class NodeTls:
     """The server's side of TLS to nodes.
 
-    Its certificate is made anew every day, long before it ends, and whenever other authorities are trusted.
+    Its client certificate is reissued daily, long before it expires, and whenever the trusted authorities change.
     """
 
     def __init__(self, ca: Callable[[], str], issue: Callable[[], KeyPair], clock: Clock) -> None:
@@ -42,7 +43,7 @@ class NodeTls:
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        """For one connection."""
+        """Return the context for a new connection."""
         trusted = self._ca()
         if self._context is None or trusted != self._trusted or self._clock.monotonic() > self._made + _DAY:
             self._context, self._made = self._new(trusted), self._clock.monotonic()
@@ -57,7 +58,7 @@ class NodeTls:
 
 
 class Ways:
-    """Finds the way to a node."""
+    """Finds routes to nodes."""
 
     def __init__(self, reader: Reader, tunnels: Tunnels, tls: NodeTls) -> None:
         self._reader = reader
@@ -65,7 +66,7 @@ class Ways:
         self._tls = tls
 
     def find(self, node: str) -> Way | None:
-        """The tunnel if there is one, else the address; None when the node tells of none."""
+        """Return the tunnel if there is one, else the address, or None if the Node has none."""
         dial = self._tunnels.dial(node)
         if dial is not None:
             return Way(dial, node)

@@ -1,7 +1,7 @@
-"""A request handed on over another connection, and its answer handed back, as it is.
+"""Forwards a request over a second connection, and returns the response unchanged.
 
-When the answer is an upgrade, the two connections become one: the server neither reads nor changes what passes. Else
-the body is read as fast as the client takes it. Nothing that says who the client is goes along.
+If the response is an upgrade, the two connections are spliced: the server neither reads nor changes the data. Else the
+body is read as fast as the client receives it. The client's credentials are not forwarded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.server.nodes.nodeendpoints import Way
 from tarmac.wire.visitors import PREFIX as VISITOR
 
 _LARGEST_ERROR = 4096
-HEAD_SECONDS = 55.0  # a little less than the listener gives a handler
+HEAD_SECONDS = 55.0  # slightly less than the listener's timeout for handlers
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding"}
 )
@@ -28,13 +28,13 @@ _NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "content-length", "expect", "ho
 
 
 async def relay(way: Way, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
-    """Let somebody else answer. Raises InternalError when they cannot be reached."""
+    """Forward a request and return the response. Raises InternalError if the peer cannot be reached."""
     reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
     return answer_of(reply)
 
 
 def answer_of(reply: StreamedReply) -> Answer:
-    """Somebody's answer as ours."""
+    """Convert a peer's response into our own."""
     if reply.status == 101:
         made = UpgradeResponse(
             lambda client, rest: splice((client, rest), reply.detach(), over=made.tell_end),
@@ -52,7 +52,7 @@ def answer_of(reply: StreamedReply) -> Answer:
 async def reach(
     way: Way, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
 ) -> StreamedReply:
-    """Ask, and wait for the head of the answer. Raises InternalError."""
+    """Send a request and wait for the head of the response. Raises InternalError."""
     lines = list(headers)
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(("Content-Length", str(len(body))))
@@ -63,10 +63,13 @@ async def reach(
 
 
 def passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """A client's headers that go along. Those in which a server speaks for somebody are never a client's."""
+    """Return the client headers to forward.
+
+    Headers in which a server asserts a user's identity are dropped: a client must not set them.
+    """
     lines: list[tuple[str, str]] = []
     for name, value in headers.items():
-        if name == "x-stream-protocol-version":  # some readers want each in a line of its own
+        if name == "x-stream-protocol-version":  # some servers expect one protocol per line
             lines += ((name, each.strip()) for each in value.split(","))
         elif name not in _NOT_PASSED_ON and not name.startswith(("impersonate-", "x-remote-", VISITOR)):
             lines.append((name, value))
@@ -81,7 +84,7 @@ def _of_upgrade(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def dialled_through(way: Way, target: str, upgrade: str, host: str) -> Way:
-    """A way to what is behind somebody: a connection to `way` that is upgraded to one to `target`."""
+    """Return a route through `way`: a connection to it, upgraded to a connection to `target`."""
     headers = [("Connection", "Upgrade"), ("Upgrade", upgrade)]
 
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:

@@ -1,68 +1,46 @@
-"""After a restore: nodes tell what runs, the server says what stands against it, people decide.
-
-Each node answers to a restore by itself (`agent.pods.restoration`). Until every node has, or `PATIENCE` is over, since
-some may be lost for good, no node starts anything: what it would start may run elsewhere. From then on only the names
-wait that something else has.
-"""
+"""Endpoints after a restore: nodes report running pods (`runningreports`), and operators resolve conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import TypeVar
 
 import msgspec
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.identities import RESTORED
-from tarmac.api.kubernetes.core.pods.phases import is_terminal
-from tarmac.api.restored import (
-    NODES_PATH,
-    RESTORED_PATH,
-    RestoredDecision,
-    RunningAnswer,
-    RunningReport,
-    difference,
-)
+from tarmac.api.restored import NODES_PATH, RESTORED_PATH, RestoredDecision
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import NO_METHOD, BadRequest, Conflict, Forbidden, MethodNotAllowed, NotFound
+from tarmac.api.status import NO_METHOD, BadRequest, Conflict, MethodNotAllowed, NotFound
 from tarmac.base.clock import Clock
 from tarmac.http.messages import Answer, Request, Response
+from tarmac.server.admission.chain import Chain
 from tarmac.server.endpoints.documents import Endpoint
 from tarmac.server.nodes.adopting import adopt
+from tarmac.server.nodes.runningreports import RunningReports, caught_up, decoded
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RUNNING, RestoredConflict, conflicts
-from tarmac.server.security.nodeauthorizer import node_name
+from tarmac.server.security.users import User
 from tarmac.store.interface import Conflict as Overwritten
-from tarmac.store.interface import Exists, Missing
-
-PATIENCE = 60.0
-_REPORTED = "tarmac/reported"
-_NODES, _PODS = "core/nodes", "core/pods"
-_MOST_PODS = 2000
-_LOOK_AGAIN = 2.0
-_T = TypeVar("_T")
+from tarmac.store.interface import Missing
 
 
 class RestoredPods:
-    """Answers nodes and people."""
+    """Answers nodes and operators."""
 
-    def __init__(self, reader: Reader, catalog: Catalog, clock: Clock) -> None:
+    def __init__(self, reader: Reader, catalog: Catalog, admission: Chain, clock: Clock) -> None:
         self._reader = reader
         self._store = reader.store
         self._catalog = catalog
-        self._clock = clock
-        self._began = clock.monotonic()
-        self._silent: set[str] = set()  # nodes that are yet to answer, as of the last look
-        self._looked = -_LOOK_AGAIN
+        self._admission = admission
+        self._reports = RunningReports(reader, clock)
 
     def beside(self, others: Endpoint | None) -> Endpoint:
-        """Below `NODES_PATH`: reports here, everything else there."""
+        """Return the endpoint for `NODES_PATH`: reports are handled here, all other requests by `others`."""
 
         def answer(request: Request) -> Answer | Awaitable[Answer]:
             name, _, rest = request.path.removeprefix(NODES_PATH).partition("/")
             if rest == "running":
-                return self._report(request, name)
+                return self._reports.answer(request, name)
             if others is None:
                 raise NotFound("the server could not find the requested resource", details={})
             return others(request)
@@ -70,8 +48,8 @@ class RestoredPods:
         return answer
 
     async def people(self, request: Request) -> Response:
-        """`RESTORED_PATH`: who may use it is the authorizer's business. Raises ApiError."""
-        await self._caught_up()
+        """Answer requests to `RESTORED_PATH`; the authorizer has granted access. Raises ApiError."""
+        await caught_up(self._store)
         if request.path != RESTORED_PATH:
             raise NotFound("the server could not find the requested resource", details={})
         if request.method in ("GET", "HEAD"):
@@ -79,82 +57,10 @@ class RestoredPods:
             return Response(200, msgspec.json.encode({"kind": "RestoredConflictList", "items": items}))
         if request.method != "POST":
             raise MethodNotAllowed(NO_METHOD, details={})
-        decision = _decoded(request, RestoredDecision)
-        return Response(200, msgspec.json.encode(await self._decide(decision)))
+        decision = decoded(request, RestoredDecision)
+        return Response(200, msgspec.json.encode(await self._decide(decision, request.user)))
 
-    # Nodes.
-
-    async def _report(self, request: Request, node: str) -> Response:
-        if not node or node_name(request.user) != node:
-            raise Forbidden(f'only the node "{node}" may say what runs there', details={})
-        if request.method != "POST":
-            raise MethodNotAllowed(NO_METHOD, details={})
-        report = _decoded(request, RunningReport)
-        if len(report.pods) > _MOST_PODS:
-            raise BadRequest(f"no node runs {len(report.pods)} pods")
-        await self._caught_up()
-        if not report.restored or self._restored_at(node) != report.restored:
-            raise Conflict(f'node "{node}" answers to no restore of this store', details={})
-        going = await self._compare(node, [each for each in report.pods if _is_pod(each)])
-        await self._remember(node, report.restored)
-        held = [key for key in report.waiting if any(True for _ in conflicts(self._store, f"{key}/"))]
-        return Response(200, msgspec.json.encode(RunningAnswer(self._is_settled(), held, going)))
-
-    async def _compare(self, node: str, pods: list[JsonObject]) -> list[str]:
-        """Keep this node's conflicts as they are now; the uids of those that are to end."""
-        known = {each.key: (entry, each) for entry, each in conflicts(self._store) if each.node == node}
-        going: list[str] = []
-        for pod in pods:
-            own = pod["metadata"]
-            why = difference(self._reader.get(_PODS, f"{own['namespace']}/{own['name']}"), pod, node)
-            if not why or is_terminal(pod):
-                continue
-            now = RestoredConflict(own["namespace"], own["name"], node, pod, why, False)
-            entry, before = known.pop(now.key, (None, None))
-            if before is not None and before.removed and before.pod["metadata"]["uid"] == own["uid"]:
-                going.append(own["uid"])
-            elif entry is None or before is None:
-                with suppress(Exists):  # two reports at once
-                    await self._store.create(RUNNING, now.key, now.encoded())
-            elif (before.pod["metadata"]["uid"], before.why) != (own["uid"], why):
-                with suppress(Missing, Overwritten):
-                    await self._store.update(RUNNING, now.key, now.encoded(), entry.revision)
-        for entry, _ in known.values():  # it has ended, or the store has it now
-            with suppress(Missing, Overwritten):
-                await self._store.delete(RUNNING, entry.name, entry.revision)
-        return going
-
-    async def _remember(self, node: str, time: str) -> None:
-        self._silent.discard(node)
-        entry = self._store.head(_REPORTED, node)
-        value = msgspec.json.encode({"metadata": {"name": node}, "restored": time})
-        with suppress(Exists, Missing, Overwritten):
-            if entry is None:
-                await self._store.create(_REPORTED, node, value)
-            elif self._reported(node) != time:
-                await self._store.update(_REPORTED, node, value, entry.revision)
-
-    def _is_settled(self) -> bool:
-        """Whether everybody has answered. Every node asks again and again, so this looks at all of them rarely."""
-        now = self._clock.monotonic()
-        if now - self._began >= PATIENCE:
-            return True
-        if now - self._looked >= _LOOK_AGAIN:
-            self._looked = now
-            names = [entry.name for entry in self._store.list(_NODES).entries]
-            self._silent = {name for name in names if (at := self._restored_at(name)) and self._reported(name) != at}
-        return not self._silent
-
-    def _restored_at(self, node: str) -> str:
-        found = self._reader.get(_NODES, node)
-        return ((found or {}).get("metadata", {}).get("annotations") or {}).get(RESTORED, "")
-
-    def _reported(self, node: str) -> str:
-        return (self._reader.get(_REPORTED, node) or {}).get("restored", "")
-
-    # People.
-
-    async def _decide(self, decision: RestoredDecision) -> JsonObject:
+    async def _decide(self, decision: RestoredDecision, user: User) -> JsonObject:
         where = f"{decision.namespace}/{decision.name}"
         found = [
             (entry, each) for entry, each in conflicts(self._store, f"{where}/") if decision.node in ("", each.node)
@@ -172,31 +78,11 @@ class RestoredPods:
             return {"done": f"{where} is ended on {conflict.node}"}
         if decision.action != "adopt":
             raise BadRequest(f"action must be adopt or remove, not {decision.action!r}")
-        told = await adopt(self._reader, self._catalog, conflict)
+        told = await adopt(self._reader, self._catalog, self._admission, conflict, user)
+        # Deleted last: if the server is killed before this, the conflict stays and the adoption can be repeated.
         with suppress(Missing, Overwritten):
             await self._store.delete(RUNNING, entry.name, entry.revision)
         return {"done": told}
-
-    async def _caught_up(self) -> None:
-        if (fresh := self._store.fresh()) is not None:
-            await fresh
-
-
-def _decoded(request: Request, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(request.body, type=kind)
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"the body cannot be read: {error}") from error
-
-
-def _is_pod(pod: JsonObject) -> bool:
-    """Whether it can be compared at all: what a node says is believed in nothing else."""
-    own = pod.get("metadata")
-    named = isinstance(own, dict) and all(
-        isinstance(own.get(field), str) and own[field] and "/" not in own[field]
-        for field in ("namespace", "name", "uid")
-    )
-    return named and isinstance(pod.get("spec"), dict) and isinstance(pod.get("status") or {}, dict)
 
 
 def _shown(conflict: RestoredConflict) -> JsonObject:

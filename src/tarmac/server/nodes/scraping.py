@@ -1,14 +1,14 @@
-"""What nodes and pods use, asked of the nodes every so often and held in memory: the source of `metrics.k8s.io`.
+"""Scrapes resource usage from the nodes periodically and keeps it in memory: the source of `metrics.k8s.io`.
 
-Processor time and traffic are counters: a rate is the difference of two scrapes, so what is new has none before the
-second. A counter that went back (a restarted container) begins anew. A node that has not been heard of for `STALE`
-seconds is left out.
+CPU time and traffic are counters: a rate is the difference of two scrapes, so a new counter has none before its second
+scrape. A counter that decreased (a restarted container) starts over. A node without a successful scrape for `STALE`
+seconds is omitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tarmac.api.schema import JsonObject
@@ -16,6 +16,7 @@ from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
+from tarmac.base.pieces import Pieces, Work
 from tarmac.http.clientrequest import ConnectionBroken
 from tarmac.server.nodes.exposition import Sample, samples
 from tarmac.server.nodes.nodeendpoints import Way, Ways
@@ -26,12 +27,16 @@ PERIOD = 15.0
 STALE = 4 * PERIOD
 _ANSWER_SECONDS = 10.0
 _AT_ONCE = 16
-_LARGEST = 16 * 1024 * 1024
+_LARGEST = 4 * 1024 * 1024
+_MAX_SAMPLES = 20_000  # per node; it has at most hundreds of pods, with a few samples each
+_LINES = 100  # lines of a response between two points at which parsing may be suspended
 _NETWORK = {
     "pod_network_receive_bytes_total": "network_receive_bytes_per_second",
     "pod_network_transmit_bytes_total": "network_transmit_bytes_per_second",
 }
 _COUNTERS = frozenset({"node_cpu_usage_seconds_total", "container_cpu_usage_seconds_total", *_NETWORK})
+_FASTEST = {"node_cpu_usage_seconds_total": 1e6, "container_cpu_usage_seconds_total": 1e6}  # cores
+_FASTEST_OTHERS = 1e15
 _GAUGES = frozenset({"node_memory_working_set_bytes", "container_memory_working_set_bytes"})
 
 _log = log("metering")
@@ -41,7 +46,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class _Rate:
-    """A counter's last measurement, and how fast it grew before."""
+    """A counter's last sample, and its rate before that."""
 
     last: Sample
     per_second: float | None = None
@@ -50,26 +55,29 @@ class _Rate:
 
 @dataclass(slots=True)
 class _Node:
-    """What one node told."""
+    """The last scrape of one node."""
 
     heard: float = 0.0  # monotonic
     rates: dict[Key, _Rate] = field(default_factory=dict[Key, _Rate])
     gauges: dict[Key, Sample] = field(default_factory=dict[Key, Sample])
 
-    def take(self, told: Iterable[Sample], now: float) -> None:
-        """One more scrape; what it does not mention is gone."""
+    def take(self, told: Iterable[Sample | None], now: float) -> Work[None]:
+        """Replace the last scrape by this one. Readers see the last scrape until this one is complete."""
         rates: dict[Key, _Rate] = {}
-        self.gauges = {}
-        for sample in told:
-            key = sample[:4]
-            if sample.name in _COUNTERS:
-                rates[key] = _grown(self.rates.get(key), sample)
-            elif sample.name in _GAUGES:
-                self.gauges[key] = sample
-        self.rates, self.heard = rates, now
+        gauges: dict[Key, Sample] = {}
+        for number, sample in enumerate(told, 1):
+            if sample is not None and sample.name in _COUNTERS:
+                rates[sample[:4]] = _grown(self.rates.get(sample[:4]), sample)
+            elif sample is not None:
+                gauges[sample[:4]] = sample
+            if len(rates) + len(gauges) >= _MAX_SAMPLES:
+                break
+            if number % _LINES == 0:
+                yield
+        self.rates, self.gauges, self.heard = rates, gauges, now
 
     def containers(self) -> dict[tuple[str, str], list[str]]:
-        """Names of containers with all figures, by pod."""
+        """Return the names of containers with all metrics, by pod."""
         found: dict[tuple[str, str], list[str]] = {}
         for (name, namespace, pod, container), rate in self.rates.items():
             known = ("container_memory_working_set_bytes", namespace, pod, container) in self.gauges
@@ -82,9 +90,10 @@ def _grown(before: _Rate | None, sample: Sample) -> _Rate:
     if before is None or sample.value < before.last.value:
         return _Rate(sample)
     window = sample.at - before.last.at
-    if window <= 0:  # measured at the same moment: nothing new
+    if window <= 0:  # same timestamp: no new measurement
         return before
-    return _Rate(sample, (sample.value - before.last.value) / window, window)
+    rate = (sample.value - before.last.value) / window
+    return _Rate(sample, rate, window) if rate <= _FASTEST.get(sample.name, _FASTEST_OTHERS) else _Rate(sample)
 
 
 class Scraper:
@@ -94,26 +103,36 @@ class Scraper:
         self._reader = reader
         self._ways = ways
         self._clock = clock
+        self._pieces = Pieces(clock)
         self._nodes: dict[str, _Node] = {}
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Scrape periodically until cancelled."""
         while True:
             await self.scrape()
             await self._clock.sleep(PERIOD)
 
     async def scrape(self) -> None:
-        """Ask every node once."""
-        turn = asyncio.Semaphore(_AT_ONCE)
-        known = [entry.name for entry in self._reader.store.list("core/nodes").entries]
+        """Scrape every node once, a few at a time. Lookups and parsing run cooperatively."""
+        known = dict.fromkeys(entry.name for entry in self._reader.store.list("core/nodes").entries)
         self._nodes = {name: node for name, node in self._nodes.items() if name in known}
+        waiting = iter(await self._pieces.done(self._reachable(known)))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(_AT_ONCE):
+                group.create_task(self._work(waiting))
 
-        async def one(name: str, way: Way) -> None:
-            async with turn:
-                await self._scrape(name, way)
+    def _reachable(self, names: Iterable[str]) -> Work[list[tuple[str, Way]]]:
+        found: list[tuple[str, Way]] = []
+        for name in names:
+            way = self._ways.find(name)
+            if way is not None:
+                found.append((name, way))
+            yield
+        return found
 
-        reachable = [(name, way) for name in known if (way := self._ways.find(name)) is not None]
-        await asyncio.gather(*(one(name, way) for name, way in reachable))
+    async def _work(self, waiting: Iterator[tuple[str, Way]]) -> None:
+        for name, way in waiting:
+            await self._scrape(name, way)
 
     async def _scrape(self, name: str, way: Way) -> None:
         try:
@@ -121,20 +140,21 @@ class Scraper:
                 reply = await reach(way, "GET", "/metrics/resource", [("Connection", "close")])
                 text = (await reply.read(_LARGEST)).decode(errors="replace")
         except (ApiError, ConnectionBroken, OSError) as error:
-            _log.debug("node not scraped", node=name, error=str(error))
+            _log.debug("node scrape failed", node=name, error=str(error))
             return
         if reply.status == 200:
             node = self._nodes.setdefault(name, _Node())
-            node.take(samples(text, self._clock.now()), self._clock.monotonic())
+            told = samples(text, self._clock.now(), _COUNTERS | _GAUGES)
+            await self._pieces.done(node.take(told, self._clock.monotonic()))
 
-    # As objects.
+    # API objects
 
     def _fresh(self) -> list[tuple[str, _Node]]:
         oldest = self._clock.monotonic() - STALE
         return [(name, node) for name, node in self._nodes.items() if node.heard >= oldest]
 
     def nodes(self) -> Sequence[JsonObject]:
-        """NodeMetrics of those that were heard of."""
+        """Return the NodeMetrics of recently scraped nodes."""
         shown: list[JsonObject] = []
         for name, node in self._fresh():
             rate = node.rates.get(("node_cpu_usage_seconds_total", "", "", ""))
@@ -146,12 +166,15 @@ class Scraper:
         return shown
 
     def pods(self) -> Sequence[JsonObject]:
-        """PodMetrics of the pods of those nodes."""
+        """Return the PodMetrics of recently scraped nodes.
+
+        A node is trusted for its own pods only, because autoscalers act on the metrics.
+        """
         shown: list[JsonObject] = []
-        for _, node in self._fresh():
+        for node_name, node in self._fresh():
             for (namespace, name), containers in node.containers().items():
                 known = self._reader.get("core/pods", f"{namespace}/{name}")
-                if known is not None:
+                if known is not None and known["spec"].get("nodeName") == node_name:
                     shown.append(_pod(node, known, sorted(containers)))
         return shown
 
@@ -163,7 +186,7 @@ def _pod(node: _Node, pod: JsonObject, containers: list[str]) -> JsonObject:
     for container, rate in zip(containers, rates, strict=True):
         memory = node.gauges["container_memory_working_set_bytes", namespace, name, container]
         shown.append({"name": container, "usage": _usage(rate.per_second or 0.0, memory.value)})
-    # PodMetrics has figures of containers only; the network is the pod's, so the first one tells of it.
+    # PodMetrics has only container metrics; traffic belongs to the pod, so it is reported on the first container.
     for counter, figure in _NETWORK.items():
         traffic = node.rates.get((counter, namespace, name, ""))
         if traffic is not None and traffic.per_second is not None:

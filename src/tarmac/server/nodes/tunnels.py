@@ -1,14 +1,14 @@
-"""Tunnels: connections that nodes open, since many cannot be dialled.
+"""Tunnels: connections opened by nodes, since many nodes cannot be dialled.
 
-    GET /tarmac/v1/nodes/NAME/tunnel          a WebSocket that stays: on it the server asks for streams
-    GET /tarmac/v1/nodes/NAME/tunnel/TOKEN    a stream that was asked for; upgraded to `tarmac-stream`
+    GET /tarmac/v1/nodes/NAME/tunnel          a permanent WebSocket, on which the server requests streams
+    GET /tarmac/v1/nodes/NAME/tunnel/TOKEN    a requested stream; upgraded to `tarmac-stream`
 
-A stream is a fresh connection on which the roles are turned round: the server asks, the node answers. There is no
-multiplexer, so each has its own flow control. Only the node itself may open either. A node that knows several
-addresses of this server has as many tunnels; the newest is used. One that is silent for `SILENCE` is given up.
+A stream is a new connection with reversed roles: the server is the client, the node is the server. There is no
+multiplexer, so each stream has its own flow control. Only the node itself may open either. A node that knows several
+addresses of this server has as many tunnels; the newest is used. A tunnel that is silent for `SILENCE` is closed.
 
-Where the server is several processes, a node's tunnel is with one of them, and what it opens lands with any. The token
-of a stream begins with the number of the process that wants it; whoever gets the stream passes it on there.
+If the server has several processes, a node's tunnel is with one of them, and its streams arrive at any. The token of a
+stream begins with the number of the process that requested it; the receiving process passes the stream on to that one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ OPEN_SECONDS = 10.0
 
 _log = log("tunnels")
 _Opened = tuple[asyncio.Transport, bytes]
-_TOKEN = re.compile(r"(\d{1,3})-[A-Za-z0-9_-]{16,64}", re.ASCII)  # of several processes: whose it is, and the secret
+# with several processes: the process number and the secret
+_TOKEN = re.compile(r"(\d{1,3})-[A-Za-z0-9_-]{16,64}", re.ASCII)
 
 
 class OtherWorkers(Protocol):
@@ -47,24 +48,27 @@ class OtherWorkers(Protocol):
 
     @property
     def index(self) -> int:
-        """Our own number."""
+        """The number of this process."""
         ...
 
     def holder(self, node: str) -> int | None:
-        """The process that the node has a tunnel to, if it is another one."""
+        """Return the other process that has a tunnel of the node, or None."""
         ...
 
     async def ask(self, worker: int, node: str, token: str) -> None:
-        """Have the node asked for a stream on its tunnel there. Raises OSError."""
+        """Request a stream on the node's tunnel to that process. Raises OSError."""
         ...
 
     async def stream(self, worker: int, node: str, token: str) -> Answer:
-        """Pass a stream on to the process that wants it. Raises NotFound when that does not."""
+        """Pass a stream to the process that requested it. Raises NotFound if that process did not."""
         ...
 
 
 class Tunnels:
-    """The tunnels of all nodes to this process. `on_change` hears of nodes that have one now (True) or none (False)."""
+    """All nodes' tunnels to this process.
+
+    `on_change` is called when a node gets its first (True) or loses its last (False).
+    """
 
     def __init__(self, randomness: Randomness, others: OtherWorkers | None = None) -> None:
         self.on_change: Callable[[str, bool], None] = lambda _node, _held: None
@@ -74,7 +78,7 @@ class Tunnels:
         self._wanted: dict[tuple[str, str], asyncio.Future[_Opened]] = {}  # by node and token
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """A node at the door. Raises ApiError."""
+        """Handle a request of a node. Raises ApiError."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
         if not name or node_name(request.user) != name:
             raise Forbidden(f'only the node "{name}" may open its tunnel', details={})
@@ -85,7 +89,7 @@ class Tunnels:
         raise NotFound("the server could not find the requested resource", details={})
 
     def dial(self, node: str) -> Dial | None:
-        """A way to the node, if it has a tunnel to here or to another process of this server."""
+        """Return a route to the node if it has a tunnel to this or a different process of this server, or None."""
         others, tunnel = self._others, self._nodes[node][-1] if node in self._nodes else None
         holder = others.holder(node) if others is not None and tunnel is None else None
         if tunnel is None and holder is None:
@@ -103,11 +107,11 @@ class Tunnels:
         return dial
 
     def nodes(self) -> list[str]:
-        """Those that have a tunnel to this process."""
+        """Return the nodes with a tunnel to this process."""
         return list(self._nodes)
 
     def ask_here(self, node: str, token: str) -> bool:
-        """Ask a node for a stream that another process wants; False when it has no tunnel here."""
+        """Request a stream for a different process; False if the node has no tunnel here."""
         if node not in self._nodes or not _TOKEN.fullmatch(token):
             return False
         try:
@@ -117,7 +121,10 @@ class Tunnels:
         return True
 
     def arrived(self, node: str, token: str) -> UpgradeResponse | None:
-        """The answer to a stream that this process wants; None when it wants none, or had it, or of another node."""
+        """Accept a stream requested by this process.
+
+        None if it was not requested from this node, or has already arrived.
+        """
         arriving = self._wanted.get((node, token))
         if arriving is None or arriving.done():
             return None
@@ -134,7 +141,7 @@ class Tunnels:
         return node in self._nodes
 
     def families(self) -> Iterator[Family]:
-        """For whoever scrapes the server."""
+        """Yield the metrics of tunnels."""
         name = "tarmac_node_tunnels"
         yield name, "gauge", "Nodes that have a tunnel to this server.", [(name, (), len(self._nodes))]
 
@@ -196,7 +203,7 @@ class Tunnels:
 
 
 class _Tunnel(asyncio.Protocol):
-    """The WebSocket on which streams are asked for."""
+    """The WebSocket on which streams are requested."""
 
     def __init__(self, transport: asyncio.Transport, lost: Callable[[], None]) -> None:
         self._transport = transport
@@ -207,20 +214,20 @@ class _Tunnel(asyncio.Protocol):
         self._timer = self._loop.call_later(PING_SECONDS, self._ping)
 
     def start(self, rest: bytes) -> None:
-        """Take the connection over, with what came behind its upgrade."""
+        """Take over the connection, with the data received after the upgrade."""
         self._transport.set_protocol(self)
         if rest:
             self.data_received(rest)
 
     def ask(self, token: str) -> None:
-        """Ask the node for a stream."""
+        """Request a stream from the node. Raises ConnectionError if the tunnel is closing."""
         if self._transport.is_closing():
             raise ConnectionError("the tunnel has just been lost")
         self._socket.send(msgspec.json.encode({"open": token}), text=True)
         self._flush()
 
     def close(self) -> None:
-        """Give it up."""
+        """Abort the connection."""
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -235,7 +242,7 @@ class _Tunnel(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """A node that does not read what is asked of it is no use."""
+        """Abort the connection: the node does not read requests for streams."""
         self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,8 +1,8 @@
 """Server-side apply.
 
-The configuration is merged into the live object; then whatever its manager applied last time, does not apply now and
-nobody else owns is removed again. Every field that this changes and another manager owns is a conflict, which fails the
-request or, with `force`, moves the field to the applier. An applier owns what it applies even where it changes nothing.
+The configuration is merged into the live object; then fields that its manager applied last time, does not apply now and
+no other manager owns are removed. Every changed field that another manager owns is a conflict, which fails the request
+or, with `force`, moves the field to the applier. An applier owns every field it applies, even where it changes nothing.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def server_side_apply(
     subresource: str,
     now: str,
 ) -> JsonObject:
-    """Merge `applied` into `live` (None creates) on behalf of `manager`; returns the new object, managedFields set.
+    """Merge `applied` into `live` (None creates) on behalf of `manager`; return the new object, managedFields set.
 
-    Raises BadRequest for a configuration that is not one, Conflict for fields that others own. An apply that changes
-    nothing gives back an object equal to `live`.
+    Raises BadRequest for a malformed configuration, Conflict for fields that other managers own. An apply that changes
+    nothing returns an object equal to `live`.
     """
     _check(resource, applied)
     start = empty_object(resource.schema) if live is None else live
     managers = _managers(resource, start, subresource, now) if live is not None else {}
     try:
         work = _Apply(resource, start, applied, managers, entries.applier(manager, subresource))
-    except BadElement as error:  # an update may store items without their keys, and then nobody can merge them
+    except BadElement as error:  # an update may store items without their keys; those cannot be merged
         raise unclassified(f"failed to create typed live object ({_place(start, resource)}): {error}") from None
     if not force:
         conflicts = work.conflicts()
@@ -99,7 +99,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _managers(resource: Resource, live: JsonObject, subresource: str, now: str) -> Managers:
-    """The managers of a live object; one that nobody tracked so far is as if its fields came from one update."""
+    """Return the managers of a live object. An untracked object gets one entry that owns all its fields."""
     managers = entries.stored(live["metadata"])
     if managers:
         return managers
@@ -108,7 +108,7 @@ def _managers(resource: Resource, live: JsonObject, subresource: str, now: str) 
 
 
 class _Apply:
-    """One apply: what it makes of the object, whom it takes fields from, and what is then stored."""
+    """One apply: computes the merged object, its conflicts, and the new managers."""
 
     def __init__(
         self, resource: Resource, live: JsonObject, applied: JsonObject, managers: Managers, mine: Manager
@@ -136,7 +136,7 @@ class _Apply:
         return reduce(union, (claim.fields for claim in claims), {})
 
     def conflicts(self) -> list[Taken]:
-        """Fields that this apply changes and others own."""
+        """Return the fields that this apply changes and other managers own."""
         return [
             Taken(manager, path)
             for manager, claim in self.managers.items()
@@ -145,7 +145,7 @@ class _Apply:
         ]
 
     def result(self, now: str) -> JsonObject:
-        """The new object; who lost a field to this apply has lost it."""
+        """Return the new object. Other managers lose the fields that this apply changed."""
         result = _unshared(self.shape, self.merged)
         metadata: JsonObject = result.setdefault("metadata", {})
         metadata.pop("managedFields", None)
@@ -161,14 +161,14 @@ class _Apply:
         mine = managers.pop(self.mine, None)
         fields = managed.claimable(mine.fields) if mine else {}
         if mine and fields:
-            # Who applies what is there already becomes an owner, but nothing happened that has a time.
+            # An apply that changes nothing still makes its manager an owner, but must not touch the entry's time.
             time = mine.time if self.merged == self.live else now
             managers[self.mine] = mine._replace(fields=fields, time=time)
         return managers
 
 
 def _unshared(shape: Shape, merged: JsonObject) -> JsonObject:
-    """The merged object as the caller may change it: nothing of it is also in the live object."""
+    """Return a copy of the merged object that the caller may modify: it shares no part with the live object."""
     text = _encode(merged)
     result = _decode(text)
     return without_nulls(shape, result) if b":null" in text else result

@@ -1,7 +1,7 @@
-"""What a change to an object is, as field sets.
+"""Differences between two versions of an object, as field sets.
 
-Both sets hold paths of containers as well as of leaves: a container that was not there before is added with all it
-holds. A container that is there on both sides is in neither, however much of its contents is. Creation is a change from
+Both sets hold paths of containers as well as of leaves: a container that was not there before is added with its whole
+contents. A container present on both sides is in neither set, even if its contents changed. Creation is a change from
 the kind's empty object.
 """
 
@@ -21,24 +21,24 @@ _ABSENT: Any = object()
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 Nodes = tuple[FieldSet | None, FieldSet | None]
-"""What changed and what was removed at and below one path; None for nothing."""
+"""The changed and the removed paths at and below one path; None for an empty set."""
 
 
 class Comparison(NamedTuple):
-    """How one object differs from an earlier one."""
+    """The difference between an object and an earlier version of it."""
 
     changed: FieldSet  # added or modified; in canonical order
     removed: FieldSet
 
 
 def compare(shape: Shape, old: Any, new: Any) -> Comparison:
-    """What became different from `old` to `new`, both present."""
+    """Compare two values that are both present."""
     changed, removed = _compare(shape, old, new)
     return Comparison(changed or MEMBER, removed or MEMBER)
 
 
 def _compare(shape: Shape, old: Any, new: Any) -> Nodes:
-    """The nodes of what changed and what was removed at and below a path that both values have."""
+    """Compare two values of the same path; return the changed and the removed node."""
     if old == new and (shape.items is not FREE or _same_json(old, new)):
         return None, None
     kind = shape.kind
@@ -58,7 +58,10 @@ def _compare(shape: Shape, old: Any, new: Any) -> Nodes:
 
 
 def _same_json(old: Any, new: Any) -> bool:
-    """Whether equal free-form values are so in JSON too, where true is not 1. Objects are left to closer inspection."""
+    """Return whether equal free-form values are equal in JSON too, where true is not 1.
+
+    Non-empty objects give False: the comparison of their fields decides.
+    """
     if isinstance(old, list):
         return _encode(old) == _encode(new)
     if isinstance(old, dict):
@@ -67,7 +70,7 @@ def _same_json(old: Any, new: Any) -> bool:
 
 
 def _below(node: FieldSet) -> FieldSet | None:
-    """A node without its own path, which may be a leaf's."""
+    """Return a node without its own path, or None for a leaf."""
     if SELF not in node:
         return None
     below = node.copy()
@@ -121,7 +124,7 @@ def _compare_items(shape: Shape, old: list[Any], new: list[Any]) -> Nodes:
 
 
 def _compare_group(shape: Shape, old: list[Any], new: list[Any]) -> Nodes:
-    """Items that share one element. More than one on a side makes that side a single leaf."""
+    """Compare items that share one element. More than one on a side makes that side a single leaf."""
     if len(old) < 2 and len(new) < 2:
         if not old:
             return whole(shape, new[0]), None

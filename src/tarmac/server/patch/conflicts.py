@@ -1,4 +1,4 @@
-"""Fields that an apply would take from other managers, and how the client is told."""
+"""Conflicts of an apply: fields that other managers own, and the error for the client."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Taken(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The path as people read it."""
+        """The path in readable form."""
         return "".join(display(element) for element in self.path)
 
 
 def conflict_error(conflicts: list[Taken]) -> Conflict:
-    """The refusal of an apply, with one cause for each field."""
+    """Return the Conflict of an apply, with one cause per field."""
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {taken.manager}", "field": taken.field}
         for taken in conflicts[:_MOST_SHOWN]

@@ -1,7 +1,7 @@
-"""Whether an applied configuration conforms to its schema, in structured-merge-diff's words.
+"""Checks an applied configuration against its schema, with structured-merge-diff's messages.
 
-Checked before anything is merged: types, declared fields, that items of a list can be told apart, and that there are
-not more of them than may be. Null is a valid value of any type.
+Checked before the merge: types, declared fields, unique keys of list items, and the maximum number of entries. Null is
+a valid value of any type.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tarmac.server.patch.gotext import go_syntax, go_text, go_type
 from tarmac.server.patch.shapes import ITEMS, SET, shape_of
 
 Path = tuple["Path", str] | None
-"""Where a value is: what holds it, and its element there. Spelled out only when something is wrong."""
+"""The location of a value: the path of its container, and its element there. Formatted only for an error."""
 
 Problems = list[tuple[Path, str]]
 
 
 class Nonconforming(Exception):
-    """All the ways in which a value does not conform."""
+    """All violations of the schema found in a value."""
 
     def __init__(self, problems: Problems) -> None:
         lines = [f"{_spell(path)}: {text}" if path else text for path, text in problems]
@@ -29,7 +29,7 @@ class Nonconforming(Exception):
 
 
 class TooMany(Exception):
-    """A list or map with more entries than it may have: its path, how many there are and may be."""
+    """A list or map with too many entries: its path, its size and the maximum."""
 
     def __init__(self, path: str, count: int, most: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def _spell(path: Path) -> str:
 
 
 def check(schema: Schema, value: Any) -> None:
-    """Raise Nonconforming unless `value` is one of `schema`."""
+    """Raise Nonconforming unless `value` conforms to `schema`. Raises TooMany."""
     problems: Problems = []
     _check(schema, value, None, problems)
     if problems:

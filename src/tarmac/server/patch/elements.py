@@ -1,11 +1,11 @@
-"""Path elements: how a field set names one step down into an object.
+"""Path elements: one step of a path in a field set.
 
-An element is kept in the form the wire uses, so that a field set is its own serialisation:
+Elements are kept in wire form, so that a field set is its own serialisation:
 
     f:replicas                     a field of an object or a key of a map
     k:{"name":"web"}               the item of a list-map with these keys (sorted by name)
     v:"finalizer.example.com"      the item of a set with this value
-    i:3                            an index (only in sets written by others)
+    i:3                            an index (only in sets written by other servers)
 
 Values are encoded exactly as Kubernetes encodes them (no spaces, `<`, `>` and `&` escaped), so equal elements are equal
 strings. `order` is the total order in which elements are written: fields, keys, values, indexes; numbers numerically.
@@ -35,7 +35,7 @@ class BadElement(ValueError):
 
 
 def encode_value(value: Any) -> str:
-    """One JSON value in Kubernetes' canonical form."""
+    """Encode one JSON value in Kubernetes' canonical form."""
     if type(value) is str:
         if _plain(value):
             return f'"{value}"'
@@ -47,22 +47,22 @@ def encode_value(value: Any) -> str:
 
 
 def field_element(name: str) -> str:
-    """A field or map key."""
+    """Return the element of a field or map key."""
     return "f:" + name
 
 
 def value_element(value: Any) -> str:
-    """An item of a set."""
+    """Return the element of a set's item."""
     return "v:" + encode_value(value)
 
 
 def key_element(keys: dict[str, Any]) -> str:
-    """An item of a list-map."""
+    """Return the element of a list-map's item."""
     return "k:{" + ",".join(f"{encode_value(name)}:{encode_value(keys[name])}" for name in sorted(keys)) + "}"
 
 
 def canonical(element: str) -> str | None:
-    """The canonical spelling of an element somebody sent; None for a kind of element from the future."""
+    """Return the canonical spelling of a client's element; None for an unknown kind, from a newer version."""
     if len(element) < 2 or element[1] != ":":
         raise BadElement(f"missing colon: {element}")
     kind, text = element[0], element[2:]
@@ -86,9 +86,9 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value
 
 
-@remembered(4096)  # conditions, containers and their like have the same few names everywhere
+@remembered(4096)  # names of conditions, containers and the like repeat in most objects
 def order(element: str) -> tuple[Any, ...]:
-    """Sort key of an element. The "." that marks a set's own membership comes first."""
+    """Return the sort key of an element. The "." that marks a set's own membership comes first."""
     if element == ".":
         return (-1,)
     kind, text = element[0], element[2:]
@@ -101,7 +101,7 @@ def order(element: str) -> tuple[Any, ...]:
 
 
 def value_order(value: Any) -> tuple[Any, ...]:
-    """Sort key of a JSON value: numbers, strings, booleans, lists, objects, null."""
+    """Return the sort key of a JSON value: numbers, strings, booleans, lists, objects, null."""
     if isinstance(value, bool):
         return (2, value)
     if isinstance(value, int | float):
@@ -116,7 +116,7 @@ def value_order(value: Any) -> tuple[Any, ...]:
 
 
 def display(element: str) -> str:
-    """An element as conflicts print it: `.replicas`, `[name="web"]`, `[="x"]`, `[3]`."""
+    """Format an element for conflicts: `.replicas`, `[name="web"]`, `[="x"]`, `[3]`."""
     kind, text = element[0], element[2:]
     if kind == "f":
         return "." + text
@@ -128,7 +128,7 @@ def display(element: str) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as messages show it: strings in quotes, lists in brackets."""
+    """Format a value for messages: strings in quotes, lists in brackets."""
     if isinstance(value, list):
         return "[" + ",".join(quoted(item) for item in value) + "]"
     if isinstance(value, dict):

@@ -1,12 +1,12 @@
-"""The door to this package: from the body of a PATCH request to the object it asks for.
+"""Entry point of this package: from the body of a PATCH request to the resulting object.
 
-    check_type           refuses a content type that the resource does not take
+    check_type           rejects a content type that the resource does not support
     apply_patch          JSON patch, merge patch and strategic merge: the patched object, not yet decoded
     read_configuration   the configuration of a server-side apply, for `apply.server_side_apply`
 
-Both also note what the text says twice or in vain, which is for `fieldValidation` to judge. The object that
-`apply_patch` returns has to be decoded, pruned and defaulted like any object that a client sends; who manages its
-fields is then recorded by `managed.for_update`.
+Both also return notes about duplicate and meaningless keys; `fieldValidation` decides whether they are errors. The
+object that `apply_patch` returns has to be decoded, pruned and defaulted like any object that a client sends;
+`managed.for_update` then records the managers of its fields.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def check_type(resource: Resource, content_type: str) -> str:
-    """The patch type of a Content-Type header. Raises UnsupportedMediaType."""
+    """Return the patch type of a Content-Type header. Raises UnsupportedMediaType."""
     patch_type = content_type.partition(";")[0].strip()
     if patch_type in (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) or (resource.native and patch_type == STRATEGIC_PATCH):
         return patch_type
@@ -48,14 +48,14 @@ def check_type(resource: Resource, content_type: str) -> str:
 
 
 class Result(NamedTuple):
-    """An object, and notes on the text that it came from."""
+    """An object, and notes on the text it was parsed from."""
 
     obj: JsonObject
     notes: list[str]
 
 
 def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: bytes) -> Result:
-    """The patched object, made of parts of `current`, which is the caller's to give away.
+    """Return the patched object. It shares parts with `current`, which the caller must not use any more.
 
     Raises BadRequest for a malformed patch, Invalid for one that does not fit the object.
     """
@@ -63,11 +63,11 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
     parsed = _parse(body, prefix)
     if patch_type == JSON_PATCH:
         patched = apply_json_patch(current, parsed.value)
-        check_extent(_encode(patched), MOST_STORED_VALUES)  # few operations can copy much
+        check_extent(_encode(patched), MOST_STORED_VALUES)  # a few copy operations can produce a huge object
         return Result(patched, notes_on_operations(parsed))
     notes = strictness.repeated_fields(parsed.pairs)
     patch = _mapping(parsed.value, prefix)
-    if patch is not None and resource.native:  # a shorthand stands for what it means, also over what is stored
+    if patch is not None and resource.native:  # expand shorthands first, so that they also override stored values
         resource.strategy.normalise(patch)
     if patch_type == STRATEGIC_PATCH:
         return Result(apply_strategic_patch(resource.schema, current, patch or {}), notes)
@@ -77,8 +77,8 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
 
 
 def read_configuration(resource: Resource, body: bytes) -> Result:
-    """The object in the body of an apply, JSON or YAML, its shorthands written out. Raises BadRequest."""
-    from tarmac.api.decode.yamltext import parse_yaml  # the server starts without it
+    """Return the object in the body of an apply, JSON or YAML, with expanded shorthands. Raises BadRequest."""
+    from tarmac.api.decode.yamltext import parse_yaml  # imported on first use: not needed at start
 
     try:
         config, notes = parse_yaml(body)

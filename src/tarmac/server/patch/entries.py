@@ -1,7 +1,8 @@
-"""The entries of metadata.managedFields, decoded.
+"""Decoded entries of metadata.managedFields.
 
-A manager is told apart by its name, operation, subresource and, for updates, API version; its `Claim` is what it owns.
-Entries that the server wrote are canonical and taken as they are; entries that a client sent go through `decode`.
+A manager is identified by its name, operation, subresource and, for updates, API version; its `Claim` holds the fields
+it owns. Entries that the server wrote are canonical and used as they are; entries that a client sent go through
+`decode`.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ APPLY = "Apply"
 
 
 class BadEntry(ValueError):
-    """A managedFields entry that makes no sense."""
+    """A malformed managedFields entry."""
 
 
 class Manager(NamedTuple):
-    """Who owns fields."""
+    """An owner of fields."""
 
     name: str
     operation: str
-    version: str  # "" for an applier: it stays the same one when it moves to another version
+    version: str  # "" for an applier: it keeps its identity when it moves to another version
     subresource: str = ""
 
     def __str__(self) -> str:
@@ -36,7 +37,7 @@ class Manager(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a manager owns."""
+    """The fields that a manager owns."""
 
     fields: FieldSet
     version: str
@@ -47,17 +48,17 @@ Managers = dict[Manager, Claim]
 
 
 def updater(name: str, version: str, subresource: str) -> Manager:
-    """The manager of a create, update or patch."""
+    """Return the manager of a create, update or patch."""
     return Manager(name or "unknown", UPDATE, version, subresource)
 
 
 def applier(name: str, subresource: str) -> Manager:
-    """The manager of an apply."""
+    """Return the manager of an apply."""
     return Manager(name or "unknown", APPLY, "", subresource)
 
 
 def stored(metadata: JsonObject) -> Managers:
-    """The managers of a stored object."""
+    """Return the managers of a stored object."""
     managers: Managers = {}
     for entry in metadata.get("managedFields") or ():
         version = entry["apiVersion"]
@@ -69,7 +70,7 @@ def stored(metadata: JsonObject) -> Managers:
 
 
 def decode(entries: Any) -> Managers:
-    """The managers of entries that a client sent. Raises BadEntry."""
+    """Decode entries that a client sent. Raises BadEntry."""
     if not isinstance(entries, list):
         raise BadEntry("managedFields must be a list")
     for entry in entries:
@@ -95,7 +96,7 @@ def _check(entry: Any) -> None:
 
 
 def encode(managers: Managers) -> list[JsonObject]:
-    """The entries of an object: appliers first, then oldest first."""
+    """Encode the entries of an object: appliers first, then oldest first."""
     return [
         _entry(manager, managers[manager]) for manager in sorted(managers, key=lambda one: _age(one, managers[one]))
     ]

@@ -1,14 +1,14 @@
 """Sets of field paths, as managedFields carries them.
 
 A `FieldSet` is a dict from path element (see `elements`) to the set of paths below it: exactly the JSON of FieldsV1, so
-reading and writing one costs nothing. What a child dict says about its own path:
+reading and writing one costs nothing. A child dict means:
 
     {}                      the path is in the set, nothing below it is
     {".": {}, "f:a": {}}    the path is in the set, and so is `a` below it
     {"f:a": {}}             only `a` below it is in the set
 
-Sets are values: no function changes its arguments, and results may share parts with them, so nobody else may either.
-Nodes that hold no path do not exist. Only `canonical` cares for the order of elements.
+Sets are values: no function changes its arguments, and results may share parts with them, so callers must not modify
+them either. Nodes that hold no path do not exist. Only `canonical` cares for the order of elements.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SELF = "."
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the path a node stands for is in the set."""
+    """Return whether the node's own path is in the set."""
     return not node or SELF in node
 
 
 def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path in the set, level by level within a node: own members first, then what lies below them."""
+    """Yield every path in the set, level by level within a node: its own members first, then those below them."""
     for element, node in fields.items():
         if element != SELF and is_member(node):
             yield (*path, element)
@@ -43,7 +43,7 @@ def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 def of_paths(*paths: tuple[str, ...]) -> FieldSet:
-    """The set of exactly these paths."""
+    """Return the set of exactly these paths."""
     result: FieldSet = {}
     for path in paths:
         single = LEAF
@@ -54,7 +54,7 @@ def of_paths(*paths: tuple[str, ...]) -> FieldSet:
 
 
 def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
-    """Whether a path is in the set."""
+    """Return whether a path is in the set."""
     node: FieldSet | None = fields
     for element in path:
         node = node.get(element)
@@ -64,7 +64,7 @@ def has(fields: FieldSet, path: tuple[str, ...]) -> bool:
 
 
 def _node(member: bool, below: FieldSet) -> FieldSet | None:
-    """A node from its parts, or None when it would hold no path."""
+    """Build a node from its parts; None when it would hold no path."""
     if not below:
         return LEAF if member else None
     return {SELF: LEAF, **below} if member else below
@@ -77,7 +77,7 @@ def _below(node: FieldSet) -> FieldSet:
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths in either."""
+    """Return the paths in either set."""
     if not left or not right:
         return left or right
     result = dict(left)
@@ -93,7 +93,7 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def covers(fields: FieldSet, others: FieldSet) -> bool:
-    """Whether all of `others` is in the set. False may also mean that it takes a closer look."""
+    """Return whether the set contains all of `others`. False may also mean undecided."""
     for element, node in others.items():
         mine = fields.get(element)
         if mine is None or not (covers(mine, node) if node else is_member(mine)):
@@ -102,7 +102,7 @@ def covers(fields: FieldSet, others: FieldSet) -> bool:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths in `left` but not in `right`. A parent in `right` does not remove its children."""
+    """Return the paths in `left` but not in `right`. A parent in `right` does not remove its children."""
     if not left or not right:
         return left
     result: FieldSet = {}
@@ -119,7 +119,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths of `left` that neither are in `right` nor lie below a path in `right`."""
+    """Return the paths of `left` that neither are in `right` nor lie below a path in `right`."""
     if not left or not right:
         return left
     result: FieldSet = {}
@@ -135,7 +135,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Paths in both."""
+    """Return the paths in both sets."""
     result: FieldSet = {}
     for element, node in left.items():
         other = right.get(element)
@@ -148,12 +148,12 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def leaves(fields: FieldSet) -> FieldSet:
-    """Members with no member below them."""
+    """Return the members with no member below them."""
     return {element: leaves(node) for element, node in fields.items() if element != SELF}
 
 
 def canonical(fields: FieldSet) -> FieldSet:
-    """The same set with elements in the order Kubernetes writes them."""
+    """Return the same set with elements in the order in which Kubernetes writes them."""
     names = list(fields)
     if len(names) > 1:
         # Only keys and values need parsing to be ordered; fields and "." sort as they are.
@@ -165,7 +165,7 @@ def canonical(fields: FieldSet) -> FieldSet:
 
 
 def parse(fields: Any) -> FieldSet:
-    """Read a FieldsV1 that somebody sent. Raises `elements.BadElement`."""
+    """Parse a FieldsV1 sent by a client. Raises `elements.BadElement`."""
     return _below(_parse_node(fields, 0))
 
 
@@ -178,7 +178,7 @@ def _parse_node(fields: Any, depth: int) -> FieldSet:
     for text, below in fields.items():
         element = SELF if text == SELF else elements.canonical(text)
         if element is not None:
-            # Two spellings of one element are rare, so only they pay for a union.
+            # Two spellings of one element are rare; compute a union only for those.
             child = LEAF if element == SELF else _parse_node(below, depth + 1)
             node[element] = union({element: node[element]}, {element: child})[element] if element in node else child
     return LEAF if len(node) == 1 and SELF in node else node

@@ -1,4 +1,4 @@
-"""Values as Go prints them: clients see them in messages."""
+"""Formats values as Go prints them, for messages that match upstream's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TYPES = {dict: "map[string]interface {}", list: "[]interface {}", str: "string"
 
 
 def unclassified(message: str) -> ApiError:
-    """An error that upstream passes on as it is: status 500 without a reason."""
+    """Return an error that upstream passes on unclassified: status 500 without a reason."""
     return ApiError(message, reason="")
 
 

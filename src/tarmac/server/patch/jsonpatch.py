@@ -1,9 +1,9 @@
-"""JSON patch (RFC 6902) with the manners of Kubernetes.
+"""JSON patch (RFC 6902) with the deviations of Kubernetes.
 
 Differences from the RFC that clients rely on: `replace` of a missing object member adds it, negative indexes count from
 the end, `test` of a missing member against null passes, and the document as a whole can be replaced or tested but not
-removed. Containers are copied along the path the first time they change, so the input stays as it was; what an
-operation copies is copied whole, so no part of the document is ever in two places.
+removed. Containers are copied along the path before their first change, so the input stays unmodified. A `copy`
+operation makes a deep copy, so no part of the document is ever in two places.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tarmac.base.digits import whole
 
 MAX_OPERATIONS = 10_000
 _MEMBERS = frozenset({"op", "path", "from", "value"})
-_MAX_COPIED_BYTES = 1_500_000  # more than that nobody could store
-_MAX_STEPS = 1000  # of a path
+_MAX_COPIED_BYTES = 1_500_000  # an object beyond this size could not be stored
+_MAX_STEPS = 1000  # maximum depth of a path
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 
 class _DoesNotApply(Exception):
-    """An operation that cannot be carried out on this document."""
+    """An operation that is impossible on this document."""
 
 
 def apply_json_patch(document: Any, patch: Any) -> Any:
-    """The patched document. Raises BadRequest for a malformed patch and Invalid for one that does not apply."""
+    """Return the patched document. Raises BadRequest for a malformed patch, Invalid for one that does not apply."""
     operations = _operations(patch)
     work = _Work(document)
     try:
@@ -45,7 +45,7 @@ def apply_json_patch(document: Any, patch: Any) -> Any:
 
 
 def notes_on_operations(parsed: Parsed) -> list[str]:
-    """On what the text of a patch says twice, and on members of operations that mean nothing."""
+    """Return notes on duplicate keys in the text of a patch, and on unknown members of operations."""
     operations: list[dict[str, Any] | None] = parsed.value or []
     unknown = [(index, name) for index, each in enumerate(operations) for name in each or () if name not in _MEMBERS]
     if parsed.pairs is not None:
@@ -56,7 +56,7 @@ def notes_on_operations(parsed: Parsed) -> list[str]:
 
 
 def rejected() -> Invalid:
-    """What Kubernetes answers when a patch is well-formed but cannot be carried out."""
+    """Return Kubernetes' error for a patch that is well-formed but cannot be applied."""
     return Invalid("the server rejected our request due to an error in our request", details={})
 
 
@@ -90,16 +90,16 @@ def _undecodable(value: Any, type_name: str) -> BadRequest:
 
 
 class _Work:
-    """One document being patched: knows which containers are already private copies."""
+    """One document being patched; tracks the containers that are already private copies."""
 
     def __init__(self, document: Any) -> None:
         self.root = document
-        self._private: dict[int, Any] = {}  # id -> the container itself, which keeps the id from being reused
+        self._private: dict[int, Any] = {}  # id -> container; holding the container prevents reuse of its id
         self._copied_bytes = 0
         self._copied_values = 0
 
     def run(self, operation: dict[str, Any]) -> None:
-        """Carry out one operation."""
+        """Execute one operation."""
         path = _required(operation, "path")
         match operation.get("op"):
             case "add":
@@ -163,7 +163,7 @@ class _Work:
             raise _DoesNotApply(f"the value at {path} is another")
 
     def _owner(self, path: str, *, change: bool) -> tuple[Any, str]:
-        """The container that holds the last step of a path, and that step."""
+        """Return the container that holds the last step of a path, and that step."""
         first, *steps = path.split("/", _MAX_STEPS)
         if not steps or "/" in steps[-1]:
             raise _DoesNotApply(f"no such path: {first}")
@@ -204,7 +204,7 @@ def _child(container: Any, key: str) -> Any:
 
 
 def _index(key: str, size: int) -> int:
-    """An index below `size`; negative ones count from the end."""
+    """Parse an index below `size`; negative ones count from the end."""
     digits = key[1:] if key[:1] in ("-", "+") else key
     if not (digits.isascii() and digits.isdigit()):
         raise _DoesNotApply("not an index")

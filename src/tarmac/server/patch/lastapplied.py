@@ -1,8 +1,8 @@
-"""kubectl's move from client-side to server-side apply.
+"""Migration of kubectl from client-side to server-side apply.
 
-Client-side apply kept the last configuration in an annotation. When manager "kubectl" conflicts only over fields that
-this configuration set to the values they still have, it takes them over; and while the annotation is there, kubectl's
-server-side applies refresh it, so that an older kubectl can still go back.
+Client-side apply stored the last configuration in an annotation. When manager "kubectl" conflicts only over fields that
+this configuration set to the values they still have, it takes them over; and while the annotation exists, kubectl's
+server-side applies refresh it, so that an older kubectl can still return to client-side apply.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _decode = msgspec.json.Decoder().decode
 
 
 def unexplained(resource: Resource, live: JsonObject, conflicts: list[Taken]) -> list[Taken]:
-    """The conflicts that client-side apply does not explain."""
+    """Return the conflicts that client-side apply does not explain."""
     if not conflicts:
-        return conflicts  # as always where nothing is live yet, not even its metadata
+        return conflicts  # a new object has no conflicts, and no metadata to read below
     own = _still_as_applied(resource, live)
     return [taken for taken in conflicts if not has(own, taken.path)]
 
 
 def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
-    """Fields of the last client-side configuration that nobody has changed since."""
+    """Return the fields of the last client-side configuration that have not changed since."""
     text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     if not text:
         return {}
@@ -52,7 +52,7 @@ def _still_as_applied(resource: Resource, live: JsonObject) -> FieldSet:
 
 
 def refresh(metadata: JsonObject, config: JsonObject) -> None:
-    """Bring the annotation up to date, if there is one. Changes `metadata` in place."""
+    """Update the annotation, if there is one. Changes `metadata` in place."""
     annotations = metadata.get("annotations")
     if not annotations or not annotations.get(LAST_APPLIED):
         return

@@ -1,7 +1,7 @@
 """The order of a list merged from a client's patch and the live object.
 
-The client decides the order of what it names; items only the server knows keep their order among themselves and stand
-before the first named item that came after them in the live list.
+The client decides the order of the items it names. Items only the server knows keep their order among themselves and
+stand before the first named item that came after them in the live list.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 Identify = Callable[[Any], Any]
-"""What makes two items of a list the same: the merge key's value, or the scalar itself."""
+"""Returns the identity of a list item: the merge key's value, or the scalar itself."""
 
 
 def arrange(merged: list[Any], wanted: list[Any], live: list[Any], identify: Identify) -> list[Any]:
-    """`merged` in its final order: `wanted` orders what it names, `live` places the rest."""
+    """Return `merged` in its final order: `wanted` orders the items it names, `live` places the rest."""
     wanted_place = _places(wanted, identify)
     live_place = _places(live, identify)
     keyed = [(identify(item), item) for item in merged]

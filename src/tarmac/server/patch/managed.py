@@ -1,9 +1,10 @@
 """Bookkeeping of managedFields for every write that is not an apply.
 
-A write makes its manager the owner of what it changed; what it removed or took over stops being anybody else's. Call
-`for_update` where Kubernetes does: after decoding and defaulting, before admission and before the strategy prepares the
-object, so that what the server fills in afterwards belongs to nobody. A write that changes nothing keeps every entry as
-it was; one whose changes the server then drops may differ in nothing but the time of an entry, and need not be stored.
+A write makes its manager the owner of the fields it changed; all other managers lose the fields that it removed or
+changed. Call `for_update` where Kubernetes does: after decoding and defaulting, before admission and before the
+strategy prepares the object, so that fields the server sets afterwards have no owner. A write that changes nothing
+keeps every entry as it was. If the server then drops a write's changes, only the time of an entry may differ, and the
+object need not be stored.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ UNTRACKED: list[JsonObject] = [{}]
 _MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
-# What identifies an object or belongs to the server is never anybody's.
+# Fields that identify an object or belong to the server never have an owner.
 _TYPE = frozenset({"f:apiVersion", "f:kind"})
 _IDENTITY = frozenset(
     {
@@ -48,19 +49,19 @@ def for_update(
 ) -> None:
     """Set `new["metadata"]["managedFields"]` for a create (`old` is None), update or patch. Changes `new` in place.
 
-    A create that says `[{}]` makes an object whose fields nobody tracks. An update that says so forgets all managers.
+    A create with `[{}]` makes an object without tracking of fields. An update with `[{}]` removes all managers.
     `manager` is the fieldManager parameter or the name from the User-Agent; `now` is RFC 3339 to the second.
     """
     metadata: JsonObject = new["metadata"]
     sent = metadata.pop("managedFields", None)
-    # A subresource has no say in who manages the object.
+    # A subresource cannot change the managers by sending managedFields.
     managers = _managers(resource, old, None if subresource else sent)
     if old is None and not managers and sent != UNTRACKED:
         taken = _of_new(resource, new, subresource)
         if taken:
             mine = entries.updater(manager, resource.api_version, subresource)
             managers = {mine: Claim(taken, resource.api_version, now)}
-    # An object whose fields nobody tracks stays so until somebody applies.
+    # An untracked object stays untracked until the first apply.
     elif managers:
         mine = entries.updater(manager, resource.api_version, subresource)
         managers = updated(resource, old or _nothing(resource.schema), new, managers, mine, now)
@@ -71,14 +72,14 @@ def for_update(
 def updated(
     resource: Resource, old: JsonObject, new: JsonObject, managers: Managers, mine: Manager, now: str
 ) -> Managers:
-    """The managers after `mine` has turned `old` into `new`."""
+    """Return the managers after `mine` has turned `old` into `new`."""
     usual = not any(_claims_identity(claim.fields) for claim in managers.values())
     if usual:
         comparison = _compared(resource, _claimable_part(old), _claimable_part(new), mine.subresource)
     else:
         comparison = changes(resource, old, new, mine.subresource)
     before = managers.get(mine)
-    # Who changes again what is its own anyway, the most frequent update by far, owns what it did.
+    # Fast path for by far the most frequent update: a manager changes only fields it owns already, so its set stays.
     same = usual and before is not None and not comparison.removed and covers(before.fields, comparison.changed)
     managers = displaced(resource, managers, comparison, keep=mine if same else None)
     taken = claimable(comparison.changed)
@@ -91,9 +92,9 @@ def updated(
 
 
 def _of_new(resource: Resource, new: JsonObject, subresource: str) -> FieldSet:
-    """What the maker of an object owns that nobody else has a claim on, the most frequent case by far.
+    """Return the fields that the creator of an object owns when there are no other managers, the most frequent case.
 
-    It is what `updated` comes to; but with nobody to displace, what `claimable` takes out need not be looked at at all.
+    Same result as `updated`. Without managers to displace, the fields that `claimable` removes need not be compared.
     """
     return _compared(resource, _nothing(resource.schema), _claimable_part(new), subresource).changed
 
@@ -104,7 +105,7 @@ def _nothing(schema: Schema) -> JsonObject:
 
 
 def changes(resource: Resource, old: JsonObject, new: JsonObject, subresource: str) -> Comparison:
-    """What a write to a resource or subresource changed, leaving out what it cannot change."""
+    """Return the difference that a write to a resource or subresource made, without fields it cannot change."""
     return _compared(resource, _tracked(old), _tracked(new), subresource)
 
 
@@ -122,7 +123,7 @@ def _tracked(obj: JsonObject) -> JsonObject:
 
 
 def claimable(fields: FieldSet) -> FieldSet:
-    """A set without the fields that are never anybody's."""
+    """Return a set without the fields that never have an owner."""
     kept = {element: node for element, node in fields.items() if element not in _TYPE}
     metadata = kept.get("f:metadata")
     if metadata is not None:
@@ -133,7 +134,7 @@ def claimable(fields: FieldSet) -> FieldSet:
 
 
 def _claimable_part(obj: JsonObject) -> JsonObject:
-    """An object without the fields that are never anybody's."""
+    """Return an object without the fields that never have an owner."""
     part = {name: value for name, value in obj.items() if name not in _TYPE_FIELDS}
     metadata = obj.get("metadata")
     if metadata:
@@ -142,12 +143,15 @@ def _claimable_part(obj: JsonObject) -> JsonObject:
 
 
 def _claims_identity(fields: FieldSet) -> bool:
-    """Whether somebody was given, by a client that sent managedFields, what is never anybody's."""
+    """Return whether managedFields sent by a client assign a field that never has an owner."""
     return not _TYPE.isdisjoint(fields) or not _IDENTITY.isdisjoint(fields.get("f:metadata") or ())
 
 
 def displaced(resource: Resource, managers: Managers, comparison: Comparison, keep: Manager | None = None) -> Managers:
-    """The managers without what a change took from them; those left with nothing, or of a version not served, go."""
+    """Return the managers without the fields that a change took from them.
+
+    Managers left without fields, or of a version that is not served, are dropped.
+    """
     if not managers:
         return {}
     lost = union(comparison.changed, comparison.removed)
@@ -162,9 +166,9 @@ def displaced(resource: Resource, managers: Managers, comparison: Comparison, ke
 
 
 def _managers(resource: Resource, old: JsonObject | None, sent: Any) -> Managers:
-    """Where the bookkeeping starts: from what a client sent, if that is meaningful, else from the stored object."""
+    """Return the initial managers: those the client sent, if valid, else those of the stored object."""
     if sent == UNTRACKED or (sent == [] and resource.native):
-        return {}  # a client's way to say: forget all managers
+        return {}  # the client asks to remove all managers
     live = entries.stored(old["metadata"]) if old is not None else {}
     if not sent or (old is not None and sent == old["metadata"].get("managedFields")):
         return live

@@ -13,7 +13,7 @@ _NESTED = (dict, list)
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """The merged document: objects merge, null removes, everything else replaces."""
+    """Return the merged document: objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict) or not isinstance(document, dict):
         return without_nulls(patch)
     merged: JsonObject = dict(document)
@@ -28,7 +28,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy of a value whose objects have no null members."""
+    """Return a copy of a value without null members in its objects."""
     if isinstance(value, dict):
         return {
             name: without_nulls(item) if isinstance(item, _NESTED) else item

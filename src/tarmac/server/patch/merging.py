@@ -1,7 +1,8 @@
-"""Merging an applied configuration into a live object.
+"""Merges an applied configuration into a live object.
 
-`merge` only adds and overwrites. Lists of items are put into an order that keeps both sides' order where they agree and
-follows the configuration where they do not; items only one side knows stay next to their neighbours on that side.
+`merge` only adds and overwrites. List items keep the order of both sides where the sides agree and follow the
+configuration where they do not; items of only one side stay next to their neighbours on that side.
+
 A null given for a container changes nothing, one given for a leaf stands for its absence: see `without_nulls`.
 """
 
@@ -16,7 +17,7 @@ _ABSENT: Any = object()
 
 
 def merge(shape: Shape, live: Any, config: Any) -> Any:
-    """`live` with everything that `config` sets; both must be valid."""
+    """Return `live` with everything that `config` sets; both must be valid."""
     kind = shape.kind
     if kind == LEAF or (not live and not config):
         return config
@@ -42,7 +43,7 @@ def _merge_fields(shape: Shape, live: Any, config: Any) -> Any:
 def _merge_items(shape: Shape, live: Any, config: Any) -> Any:
     theirs = [(shape.element(item), item) for item in live or ()]
     mine = {shape.element(item): item for item in config or ()}
-    # Items that are there twice cannot be told apart, so what is applied replaces instead of merging with them.
+    # Duplicate items cannot be told apart, so the applied item replaces them instead of merging with one.
     matching: dict[str, Any] = {}
     for element, item in theirs:
         matching[element] = _ABSENT if element in matching else item
@@ -58,7 +59,7 @@ def _merge_items(shape: Shape, live: Any, config: Any) -> Any:
 
 
 def _order(theirs: list[str], mine: list[str]) -> list[tuple[str, int | None]]:
-    """The merged order of two lists of elements: each with its index in `theirs` if only they have it."""
+    """Return the merged order of two lists of elements: each with its index in `theirs` if only that list has it."""
     known, wanted = set(theirs), set(mine)
     shared = [element for element in mine if element in known]
     next_shared = 0
@@ -74,7 +75,7 @@ def _order(theirs: list[str], mine: list[str]) -> list[tuple[str, int | None]]:
                 left, right, next_shared = left + 1, right + 1, next_shared + 1
                 continue
             if element in wanted and next_shared < len(shared) and shared[next_shared] != element:
-                left += 1  # shared, but it has its turn later
+                left += 1  # in both lists, placed later
                 continue
         if left < len(theirs):
             element = theirs[left]
@@ -95,7 +96,7 @@ def _order(theirs: list[str], mine: list[str]) -> list[tuple[str, int | None]]:
 
 
 def without_nulls(shape: Shape, value: Any) -> Any:
-    """`value` without null fields: a declared field that is null is a field that is not there."""
+    """Return `value` without null fields: a null in a declared field means that the field is absent."""
     kind = shape.kind
     if kind == STRUCT and isinstance(value, dict):
         return {

@@ -1,10 +1,10 @@
-"""From objects to field sets.
+"""Computes field sets from objects.
 
-`applied` is what an Apply manager owns of what it sends: leaves, list items, keys of maps. `whole` is what an Update
-manager owns of a value it adds: every path, containers included. That is why `f:labels` has a "." under an Update
-manager only. (What an Update manager owns of a value it changes: `comparing`.)
+`applied` returns the fields that an Apply manager owns of a configuration: leaves, list items, keys of maps. `whole`
+returns the fields that an Update manager owns of a value it adds: every path, containers included. That is why
+`f:labels` has a "." under an Update manager only. (For values that an Update manager changes see `comparing`.)
 
-List items that are not unique are owned as one: the element is a leaf and what the items hold belongs to nobody. All
+List items that are not unique are owned as one: the element is a leaf, and the contents of the items have no owner. All
 sets come in canonical order.
 """
 
@@ -20,7 +20,7 @@ from tarmac.server.patch.shapes import ITEMS, LEAF, MAP, STRUCT, Shape
 
 
 def applied(shape: Shape, value: Any) -> FieldSet:
-    """The paths below a value that somebody who sends it claims; whether its own path is one, its place decides."""
+    """Return the claimed paths below a value. Its container decides if the value's own path is claimed too."""
     kind = shape.kind
     if kind == LEAF or not value:
         return MEMBER
@@ -53,7 +53,7 @@ def _applied_fields(shape: Shape, value: dict[str, Any]) -> FieldSet:
 
 
 def _claims_itself(shape: Shape, value: Any) -> bool:
-    """Whether a value below which nothing is claimed is claimed itself: leaves, nulls and empty objects are."""
+    """Return whether a value without claimed paths below it is claimed itself: leaves, nulls and empty objects are."""
     if shape.kind == LEAF or value is None:
         return True
     return shape.kind in (STRUCT, MAP) and (not value or not isinstance(value, dict))
@@ -64,7 +64,7 @@ def _owned(below: FieldSet) -> FieldSet:
 
 
 def whole(shape: Shape, value: Any) -> FieldSet:
-    """The node of a value that was not there before: its own path and every path below."""
+    """Return the node of a new value: its own path and every path below."""
     kind = shape.kind
     if kind == LEAF or not value:
         return MEMBER
@@ -86,7 +86,7 @@ def _whole_list(shape: Shape, values: list[Any]) -> FieldSet:
     node: FieldSet = {SELF: MEMBER}
     items = shape.items
     if shape.kind == ITEMS:
-        # Nearly every list is one of objects that have all their keys, of one type, no two alike.
+        # Fast path for nearly every list: objects with all their keys, of one type, without duplicates.
         try:
             keyed = {shape.key_of(item): item for item in values}
             if len(keyed) == len(values):
@@ -113,7 +113,7 @@ def _whole_map(items: Shape, value: Any) -> FieldSet:
 
 
 def grouped(shape: Shape, values: list[Any]) -> Iterable[tuple[str, list[Any]]]:
-    """Items by element, in the canonical order of elements."""
+    """Return the items by element, in the canonical order of elements."""
     groups = by_element(shape, values)
     if len(groups) < 2:
         return groups.items()
@@ -121,7 +121,7 @@ def grouped(shape: Shape, values: list[Any]) -> Iterable[tuple[str, list[Any]]]:
 
 
 def by_element(shape: Shape, values: list[Any]) -> dict[str, list[Any]]:
-    """Items by element, in the order of the list. An item that has no element belongs to nobody."""
+    """Return the items by element, in the order of the list. Items without an element are omitted (no owner)."""
     groups: dict[str, list[Any]] = {}
     element_of = shape.element
     for item in values:

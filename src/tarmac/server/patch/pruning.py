@@ -1,8 +1,8 @@
-"""Taking back what a manager applied last time, does not apply any more, and nobody else owns.
+"""Removes fields that a manager applied last time, does not apply any more, and no other manager owns.
 
-Field sets of appliers do not hold the named fields above their leaves, so removal first adds them: with the last label
-an applier set, `labels` itself goes. Then what others own, and what nobody owned in the first place, is put back, by
-removing less.
+Field sets of appliers do not hold the named fields above their leaves, so these are added first: with the last label an
+applier set, `labels` itself goes. Then fields that other managers own, and fields that never had an owner, are taken
+out of the set to remove.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from tarmac.server.patch.shapes import FREE, ITEMS, LEAF, MAP, STRUCT, Shape
 
 
 def prune(shape: Shape, merged: JsonObject, last: FieldSet, owned: FieldSet) -> JsonObject:
-    """`merged` without the paths of `last` that are not in `owned` (what all own now, the applier included)."""
+    """Return `merged` without the paths of `last` that no manager owns any more.
+
+    `owned` holds the fields of all managers, the applier included.
+    """
     if not difference(last, owned):
         return merged
     last, owned = _with_named(shape, last), _with_named(shape, owned)
     everything = _paths(shape, merged)
     kept = union(_paths(shape, _remove(shape, merged, last)), owned)
     pruned = _remove(shape, merged, difference(everything, kept))
-    # Only what the manager owned goes: a container may hold fields of nobody's.
+    # Remove only fields that the manager owned: a container may hold fields without an owner.
     gone = difference(everything, _paths(shape, pruned))
     return _remove(shape, merged, intersection(gone, last)) or {}
 
@@ -35,7 +38,7 @@ def _paths(shape: Shape, value: Any) -> FieldSet:
 
 
 def _remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """`value` without the paths of a set; None when nothing is left of a container."""
+    """Return `value` without the paths of a set; None when a container becomes empty."""
     kind = shape.kind
     if kind in (STRUCT, MAP) and isinstance(value, dict):
         return dict(_kept_fields(shape, value, fields)) or None
@@ -69,7 +72,7 @@ def _kept_items(shape: Shape, value: list[Any], fields: FieldSet) -> list[Any]:
 
 
 def _with_named(shape: Shape, fields: FieldSet) -> FieldSet:
-    """A set that also holds the declared fields above its members, so that removing the last leaf removes them."""
+    """Return the set plus the declared fields above its members, so that removing the last leaf removes them too."""
     result: FieldSet = {}
     for element, node in fields.items():
         if not node:
@@ -82,7 +85,7 @@ def _with_named(shape: Shape, fields: FieldSet) -> FieldSet:
 
 
 def _child(shape: Shape, element: str) -> tuple[Shape, bool]:
-    """The shape below an element, and whether the element is a declared field."""
+    """Return the shape below an element, and whether the element is a declared field."""
     if element.startswith("f:"):
         name = element[2:]
         if shape.kind == STRUCT:

@@ -1,7 +1,7 @@
-"""Fields that a write to a resource or subresource cannot change, so that it never comes to own them.
+"""Fields that a write to a resource or subresource cannot change, and therefore never owns.
 
 The main resource does not write `status`, the status subresource does not write `spec`; a few kinds have rules of their
-own. Each rule is a function that takes such paths out of a field set.
+own. Each rule is a function that removes such paths from a field set.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _only(*prefixes: tuple[str, ...]) -> Rule:
 
 
 def _matching(prefixes: tuple[tuple[str, ...], ...], fields: FieldSet) -> FieldSet:
-    """Paths that agree with a prefix as far as both go: a container above a kept field is kept with it."""
+    """Return the paths that agree with a prefix as far as both go: a container above a kept field is kept with it."""
     found: FieldSet = {}
     for element, node in fields.items():
         rests = tuple(prefix[1:] for prefix in prefixes if prefix[0] in (_ANY, element))
@@ -68,7 +68,7 @@ _RULES: dict[tuple[str, str], Rule] = {
 
 
 def rule(resource: Resource, subresource: str) -> Rule:
-    """What to take out of the field sets of writes to a resource (subresource "") or one of its subresources."""
+    """Return the rule for writes to a resource (subresource "") or one of its subresources."""
     special = _RULES.get((resource.plural, subresource))
     if special is not None:
         return special

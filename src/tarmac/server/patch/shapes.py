@@ -1,9 +1,9 @@
-"""Schemas as the merge rules see them.
+"""Shapes: schemas reduced to the rules of merging and ownership.
 
-A `Shape` is what is left of a `Schema` node when only ownership matters: is a value owned as a whole (LEAF), field by
-field (STRUCT), key by key (MAP), or item by item (ITEMS by key, SET by value)? Free-form JSON is owned key by key with
-lists as a whole, except where the schema calls it atomic. Shapes are made on first use and kept with their schema;
-a recursive schema gives a recursive shape.
+A `Shape` is a `Schema` node reduced to ownership: is a value owned as a whole (LEAF), field by field (STRUCT), key by
+key (MAP), or item by item (ITEMS by key, SET by value)? Free-form JSON is owned key by key with lists as a whole,
+except where the schema calls it atomic. Shapes are created on first use and cached by schema; a recursive schema gives
+a recursive shape.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ MAP: Final = 2
 ITEMS: Final = 3
 SET: Final = 4
 
-# Clients send few combinations of fields and few names, so what was made of them is kept; but not without bound.
+# Clients send few combinations of fields and few names, so results are cached, up to these limits.
 _MAX_OUTLINES = 200
 _MAX_SPELLED = 1000
 
 
 class Outline(NamedTuple):
-    """The field set of an object that has certain fields, up to the contents of its containers."""
+    """The field set of an object with certain fields, up to the contents of its containers."""
 
-    node: FieldSet  # all paths there are for certain, in canonical order, the object's own first
-    containers: tuple[tuple[str, str, Shape], ...]  # (name, element, shape) of fields to look into
+    node: FieldSet  # all paths known from the names, in canonical order, the object's own first
+    containers: tuple[tuple[str, str, Shape], ...]  # (name, element, shape) of fields that need recursion
 
 
 class Shape:
-    """How values of one schema node are owned and merged."""
+    """The rules of ownership and merging for values of one schema node."""
 
     __slots__ = ("defaults", "fields", "items", "key_of", "keys", "kind", "outlines", "schema", "spelled")
 
@@ -44,15 +44,15 @@ class Shape:
         self.schema = schema
         self.kind = kind
         self.fields = _Fields(self)  # STRUCT: name -> (element, shape); unknown names are free-form
-        self.items: Shape = self  # MAP values, ITEMS; free-form JSON holds more of itself
+        self.items: Shape = self  # shape of MAP values and of ITEMS; free-form JSON nests itself
         self.keys = tuple(sorted(schema.list_map_keys))
         self.key_of: Callable[[Any], Any] = itemgetter(*(self.keys or ("",)))
         self.spelled = _Spelled(self.keys)
         self.defaults: JsonObject = {}  # ITEMS: key -> default
-        self.outlines: dict[tuple[str, ...], Outline] = {}  # STRUCT: by the names an object has
+        self.outlines: dict[tuple[str, ...], Outline] = {}  # STRUCT: by the field names of an object
 
     def outline(self, names: tuple[str, ...]) -> Outline:
-        """What every object of this STRUCT with these fields has in common."""
+        """Return the common part of the field sets of all objects of this STRUCT with these fields."""
         found = self.outlines.get(names)
         if found is None:
             if len(self.outlines) >= _MAX_OUTLINES:
@@ -61,7 +61,7 @@ class Shape:
         return found
 
     def element(self, item: Any) -> str:
-        """The path element of an item of an ITEMS or SET list. Raises `elements.BadElement`."""
+        """Return the path element of an item of an ITEMS or SET list. Raises `elements.BadElement`."""
         if self.kind == SET:
             return _valued(item)
         try:
@@ -70,7 +70,7 @@ class Shape:
             return self._keyed(item)
 
     def _keyed(self, item: Any) -> str:
-        """The element of an item that is not as it should be: no object, or without some of its keys."""
+        """Return the element of an irregular item: not an object, or without some of its keys."""
         if not isinstance(item, dict):
             what = "a null element" if item is None else "non-map elements"
             raise elements.BadElement(f"associative list with keys may not have {what}")
@@ -92,7 +92,7 @@ class _Spelled(dict[Any, str]):
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         super().__init__()
-        # What stands before each value is the same in all items; a list may have thousands of them.
+        # The text before each value is the same in all items, so encode it once; a list may have thousands of items.
         self._fronts = [f"{',' if number else 'k:{'}{elements.encode_value(key)}:" for number, key in enumerate(keys)]
 
     def __missing__(self, key: Any) -> str:
@@ -129,7 +129,7 @@ def _valued(item: Any) -> str:
 
 
 class _Fields(dict[str, tuple[str, Shape]]):
-    """Fields of a STRUCT, shaped when first asked for."""
+    """Fields of a STRUCT, with shapes created on first use."""
 
     __slots__ = ("owner",)
 
@@ -140,7 +140,7 @@ class _Fields(dict[str, tuple[str, Shape]]):
     def __missing__(self, name: str) -> tuple[str, Shape]:
         declared = self.owner.schema.fields.get(name)
         entry = ("f:" + name, FREE if declared is None else shape_of(declared))
-        if declared is not None:  # undeclared names are not bounded, so they are not kept
+        if declared is not None:  # undeclared names are unbounded, so they are not cached
             self[name] = entry
         return entry
 
@@ -152,7 +152,7 @@ FREE = Shape(Schema(Type.ANY), MAP)
 
 
 def shape_of(schema: Schema) -> Shape:
-    """The shape of a schema node."""
+    """Return the shape of a schema node."""
     shape = _shapes.get(schema)
     if shape is None:
         shape = _shapes[schema] = Shape(schema, _kind(schema))
@@ -186,13 +186,13 @@ def _complete(shape: Shape) -> None:
 
 
 def _key_defaults(item: Schema, keys: tuple[str, ...]) -> JsonObject:
-    """What stands for a key an item leaves out: its default, or the zero value Go would write."""
+    """Return the values of omitted keys: the default, or the zero value that Go writes."""
     declared = {key: item.fields[key].default for key in keys if key in item.fields}
     return {key: item.always.get(key) if default is None else default for key, default in declared.items()}
 
 
 def empty_object(schema: Schema) -> JsonObject:
-    """What Go writes for a value with nothing set: the start from which a create is a change. A new one every time."""
+    """Return Go's encoding of an empty value, the base that a create is compared with. A new object on every call."""
     return {
         name: empty_object(schema.fields[name]) if zero == {} else zero
         for name, zero in schema.always.items()

@@ -1,15 +1,15 @@
-"""Strategic merge patch: merge by what the schema says about each list.
+"""Strategic merge patch: merges each list by its schema's patch strategy.
 
-Lists with patch strategy `merge` merge by their merge key (objects) or as sets (scalars); all others are replaced. The
-patch may carry directives:
+Lists with patch strategy `merge` merge by their merge key (objects) or as sets (scalars); all other lists are replaced.
+The patch may carry directives:
 
     $patch: replace | delete             for the object (or, in a list, the item) that holds it
     $deleteFromPrimitiveList/<field>     values to remove from a list of scalars
     $setElementOrder/<field>             the order the items known to the client should have
-    $retainKeys                          fields to keep; all others of the live object go
+    $retainKeys                          fields to keep; all other fields of the live object are removed
 
-Order of a merged list: what the patch names in the patch's order (or $setElementOrder's), items only the server knows
-woven in where they stood before.
+Order of a merged list: items of the patch in the patch's order (or $setElementOrder's), with items only the server
+knows inserted at their previous position.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NESTED = (dict, list)
 
 
 def apply_strategic_patch(schema: Schema, document: JsonObject, patch: JsonObject) -> JsonObject:
-    """The merged document. Raises ApiError for a patch that makes no sense."""
+    """Return the merged document. Raises ApiError for an invalid patch."""
     return _merge_object(schema, document, patch)
 
 
@@ -112,7 +112,7 @@ def _merge_items(schema: Schema, current: list[Any], patch: list[Any], key: str)
 
 
 def _carry_out_item_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Items that carry `$patch` act on the list; the others are what there is to merge."""
+    """Execute the items with `$patch` on the list; return the list and the remaining items to merge."""
     plain = [item for item in patch if _PATCH not in item]
     replace, deleted = False, set[Any]()
     for item in patch:
@@ -135,7 +135,7 @@ def _carry_out_item_directives(current: list[Any], patch: list[Any], key: str) -
 
 
 def _merge_ordered_lists(schema: Schema, merged: JsonObject, patch: JsonObject) -> set[str]:
-    """Merge and order the lists that have a `$setElementOrder`, in place; returns the fields this took care of."""
+    """Merge and order the lists that have a `$setElementOrder`, in place; return the handled fields."""
     done: set[str] = set()
     for key, order in patch.items():
         if not key.startswith(_ORDER):
@@ -166,7 +166,7 @@ def _ordered(schema: Schema, current: Any, patch: Any, order: list[Any]) -> list
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str | None) -> None:
-    """The items of a patch must be a subsequence of its $setElementOrder list."""
+    """Reject a patch unless its items are a subsequence of its $setElementOrder list. Raises ApiError."""
     if not patch or not order:
         return
     identify = _by_key(key) if key else _scalar
@@ -209,9 +209,7 @@ def _field_of(key: str, prefix: str) -> str:
 
 
 def _added(value: Any) -> Any:
-    """A copy of a value that was not there before: members that are null are left out, and so are objects that hold
-    `$patch`, unless it is null.
-    """
+    """Return a copy of a new value without null members and without objects that hold a non-null `$patch`."""
     if isinstance(value, dict):
         return {
             key: _added(item) if isinstance(item, _NESTED) else item
@@ -226,7 +224,7 @@ def _added(value: Any) -> Any:
 
 
 def _without_directives(value: Any) -> Any:
-    """A copy of a value that goes in as it is: objects that hold `$patch` are dropped."""
+    """Return a copy of a value without the objects that hold `$patch`."""
     if isinstance(value, dict):
         return {key: _without_directives(item) for key, item in value.items() if not _is_directed(item)}
     if isinstance(value, list):
@@ -248,7 +246,7 @@ def _holds_objects(current: list[Any], patch: list[Any]) -> bool:
 
 
 def _hashable(value: Any) -> Any:
-    """A value that stands for itself in a set: lists are long where somebody means harm."""
+    """Return a hashable stand-in for a value. Sets keep lookups fast even for very long lists of a malicious client."""
     return go_text(value) if isinstance(value, dict | list) else value
 
 

@@ -1,1 +1,1 @@
-"""The shapes an answer can have: the object itself, a table for people, or its metadata alone; as JSON or YAML."""
+"""Representations of a response: the object itself, a table for people, or its metadata alone; as JSON or YAML."""

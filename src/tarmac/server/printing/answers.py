@@ -1,4 +1,4 @@
-"""Turning entries and documents into answers of the shape a client asked for."""
+"""Builds responses from entries and documents in the representation that a client asked for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from tarmac.server.printing.texts import as_yaml, indented
 
 Headers = list[tuple[str, str]]
 
-_MOST_WARNED = 4096  # characters; clients read no endless headers
+_MOST_WARNED = 4096  # characters; clients limit the size of headers
 _CUT = 256
 
 
 def warning_headers(warnings: Sequence[str]) -> Headers | None:
-    """`Warning: 299 - "text"` for each, none twice; kubectl prints them. Long ones are cut where all are too many."""
+    """Return `Warning: 299 - "text"` for each distinct warning; kubectl prints them.
+
+    If all together are too long, each is cut and only the first ones are sent.
+    """
     if not warnings:
         return None
     texts = list(dict.fromkeys(warnings))
@@ -34,7 +37,7 @@ def _quotable(text: str) -> str:
 
 
 def document(request: Request, value: JsonObject, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """A document that is not stored: a Status, a review, discovery."""
+    """Return a document that is not stored: a Status, a review, discovery."""
     shape = shape_of(request)
     if shape.form != "object":
         shape = PLAIN
@@ -50,7 +53,7 @@ def object_answer(
     status: int,
     warnings: Sequence[str],
 ) -> Response:
-    """One object in the wanted shape."""
+    """Return one object in the requested representation."""
     if shape.form == "table":
         row = printer.row(raw, now, shape.include_object)
         raw = printer.table(b'{"resourceVersion":"%d"}' % revision, [row])
@@ -60,9 +63,9 @@ def object_answer(
 
 
 def finish(body: bytes | list[bytes], shape: AnswerShape, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """An encoded document, perhaps in pieces, as it goes out."""
+    """Build the response from an encoded document, whole or in chunks."""
     headers = warning_headers(warnings)
-    # A list comes in pieces; the name of its version is whole in the first.
+    # A list comes in chunks; its apiVersion is completely in the first one.
     body = named(body, shape) if isinstance(body, bytes) else [named(body[0], shape), *body[1:]] if body else body
     if (shape.yaml or shape.pretty) and isinstance(body, list):
         body = b"".join(body)

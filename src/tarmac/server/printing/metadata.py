@@ -11,24 +11,24 @@ class _Metadata(msgspec.Struct):
 
 _decode = msgspec.json.Decoder(_Metadata).decode
 _HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
-_BEFORE = len(b'{"metadata":')  # what every stored object begins with
+_BEFORE = len(b'{"metadata":')  # the first bytes of every stored object
 
 
 def partial_metadata(raw: bytes) -> bytes:
-    """The object's metadata as an object of its own."""
+    """Return the object's metadata as a PartialObjectMetadata."""
     return b"%b%b}" % (_HEAD, bytes(_decode(raw).metadata))
 
 
 def metadata_end(raw: bytes) -> int:
-    """Where the metadata of a stored object ends."""
+    """Return the offset at which the metadata of a stored object ends."""
     return _BEFORE + len(bytes(_decode(raw).metadata))
 
 
 def cut_metadata(raw: bytes, end: int) -> bytes:
-    """As `partial_metadata`, of a stored object whose metadata is known to end there."""
+    """Like `partial_metadata`, for a stored object with a known end of its metadata."""
     return b"%b%b}" % (_HEAD, raw[_BEFORE:end])
 
 
 def partial_metadata_list_head(list_metadata: bytes) -> bytes:
-    """What comes before the items of a list of them; `list_metadata` is encoded ListMeta."""
+    """Return the bytes before the items of a PartialObjectMetadataList; `list_metadata` is encoded ListMeta."""
     return b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":%b,"items":' % list_metadata

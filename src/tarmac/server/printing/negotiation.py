@@ -1,8 +1,8 @@
-"""Which shape of an answer a client accepts.
+"""Content negotiation: the representation of a response that a client accepts.
 
 An Accept header is a list of media types; ours are JSON and YAML, each of them also `as` a Table or as metadata alone.
-As in Kubernetes, the clause of the highest quality that we can serve wins, among equals the more specific one, then the
-first. Clients send the same few headers, so the result is remembered by text.
+As in Kubernetes, the clause of the highest quality that the server supports wins, among equals the more specific one,
+then the first. Clients send the same few headers, so results are cached by text.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _BROWSERS = ("curl", "Wget", "Mozilla/5.0")
 
 
 class AnswerShape(NamedTuple):
-    """What to answer with."""
+    """The representation of a response."""
 
     form: Form = "object"
     yaml: bool = False
     pretty: bool = False
-    include_object: str = "Metadata"  # what a table row carries: None, Metadata or Object
-    old: bool = False  # tables and metadata as v1beta1 of their group, which differs in nothing but its name
+    include_object: str = "Metadata"  # part of the object in a table row: None, Metadata or Object
+    old: bool = False  # tables and metadata as v1beta1, which differs from v1 only in its name
 
     @property
     def plain(self) -> bool:
-        """Whether stored bytes can be sent as they are."""
+        """True if stored bytes can be sent unchanged."""
         return self.form == "object" and not self.yaml and not self.pretty
 
 
@@ -49,20 +49,20 @@ PRETTY = AnswerShape(pretty=True)
 
 
 def named(body: bytes, shape: AnswerShape) -> bytes:
-    """A rendered table or metadata under the name of its version."""
-    # What is inside strings is escaped, and nothing that is stored is of this group.
+    """Replace the apiVersion of a rendered table or metadata if the client asked for the old one."""
+    # Safe as a byte replacement: quotes inside strings are escaped, and no stored object is of this group.
     return body.replace(b'"apiVersion":"meta.k8s.io/v1"', b'"apiVersion":"meta.k8s.io/v1beta1"') if shape.old else body
 
 
 def check_plain(request: Request) -> None:
-    """Refuse whoever takes a Table or metadata alone of what is neither. Raises NotAcceptable."""
+    """Reject a client that accepts only a Table or metadata for a response that has neither. Raises NotAcceptable."""
     accept = request.headers.get("accept", "")
     if "as=" in accept and all("as=" in clause for clause in accept.split(",")):
         raise NotAcceptable(_NO_SUCH_FORM)
 
 
 def shape_of(request: Request, *, of_list: bool = False) -> AnswerShape:
-    """The shape a request asks for. Raises NotAcceptable."""
+    """Return the representation that a request asks for. Raises NotAcceptable, BadRequest."""
     headers = request.headers
     accept = headers.get("accept", "")
     shape = PLAIN if accept in ("", "*/*", "application/json") else _negotiate(accept, of_list)

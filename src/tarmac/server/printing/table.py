@@ -1,9 +1,8 @@
-"""Tables: what `kubectl get` shows, made by the server from a kind's columns.
+"""Tables for `kubectl get`, computed by the server from a kind's columns.
 
-Column definitions never change, so they are encoded once per resource. The cells of an object change with its version
-and with nothing else, but for ages: a `Row` is the encoded cells with the moments that ages count from between them,
-and printing it again takes no more than a few additions. Kinds without columns of their own show a name and a creation
-time, as in Kubernetes.
+Column definitions never change, so they are encoded once per resource. Cells change only with the object's version,
+except for ages: a `Row` holds the encoded cells with the start times of ages between them, and rendering it again takes
+a few additions. Kinds without columns show name and creation time, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ _MARK = b"\0"
 
 
 class Row(NamedTuple):
-    """The row of one version of an object, up to the object itself: text, an age, text, an age, …, text."""
+    """The row of one version of an object, without the object: text, an age, text, an age, …, text."""
 
     texts: tuple[bytes, ...]
-    moments: tuple[float, ...]  # what the ages between them count from
+    moments: tuple[float, ...]  # start times of the ages between the texts
 
     def at(self, now: float, shown: bytes) -> bytes:
-        """The whole row as it is now, with what it is to carry of the object."""
+        """Render the row at the time `now`; `shown` is the encoded part of the object to include."""
         texts, moments = self
-        if len(moments) == 1:  # nearly all
+        if len(moments) == 1:  # nearly all rows
             return b"%b%b%b%b}" % (texts[0], _age(int(now - moments[0])), texts[1], shown)
         ages = [*(_age(int(now - moment)) for moment in moments), shown]
         return b"".join([part for pair in zip(texts, ages, strict=True) for part in pair]) + b"}"
@@ -55,12 +54,12 @@ def _age(seconds: int) -> bytes:
 
 @lru_cache(maxsize=512)
 def _around(age_text: str) -> msgspec.Raw:
-    """What stands around an age, encoded, with the mark in its place."""
+    """Return the encoded text around an age, with the mark in place of the age."""
     return msgspec.Raw(encode_json(age_text).replace(b"%s", _MARK))
 
 
 class TablePrinter:
-    """The table of one resource."""
+    """Renders the table of one resource."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
@@ -68,11 +67,11 @@ class TablePrinter:
 
     @cached_property
     def definitions(self) -> bytes:
-        """The encoded column definitions; made on first use, since descriptions may come from the schema."""
+        """The encoded column definitions; computed on first use, since descriptions may come from the schema."""
         return encode_json(_definitions(self._columns, self._resource))
 
     def table(self, list_metadata: bytes, rows: Iterable[bytes], *, definitions: bool = True) -> bytes:
-        """The whole table; only the first event of a watch has definitions."""
+        """Return the whole table; only the first event of a watch has definitions."""
         return b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":[%b]}' % (
             list_metadata,
             self.definitions if definitions else b"null",
@@ -80,21 +79,21 @@ class TablePrinter:
         )
 
     def head(self, list_metadata: bytes) -> bytes:
-        """What comes before the rows of a table that is made in pieces."""
+        """Return the bytes before the rows of a table that is rendered in chunks."""
         return self.table(list_metadata, ())[: -len(b"[]}")]
 
     def row(self, raw: bytes, now: float, include: str) -> bytes:
-        """The cells of one object, and as much of the object itself as `include` says."""
+        """Return the cells of one object, and the part of the object that `include` asks for."""
         shown = {"None": b"null", "Object": raw}.get(include) or partial_metadata(raw)
         return self.work_out(raw).at(now, shown)
 
     def work_out(self, raw: bytes) -> Row:
-        """The row of an object, for all times."""
+        """Return the row of an object, to be rendered at any time."""
         obj: JsonObject = decode_json(raw)
         cells = [column.value(obj) for column in self._columns]
         ages = [cell for cell in cells if type(cell) is Age]
-        # An age leaves its text with a mark in it behind. The cells of an object cannot hold the mark: encoded, they
-        # have no control characters.
+        # An age is replaced by its text with a mark. Other cells cannot contain the mark: JSON encoding escapes control
+        # characters.
         cells = [_around(cell.text) if type(cell) is Age else cell for cell in cells]
         conditions = self._resource.strategy.row_conditions(obj)
         noted = b',"conditions":%b' % encode_json(conditions) if conditions else b""
@@ -102,12 +101,15 @@ class TablePrinter:
         return Row(tuple(text.split(_MARK)), tuple(parse_rfc3339(age.since) for age in ages))
 
     def empty_row(self, shown: bytes) -> bytes:
-        """A row that says nothing of the object it stands for."""
+        """Return a row with empty cells."""
         return b'{"cells":%b,"object":%b}' % (encode_json([""] * len(self._columns)), shown)
 
 
 def _definitions(columns: Sequence[Column], resource: Resource) -> list[JsonObject]:
-    """A description that is a path (`.spec.nodeName`) stands for the description of that field."""
+    """Return the column definitions.
+
+    A description that is a path (`.spec.nodeName`) stands for that field's description.
+    """
     paths = [column.description for column in columns if column.description.startswith(".")]
     described = field_descriptions(resource, paths) if paths else {}
     return [

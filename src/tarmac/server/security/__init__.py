@@ -1,1 +1,1 @@
-"""Who is asking, and may they: certificates, tokens, RBAC, node authorization, audit, fairness, encryption at rest."""
+"""Authentication and authorization: certificates, tokens, RBAC, nodes; audit, fairness and encryption at rest."""

@@ -1,10 +1,9 @@
-"""The audit log: one JSON line per answered request, in the form of audit.k8s.io/v1 at level Metadata. Never a body.
+"""The audit log: one JSON line per answered request, as audit.k8s.io/v1 at level Metadata. Bodies are never logged.
 
-What a line says apart from its id and times is rendered once and remembered, since clients repeat themselves; the
-request path only notes which text, which id and when. Lines are put together in batches, twice a second or when there
-are many, and handed to the file's thread. What a client may make long is cut off in a line, and a long line is not
-remembered. The id is told to the client in the `Audit-Id` header, so that both sides can
-talk about the same request.
+The part of a line without id and times is rendered once and cached, since clients repeat requests; the request path
+only appends the text, the id and the times. Lines are assembled in batches, twice a second or once a batch is full, and
+handed to the file's thread. Client-controlled values are truncated, and long texts are not cached. The client gets the
+id in the `Audit-Id` header, so that both sides can refer to the same request.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from tarmac.server.security.auditfile import AuditFile
 from tarmac.server.security.users import User, user_info
 
 _INTERVAL = 0.5
-_BATCH = 4096  # lines; each hand-over to the thread makes both sides fight for the interpreter
+_BATCH = 4096  # lines; each hand-over to the thread contends for the interpreter lock
 _BACKLOG = 8 * _BATCH
-_BACKLOG_SIZE = 64 * 1024 * 1024  # characters; whichever is reached first
+_BACKLOG_SIZE = 64 * 1024 * 1024  # characters; the limit reached first applies
 _REMEMBERED = 4_000
-_LONG = 4_096  # characters of a text that is not worth remembering
+_LONG = 4_096  # characters; longer texts are not cached
 _LONGEST_AGENT = 1_024  # as in Kubernetes
-_LONGEST_ID = 256  # of those that clients choose
+_LONGEST_ID = 256  # of ids chosen by clients
 _LONGEST_URI = 8_192
-_LONGEST_NAME = 512  # of a part of the path; no name in the API comes near it
+_LONGEST_NAME = 512  # of a part of the path; no name in the API is that long
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -42,36 +41,36 @@ TextKey = tuple[User | None, str, str, str, str, int]
 
 
 def _is_id(chosen: str) -> bool:
-    """Whether a client's id can stand in a header and in a line of the log as it is."""
+    """Return True if a client's id can be used unescaped in a header and in a log line."""
     return len(chosen) <= _LONGEST_ID and chosen.isascii() and chosen.isprintable() and not {'"', "\\"} & {*chosen}
 
 
 class AuditLog:
-    """Records requests; `close` writes what is left. `largest` bytes in, the file is rotated."""
+    """Records requests; `close` flushes. The file is rotated at `largest` bytes."""
 
     def __init__(self, path: Path, clock: Clock, randomness: Randomness, largest: int = 100 * 1024 * 1024) -> None:
         self._file = AuditFile(path, largest)
         self._clock = clock
-        self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID that counts up
+        self._series = randomness.uuid()[:-12]  # ids are unique, not secret: a random UUID with a counter
         self._count = 0
         self._second = ""
         self._second_text = ""
         self._notes: list[Note] = []
-        self._size = 0  # of the texts in them
+        self._size = 0  # characters of the texts in them
         self._timer: asyncio.TimerHandle | None = None
         self._users: dict[User, str] = {}
         self._texts: dict[TextKey, str] = {}
         self._dropped = 0
 
     def record(self, request: Request, answer: Answer) -> None:
-        """Note one answered request, and give it its id."""
+        """Record an answered request and assign its id."""
         self._count += 1
         chosen = request.headers.get("audit-id")
         request.audit_id = chosen if chosen and _is_id(chosen) else f"{self._series}{self._count:012x}"
         self._note(request, self._text_of(request, answer))
 
     def record_end(self, request: Request, answer: UpgradeResponse) -> None:
-        """Note the end of a stream, under the id of its beginning: the two times tell how long it was."""
+        """Record the end of a stream under the id of its start; the two times give its duration."""
         self._note(request, self._render(request, answer, ended=True))
 
     def _note(self, request: Request, text: str) -> None:
@@ -97,7 +96,7 @@ class AuditLog:
         return self._texts.get(key) or _remember(self._texts, key, lambda: self._render(request, answer))
 
     def _render(self, request: Request, answer: Answer, ended: bool = False) -> str:
-        """Everything between the id and the times."""
+        """Render the part between the id and the times."""
         info: RequestInfo = request.info
         goes_on = type(answer) is StreamResponse or (isinstance(answer, UpgradeResponse) and answer.tells_end)
         stage = "ResponseStarted" if goes_on and not ended else "ResponseComplete"
@@ -120,7 +119,7 @@ class AuditLog:
         )
 
     def _time(self, seconds: float) -> str:
-        """`rfc3339_micro`, with the part that changes once a second kept."""
+        """Format as `rfc3339_micro` does, caching the part that changes once a second."""
         micros = str(int(seconds * 1_000_000))
         if micros[:-6] != self._second:
             self._second = micros[:-6]
@@ -135,7 +134,7 @@ class AuditLog:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL, self._tick)
 
     def _many(self) -> None:
-        """A batch is full. While the disk is slow, batches pile up; past a bound they are dropped."""
+        """Flush a full batch. While the disk is slow, batches accumulate; above the limit they are dropped."""
         if not self._file.busy:
             self._flush()
         elif len(self._notes) >= _BACKLOG or self._size > _BACKLOG_SIZE:
@@ -151,11 +150,11 @@ class AuditLog:
 
     @property
     def dropped(self) -> int:
-        """How many lines never reached the disk, for metrics."""
+        """The number of lines that never reached the disk, for metrics."""
         return self._dropped + self._file.dropped
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close the file."""
         if self._timer is not None:
             self._timer.cancel()
         self._flush()
@@ -221,7 +220,7 @@ def _outcome(answer: Answer) -> str:
 
 
 def _reason(answer: Response | StreamResponse) -> str:
-    """The machine-readable reason of a refusal. Its message may quote what the client sent, so it is left out."""
+    """Return the machine-readable reason of an error. Its message is left out: it may quote the client's input."""
     if not isinstance(answer, Response) or not isinstance(answer.body, bytes):
         return ""
     try:

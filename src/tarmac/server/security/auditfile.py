@@ -1,7 +1,7 @@
-"""Where audit lines go: a file written by a thread of its own, rotated by size.
+"""The audit log's file: written by its own thread, rotated by size.
 
-Writing never holds up a request and never ends the server. What the disk does not take is counted, reported in the log,
-and dropped; a line that was half written when the disk filled up is cut off again.
+Writing never blocks a request and never stops the server. On write errors, lines are counted, reported in the log and
+dropped; a partially written batch is truncated again.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class AuditFile:
 
     @property
     def busy(self) -> bool:
-        """Whether a write is still under way."""
+        """True while a write is in progress."""
         return self._writing is not None and not self._writing.done()
 
     def write(self, data: bytes) -> None:
-        """Append whole lines, soon."""
+        """Queue whole lines for appending."""
         self._writing = self._thread.submit(self._append, data)
 
     def close(self) -> None:
-        """Finish writing."""
+        """Finish pending writes and close the file."""
         self._thread.shutdown()
         os.close(self._descriptor)
 

@@ -1,18 +1,17 @@
-"""Who is asking? Tried in order: a verified client certificate, a bearer token, nobody (the anonymous user).
+"""Authenticates requests: by client certificate, then by bearer token, else as the anonymous user.
 
-Callers in this process have said so already. Whoever it is may ask to act as somebody else.
+Requests made inside this process already carry their user. Any authenticated user may ask to impersonate.
 
-A certificate's one common name is the user and its organisations are the groups; with none or several it is refused,
-and so is one that was revoked, or whose authority was retired. A token is a service account's, an OpenID Connect
-issuer's or a bootstrap token; one that is none of these is refused, it never becomes the anonymous user. Checked
-credentials are remembered, so the same `User` object stands for the same credential, which the authorizer's tables rely
-on.
+A certificate's common name is the user and its organisations are the groups. It is rejected if it has no common name or
+several, if it was revoked, or if its authority was retired. A token comes from a service account or an OpenID Connect
+issuer, or is a bootstrap token; any other token is rejected and never becomes the anonymous user. Checked credentials
+are cached, so one credential always maps to the same `User` object; the authorizer's tables rely on that.
 
-All of this is answered at once, but for a token that an issuer may have signed with a key that is not known yet: then
-the answer is an awaitable, and that request alone waits while the issuer is asked for its keys.
+Authentication is synchronous, except for a token that an issuer may have signed with a key not known yet: then the
+result is an awaitable, and only that request waits while the keys are fetched from the issuer.
 
-Clients of registries know passwords only. Where tokens for the registry are given out, and nowhere else, a password is
-read as a token, and may be one that is meant for the registry alone.
+Clients of registries only support passwords. On the path that issues registry tokens, and nowhere else, a password is
+read as a token; a token for the registry audience alone is accepted there too.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _log = log("security")
 
 
 class Authenticator:
-    """Finds out who asks, and whom they act as."""
+    """Authenticates requests and applies impersonation."""
 
     def __init__(
         self,
@@ -62,15 +61,15 @@ class Authenticator:
         self._clock = clock
         self._tokens = tokens
         self._known = CredentialCache(store, clock)
-        self._known_passwords = CredentialCache(store, clock)  # apart: some of them are good for the registry only
+        self._known_passwords = CredentialCache(store, clock)  # separate: some are valid for the registry only
         self._impersonation = Impersonation(authorizer)
         self._revocations = Revocations(store)
         self._authorities = authorities
 
     def authenticate(self, request: Request) -> User | Awaitable[User]:
-        """The identity a request acts under, perhaps the anonymous one. Raises Unauthorized, Forbidden, BadRequest.
+        """Return the user of a request, possibly the anonymous one. Raises Unauthorized, Forbidden, BadRequest.
 
-        What it returns instead when an issuer has to be asked for keys raises the same.
+        If an issuer's keys have to be fetched, return an awaitable that raises the same.
         """
         try:
             return self.at_once(request)
@@ -78,12 +77,12 @@ class Authenticator:
             return self._authenticated_later(needed, request)
 
     def at_once(self, request: Request) -> User:
-        """The same for those who cannot wait. Raises KeysNeeded too."""
+        """Authenticate synchronously, for callers that cannot await. Raises KeysNeeded too."""
         take_token(request)
         return self._impersonation.identity(request, request.user or self._requester(request))
 
     def recognises(self, request: Request) -> bool:
-        """Whether a request shows a credential that is good. One that others have to be asked about does not yet."""
+        """Return True if the request has a valid credential. One that needs an issuer's keys first does not count."""
         try:
             return self.at_once(request) is not ANONYMOUS
         except (ApiError, KeysNeeded):
@@ -93,7 +92,7 @@ class Authenticator:
         await needed.keys.refresh()
         try:
             return self.at_once(request)
-        except KeysNeeded as error:  # the fetch took so long that another one could begin
+        except KeysNeeded as error:  # the fetch took so long that the next one may begin
             raise Unauthorized("Unauthorized") from error
 
     def _requester(self, request: Request) -> User:
@@ -109,14 +108,14 @@ class Authenticator:
 
     def _check_token(self, token: str) -> User:
         found = self._issued(token)
-        # What an issuer's tokens say hangs on how the issuer is configured, so they are remembered with the issuer.
+        # A token's user depends on its issuer's configuration, so it is cached with the issuer and dropped with it.
         return (self._known if found is None else found[0].known).keep(token, self._checked(token))
 
     def _checked(self, token: str) -> Credential:
         try:
             return self._review(token, ())
         except InvalidToken as error:
-            _log.debug("token refused", reason=str(error))
+            _log.debug("token rejected", reason=str(error))
             raise Unauthorized("Unauthorized") from error
 
     def _by_password(self, request: Request) -> User:
@@ -127,7 +126,7 @@ class Authenticator:
         if known is not None:
             return known
         checked = self._check(password)
-        # An issuer's token is looked at each time: what is remembered here does not end with the issuer.
+        # Check an issuer's token each time: entries of this cache do not end with the issuer.
         return checked.user if self._issued(password) else self._known_passwords.keep(password, checked)
 
     def _check(self, password: str) -> Credential:
@@ -136,9 +135,9 @@ class Authenticator:
         return self._checked(password)
 
     def review(self, token: str, audiences: tuple[str, ...]) -> Credential | Awaitable[Credential]:
-        """Who a token speaks for, to any of `audiences` (default: to us). Raises InvalidToken.
+        """Return the credential of a token for any of `audiences` (default: this server). Raises InvalidToken.
 
-        What it returns instead when an issuer has to be asked for keys raises the same.
+        If an issuer's keys have to be fetched, return an awaitable that raises the same.
         """
         try:
             return self._review(token, audiences)
@@ -156,7 +155,7 @@ class Authenticator:
         found = self._issued(token)
         if found is not None:
             issuer, read = found
-            # Its tokens are meant for the client that it knows us by; that is the API server under all of its names.
+            # An issuer's token is meant for our client id, which stands for the API server under all of its names.
             matched = tuple(each for each in audiences or self._tokens.audiences if each in self._tokens.audiences)
             if not matched:
                 raise InvalidToken
@@ -169,7 +168,7 @@ class Authenticator:
         return self._tokens.recognise(token, audiences)
 
     def _issued(self, token: str) -> tuple[Issuer, Unverified] | None:
-        """The issuer that a token names, and what it says; None for tokens of ours and of nobody."""
+        """Return the issuer that a token names and the parsed token. None for our own tokens and unknown issuers."""
         if self._issuers.none or token.count(".") != 2:
             return None
         with suppress(InvalidToken):

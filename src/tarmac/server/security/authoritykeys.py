@@ -1,9 +1,10 @@
-"""The authorities behind certificates: whose certificates are taken, and the files that say so.
+"""The trusted certificate authorities, and the files derived from them.
 
-Every server goes by the record (`keyrecords`). TLS has checked a certificate against the files of the moment when the
-connection began; here it is held against the record, on which the check hangs, so an authority that is retired ends
-its certificates with the next request, and connections that are open are looked through. A certificate has to be
-signed by a trusted authority itself once there is a record: what an authority in between could vouch for, nobody knows.
+Every server follows the record (`keyrecords`). TLS verifies a client certificate against the files present when the
+connection began. Here it is verified against the record, and cached checks depend on the record's version. So a retired
+authority's certificates are rejected with the next request, and open connections are checked at each change. Once there
+is a record, a trusted authority must have signed a certificate directly: the certificates that an intermediate
+authority may have issued are unknown.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ _log = log("security")
 
 
 def authority_record(pki: Pki, now: float) -> KeyRecord:
-    """The record of a cluster that goes by the authority of its directory."""
+    """Return the record of a cluster that uses the authority of its directory."""
     certificate = certificates_in(pki.authority.pem.decode())[0]
     kept = KeptKey(pki.ca_key_file.read_text(), certificate=certificate)
     return first_record(AUTHORITIES, authority_id(certificate), kept, now)
 
 
 def follow_authorities(pki: Pki, record: KeyRecord) -> bool:
-    """Have the files as the record says. Whether they were different."""
+    """Write the record's authorities to the files. Return True if they changed."""
     signing = record.keys[record.signing]
     others = [kept.certificate for key, kept in record.keys.items() if key != record.signing]
-    chain = signing.cross if others else ""  # with nobody left who trusts the old one alone, it proves nothing
+    chain = signing.cross if others else ""  # without other authorities, no peer needs the cross-signed certificate
     return pki.trust([signing.certificate, *others], signing.pem, chain)
 
 
 class TrustedAuthorities:
-    """What the record says, read once for each version of it. `noted` hears of users of authorities that will go."""
+    """The record's authorities, parsed once per version. `noted` is called with users of old authorities."""
 
     def __init__(self, store: Store, clock: Clock, noted: Callable[[str], None]) -> None:
         self._store = store
@@ -61,7 +62,10 @@ class TrustedAuthorities:
         self._known: list[x509.Certificate] = []
 
     def checked(self, name: str, certificate: x509.Certificate) -> tuple[Holds, bool]:
-        """On what the certificate's being good hangs, and whether its authority is to go. Raises Unauthorized."""
+        """Check a certificate. Return the versions it depends on, and True if its authority is to be retired.
+
+        Raises Unauthorized.
+        """
         self._refresh()
         hold = (BUCKET, AUTHORITIES, self._read)
         if not self._known:
@@ -74,14 +78,14 @@ class TrustedAuthorities:
         return (hold,), old
 
     async def enforce(self, end: Callable[[Callable[[bytes], bool]], Awaitable[int]]) -> NoReturn:
-        """Have connections ended whose certificate is of no trusted authority, at each change, until cancelled."""
+        """Close connections with certificates of untrusted authorities at each change, until cancelled."""
 
         async def look() -> None:
-            # Whoever asked for it may have come with such a certificate, and is to be answered. Requests are refused
-            # at once, whatever connection they come on.
+            # The client that requested the change may use such a certificate itself: let its response out first.
+            # Requests are rejected immediately, on any connection.
             await self._clock.sleep(_LAST_ANSWERS)
             if ended := await end(self._refuses):
-                _log.info("connections with certificates of a retired authority were ended", count=ended)
+                _log.info("connections with certificates of a retired authority closed", count=ended)
 
         return await at_each_change(self._store, BUCKET, AUTHORITIES, look)
 

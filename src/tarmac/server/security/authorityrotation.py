@@ -1,7 +1,7 @@
-"""Rotating the authority behind certificates.
+"""Rotation of the certificate authority.
 
-The new authority is signed by the old one as well, and servers send that certificate along: whoever knows the old one
-alone goes on until it is retired. The new one signs when every server and every agent says that it trusts it.
+The old authority cross-signs the new one, and servers send that certificate along: peers that know only the old one
+keep working until it is retired. The new authority signs once every server and every agent reports that it trusts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NODES = "system:node:"
 
 
 class AuthorityRotation(Rotation):
-    """The rotation of one cluster. `users` knows who came with certificates of the old authority."""
+    """The authority rotation of one cluster. `users` records the users seen with certificates of the old authority."""
 
     kind = AUTHORITIES
 
@@ -33,9 +33,9 @@ class AuthorityRotation(Rotation):
         self._users = users
 
     def with_new_key(self, record: KeyRecord) -> KeyRecord:
-        """One more, which the one that signs vouches for."""
+        """Return the record with one more authority, cross-signed by the signing one."""
         now, old = self.clock.now(), record.keys[record.signing]
-        # Names differ: with equal ones, programs cannot tell whose signature to look for.
+        # Authorities need different names: with equal ones, programs cannot tell which of them issued a certificate.
         made = Authority.create(f"tarmac-ca-{sha256(f'{now} {old.certificate}'.encode()).hexdigest()[:8]}", now)
         signer = Authority(KeyPair(old.certificate.encode(), old.pem.encode()))
         cross = signer.vouch_for(made.certificate, now).decode()
@@ -43,13 +43,13 @@ class AuthorityRotation(Rotation):
         return with_new_key(record, authority_id(kept.certificate), kept)
 
     async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
-        """Servers that would refuse its certificates, and agents that have not heard of it."""
+        """List the servers and agents that do not trust the new authority yet; with `force`, only the servers."""
         word = trusts_authority(record.newest)
         nodes = [] if force else await silent_nodes(self.store, self.clock, word)
         return [*await silent_servers(self.store, self.clock, word), *nodes]
 
     async def obstacles(self) -> list[str]:
-        """Certificates of the old authority that are in use."""
+        """List certificates of the old authority that are still in use."""
         record = self.record
         if record.settled:
             return []

@@ -1,8 +1,8 @@
-"""Who was seen with a certificate of the authority that is to go, and when last: what `--retire` asks.
+"""Users seen with certificates of the authority to be retired, with the time of last use, for `--retire`.
 
-Kept beside the keys (`tarmac/keys`), since any server may have seen them and any server is asked. A certificate that
-was checked is looked at anew each hour (`AGAIN`), so what is written is right to the hour and costs a write for each
-user and hour, only while an authority is being rotated.
+Stored next to the keys (`tarmac/keys`), since any server may have seen a user and any server may be asked. Cached
+checks of such certificates expire hourly (`AGAIN`), so the record is accurate to the hour and costs one write per user
+and hour, only during a rotation of the authority.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 class OldCertificateUsers:
-    """What this process has seen and not written yet, and what all have written."""
+    """Users seen by this process and not written yet, and the users that all servers have written."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -36,19 +36,19 @@ class OldCertificateUsers:
         self._noted: dict[str, float] = {}
 
     def note(self, user: str) -> None:
-        """Somebody has come."""
+        """Record a user."""
         if len(self._noted) < _MOST:
             self._noted[user] = self._clock.now()
 
     def seen(self) -> Iterator[str]:
-        """Those of the last seven days."""
+        """Yield the users of the last seven days."""
         now = self._clock.now()
         for user, at in sorted({**self._written(), **self._noted}.items()):
             if now - at < KEPT:
                 yield user
 
     async def write(self) -> None:
-        """Have others know. Raises Unavailable."""
+        """Write the recorded users to the store, for all servers. Raises Unavailable."""
         while self._noted:
             taken = dict(self._noted)
             entry = self._store.head(BUCKET, NAME)
@@ -62,7 +62,7 @@ class OldCertificateUsers:
                     await self._store.update(BUCKET, NAME, value, entry.revision)
             except (Exists, Conflict, Missing):
                 continue
-            # What came in meanwhile is later than what was taken, and stays.
+            # Keep entries that were recorded during the write: they are newer than the written ones.
             self._noted = {user: at for user, at in self._noted.items() if at > taken.get(user, 0.0)}
 
     def _written(self) -> dict[str, float]:

@@ -1,11 +1,11 @@
-"""May this user do that? The one question, asked of everybody in turn.
+"""Authorization: combines system:masters, the node authorizer and RBAC.
 
-    authorizer.refuses(user, info, query)    None, or why not: the hot path, a cached answer
+    authorizer.refuses(user, info, query)    None, or the reason: the hot path, a cached answer
     authorizer.decide(user, info, query)     answer and reason, for reviews
     refusal(user, info, why)                 the 403 to send
 
-Members of system:masters may do everything. The node authorizer looks at nodes, RBAC at everybody; one yes is enough.
-`query` is the raw query string: nodes may list pods only with a field selector for their own.
+Members of system:masters may do everything. The node authorizer checks nodes, RBAC checks all users; one approval is
+enough. `query` is the raw query string: nodes may list pods only with a field selector for their own.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MASTERS = "system:masters"
 
 
 class Decision(NamedTuple):
-    """An answer and, where there is one, its reason."""
+    """A decision and, if there is one, its reason."""
 
     allowed: bool
     reason: str
 
 
 class Authorizer:
-    """Everybody in turn."""
+    """Asks the node authorizer and RBAC in turn."""
 
     def __init__(self, store: Store) -> None:
         self.rbac = Rbac(store)
@@ -40,17 +40,17 @@ class Authorizer:
         self._nodes = NodeAuthorizer(self._graph)
 
     def start(self) -> None:
-        """Load policy and follow it. Call once the store has started."""
+        """Load the policy and subscribe to its changes. Call once the store has started."""
         self.rbac.start()
         self._graph.start()
 
     def stop(self) -> None:
-        """Follow no longer."""
+        """Unsubscribe from changes."""
         self.rbac.stop()
         self._graph.stop()
 
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
-        """None when the user may do it, else why not (perhaps empty)."""
+        """Return None if the request is allowed, else the reason (possibly empty)."""
         if MASTERS in user.groups:
             return None
         node = node_name(user)
@@ -59,7 +59,7 @@ class Authorizer:
         return None if self.rbac.allows(user, info) else self.decide(user, info, query).reason
 
     def decide(self, user: User, info: RequestInfo, query: str = "") -> Decision:
-        """As `allows`, with the reason."""
+        """Return the decision with its reason, for a permitted request too."""
         if MASTERS in user.groups:
             return Decision(True, "")
         node_refusal = self._node_refusal(user, info, query)
@@ -71,7 +71,7 @@ class Authorizer:
         return Decision(False, "\n".join(reasons))
 
     def rules_for(self, user: User, namespace: str) -> list[Rule]:
-        """Every rule that RBAC has for the user in a namespace (empty: cluster-wide ones only)."""
+        """Return all RBAC rules for the user in a namespace (empty: cluster-wide rules only)."""
         return self.rbac.rules_for(user, namespace)
 
     def _node_refusal(self, user: User, info: RequestInfo, query: str) -> str | None:
@@ -82,7 +82,7 @@ class Authorizer:
 
 
 def refusal(user: User, info: RequestInfo, why: str = "") -> Forbidden:
-    """The 403, worded as Kubernetes words it."""
+    """Build the 403 with Kubernetes' wording."""
     text = f"{_what(user, info)}: {why}" if why else _what(user, info)
     if info.is_resource:
         made = forbidden(info.group, info.resource, info.name, text)

@@ -2,7 +2,7 @@
 
 The sealed bytes are `\\x01`, a salt of 16 bytes, a check of 32, a nonce of 12 and the ciphertext of a JSON object of
 file names and base64. scrypt gives 64 bytes: half is the key; the SHA-256 of the other half is the check, which tells a
-wrong passphrase from a changed file. The backup's digest is authenticated with the keys.
+wrong passphrase from a modified file. The backup's digest is authenticated with the keys.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _SALT, _CHECK, _NONCE = 16, 32, 12
 
 
 class WrongPassphrase(ValueError):
-    """The passphrase is another one."""
+    """The passphrase is wrong."""
 
 
 class KeysChanged(ValueError):
-    """The passphrase is right, and what it sealed is not what is there."""
+    """The passphrase is right, but the sealed data or the digest was modified."""
 
 
 def seal_keys(files: Mapping[str, bytes], passphrase: bytes, digest: str, randomness: Randomness) -> bytes:
-    """Files by their names, bound to the backup with this digest."""
+    """Seal files by name, bound to the backup with this digest."""
     content = msgspec.json.encode({name: base64.b64encode(data).decode() for name, data in files.items()})
     salt, nonce = randomness.randbytes(_SALT), randomness.randbytes(_NONCE)
     key, check = _derived(passphrase, salt)
@@ -40,7 +40,7 @@ def seal_keys(files: Mapping[str, bytes], passphrase: bytes, digest: str, random
 
 
 def open_keys(sealed: bytes, passphrase: bytes, digest: str) -> dict[str, bytes]:
-    """The files again. Raises WrongPassphrase, KeysChanged."""
+    """Return the files. Raises WrongPassphrase, KeysChanged."""
     if sealed[:1] != _MARK:
         raise KeysChanged("the keys are sealed in an unknown way")
     rest = sealed[1:]

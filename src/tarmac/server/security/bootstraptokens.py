@@ -1,8 +1,9 @@
-"""Bootstrap tokens: `<id>.<secret>`, kept as Secrets of type bootstrap.kubernetes.io/token in kube-system.
+"""Bootstrap tokens: `<id>.<secret>`, stored as Secrets of type bootstrap.kubernetes.io/token in kube-system.
 
-They let a new node ask for its certificate, and nothing else. One with `tarmac-location` in its data is for nodes of
-that Location: its user carries both as extra, which the server writes into whatever the user asks for. One whose
-`tarmac-kind` is `server` lets a new server ask for its keys, and is no node's: it is in no other group.
+They let a new node request its certificate, and nothing else. A token with `tarmac-location` in its data is for nodes
+of that Location: its user carries token id and Location as extra, and the server writes them into the user's requests.
+A token with `tarmac-kind` set to `server` lets a new server request its keys; it is not for nodes and is in no other
+group.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SECRETS = "core/secrets"
 
 
 def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
-    """Who the token speaks for; None when it is no valid bootstrap token."""
+    """Return the token's credential, or None if it is no valid bootstrap token."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         return None
@@ -40,7 +41,7 @@ def recognise(token: str, store: Store, clock: Clock) -> Credential | None:
         return None
     data = {key: base64.b64decode(value).decode(errors="replace") for key, value in (secret.get("data") or {}).items()}
     expires = _expiry(data.get("expiration"))
-    # as bytes: text that is not ASCII, which only a mistake puts there, cannot be compared as such
+    # compared as bytes: `compare_digest` rejects non-ASCII strings, which a malformed Secret may contain
     matches = compare_digest(data.get("token-secret", "").encode(), match[2].encode())
     matches = matches and data.get("token-id") == match[1]
     usable = matches and expires > clock.now() and data.get("usage-bootstrap-authentication") == "true"

@@ -1,7 +1,7 @@
-"""Making X.509 certificates: an authority, and what it signs.
+"""Creates X.509 certificates: an authority, and the certificates it signs.
 
-All keys are ECDSA P-256. Certificates carry what strict verifiers (Python 3.13 and later) insist on: key usage and
-basic constraints on the authority, subject and authority key identifiers on everything.
+All keys are ECDSA P-256. Certificates carry the extensions required by strict verifiers (Python 3.13 and later): key
+usage and basic constraints on the authority, subject and authority key identifiers on all certificates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tarmac.http.subjects import Subject, alternative_names, load_request, subject_of
 
-BACKDATE = timedelta(minutes=5)  # for clients whose clock is behind
+BACKDATE = timedelta(minutes=5)  # for clients with a slow clock
 AUTHORITY_LIFETIME = timedelta(days=3652)
 LEAF_LIFETIME = timedelta(days=365)
 
@@ -56,24 +56,24 @@ class KeyPair:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """PKCS #8, not encrypted: the file's mode protects it."""
+    """Encode as PKCS #8, unencrypted: the file's mode protects it."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """A fresh P-256 key."""
+    """Generate a P-256 key."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def load_certificate(pem: bytes) -> x509.Certificate:
-    """The first certificate of a PEM text."""
+    """Load the first certificate of a PEM text."""
     return x509.load_pem_x509_certificate(pem)
 
 
 def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether the authority itself has signed it."""
+    """Return True if the authority signed the certificate directly."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -82,17 +82,17 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
 
 
 def belongs_to(key: bytes, certificate: x509.Certificate) -> bool:
-    """Whether a private key (PEM) is the certificate's."""
+    """Return True if a private key (PEM) belongs to the certificate."""
     return serialization.load_pem_private_key(key, None).public_key() == certificate.public_key()
 
 
 def subject_names(certificate: x509.Certificate) -> set[str]:
-    """The DNS names and addresses a certificate is for."""
+    """Return the DNS names and addresses of a certificate."""
     return set(alternative_names(certificate).hosts)
 
 
 class Authority:
-    """A certificate authority with its key at hand."""
+    """A certificate authority with its private key."""
 
     def __init__(self, pair: KeyPair) -> None:
         self.pem = pair.certificate
@@ -104,7 +104,7 @@ class Authority:
 
     @staticmethod
     def create(name: str, now: float) -> KeyPair:
-        """A new self-signed authority."""
+        """Create a self-signed authority."""
         key = new_key()
         subject = Subject(name).name
         builder = _dated(x509.CertificateBuilder().issuer_name(subject), now, AUTHORITY_LIFETIME)
@@ -112,7 +112,7 @@ class Authority:
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
 
     def vouch_for(self, other: bytes, now: float) -> bytes:
-        """Another authority's certificate (PEM) again, signed by this one, for those who trust this one alone."""
+        """Cross-sign the certificate (PEM) of a different authority, for peers that trust only this one."""
         known = load_certificate(other)
         lifetime = self._certificate.not_valid_after_utc - datetime.fromtimestamp(now, UTC)
         builder = _dated(x509.CertificateBuilder().issuer_name(self._certificate.subject), now, lifetime)
@@ -121,15 +121,18 @@ class Authority:
         return signed.public_bytes(serialization.Encoding.PEM)
 
     def issue_server(self, common_name: str, names: Iterable[str], now: float) -> KeyPair:
-        """A serving certificate for DNS names and IP addresses."""
+        """Issue a serving certificate for DNS names and IP addresses."""
         return self._issue(common_name, (), ("digital signature", "server auth"), _alternative_names(names), now)
 
     def issue_client(self, user: str, groups: Sequence[str], now: float) -> KeyPair:
-        """A client certificate: the common name is the user, the organisations are the groups."""
+        """Issue a client certificate: the common name is the user, the organisations are the groups."""
         return self._issue(user, groups, ("digital signature", "client auth"), None, now)
 
     def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float, now: float) -> bytes:
-        """Certificate (PEM) for a PKCS #10 request, with its subject and names. Raises ValueError for a bad request."""
+        """Return a certificate (PEM) for a PKCS #10 request, with its subject and names.
+
+        Raises ValueError if it is invalid.
+        """
         request = load_request(request_pem)
         subject, names = subject_of(request).name, alternative_names(request).extension
         return self._sign(subject, request.public_key(), usages, names, now, timedelta(seconds=lifetime))
@@ -168,7 +171,7 @@ class Authority:
             .add_extension(self._key_identifier(), critical=False)
         )
         bits = {_KEY_USAGES[usage] for usage in usages if usage in _KEY_USAGES}
-        if bits:  # an extension without any bit makes the certificate invalid for OpenSSL
+        if bits:  # OpenSSL rejects a certificate with an empty extension
             builder = builder.add_extension(_key_usage(bits), critical=True)
         extended = dict.fromkeys(_EXTENDED_USAGES[u] for u in usages if u in _EXTENDED_USAGES)
         if extended:

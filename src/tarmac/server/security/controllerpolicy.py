@@ -1,11 +1,11 @@
-"""What each controller may do, as data: no more than what it does.
+"""The rights of each controller, as data: the minimum that it needs.
 
-Controllers read through caches that the process keeps for all of them, so what a controller follows is read by the
-process, and its own role holds what it does itself. A role is called `tarmac:controller:<name>` and bound to the
-controller's service account; the process's role, `tarmac:controllers`, follows from the controllers it runs.
+Controllers read through caches that their process shares. So the process has the right to list and watch, and a
+controller's own role holds only the requests that it makes itself. A role is called `tarmac:controller:<name>` and
+bound to the controller's service account; the process's role, `tarmac:controllers`, is derived from its controllers.
 
-Two need wide rights, since they deal with objects of every kind: garbage collection and namespace deletion. One
-writes rights that it has not got: the rules of aggregated roles.
+Two controllers need wide rights, since they handle objects of every kind: garbage collection and namespace deletion.
+One writes rights that it does not have: the rules of aggregated roles.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _RBAC = "rbac.authorization.k8s.io"
 _FOLLOW = "list watch"
 _OVERHEAD = rule("get patch", "node.k8s.io", "runtimeclasses", " ".join(OVERHEADS))
 _EVENTS = rule("create patch", "core", "events")
-# What their authors were allowed to name. Admission asks whoever writes a template, and the makers of Pods once more.
+# Lets controllers pass on the class of a template. Admission checks the author of the template, and then the
+# controllers that create Pods from it.
 _PRIORITIES = rule("use", "scheduling.k8s.io", "priorityclasses")
 _KUBELET_SIGNERS = "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving"
 
 
 class Duties(NamedTuple):
-    """One controller's."""
+    """The rights that one controller needs."""
 
     follows: dict[str, str]  # API group -> resources, both in the shorthand of rules
     does: list[Rule]
@@ -60,7 +61,7 @@ DUTIES: dict[str, Duties] = {
     ),
     "clusterrole": Duties(
         {_RBAC: "clusterroles"},
-        # What it gathers, others have granted: it may write rights that it has not.
+        # It aggregates rules that other users have granted, so it writes rights that it does not have.
         [rule("escalate patch", _RBAC, "clusterroles")],
     ),
     "certificates": Duties(
@@ -72,7 +73,8 @@ DUTIES: dict[str, Duties] = {
             rule("sign", _CERTIFICATES, "signers", f"{_KUBELET_SIGNERS} kubernetes.io/kube-apiserver-client"),
             rule("create", "authorization.k8s.io", "subjectaccessreviews"),
             rule("create get", "core", "nodes"),
-            rule("delete get update", "core", "secrets"),  # tokens: their uses are counted, and they end
+            # bootstrap tokens: it counts their uses and deletes expired ones
+            rule("delete get update", "core", "secrets"),
             rule("get", "core", "configmaps", REVOKED_MAP),
             rule("list", "discovery.k8s.io", "endpointslices"),
             rule("get", NETWORKING, "locations"),
@@ -128,8 +130,8 @@ DUTIES: dict[str, Duties] = {
     "instance": Duties(
         {
             "core": "configmaps persistentvolumeclaims pods secrets",
-            COMPUTE: "instances instancetypes machineimages",
-            NETWORKING: "networkbindings networks",
+            COMPUTE: "instances instancetypes localmachineimages machineimages",
+            NETWORKING: "locations networkbindings networks",
         },
         [
             rule("patch", COMPUTE, "instances instances/status"),
@@ -197,6 +199,7 @@ DUTIES: dict[str, Duties] = {
             rule("delete", NETWORKING, "networkbindings networkcontexts"),
             rule("patch", NETWORKING, "networkbindings/status networkcontexts/status networks/status"),
             rule("patch", NETWORKING, "subnetclaims/status subnets/status"),
+            _EVENTS,
         ],
     ),
     "location": Duties(
@@ -211,7 +214,7 @@ DUTIES: dict[str, Duties] = {
             rule("create", "core", "pods/eviction"),
             rule("patch", "core", "nodes/status pods/status"),
             rule("delete get", _LEASES, "leases"),
-            # of nodes that leave: their disks go with them, their certificates are refused
+            # for decommissioned nodes: their disks are deleted and their certificates revoked
             rule("delete list", "core", "persistentvolumes"),
             rule("delete", "core", "persistentvolumeclaims"),
             rule("create", "core", "configmaps"),
@@ -248,7 +251,7 @@ DUTIES: dict[str, Duties] = {
 
 
 BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
-    # Nobody goes for a pod, and plain Pods and namespaces get no Networks.
+    # No preemption, and no Networks for plain Pods and namespaces.
     identities.POD_SCHEDULER: Duties(
         {"core": "nodes persistentvolumeclaims persistentvolumes pods", "node.k8s.io": "runtimeclasses"},
         [
@@ -265,6 +268,7 @@ BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
             rule("delete", NETWORKING, "networkcontexts"),
             rule("patch", NETWORKING, "networkbindings/status networkcontexts/status networks/status"),
             rule("patch", NETWORKING, "subnetclaims/status subnets/status"),
+            _EVENTS,
         ],
     ),
     identities.BOOTSTRAP: Duties(
@@ -276,11 +280,11 @@ BESIDE_OTHERS: dict[str, Duties] = DUTIES | {
         ],
     ),
 }
-"""The same where the cluster has a scheduler, controllers and a network of its own."""
+"""The duties in a cluster that has its own scheduler, controllers and network."""
 
 
 class Role(NamedTuple):
-    """A ClusterRole, and the service account that has it."""
+    """A ClusterRole and its service account."""
 
     name: str
     rules: list[Rule]
@@ -288,7 +292,7 @@ class Role(NamedTuple):
 
 
 def controller_roles(names: Iterable[str] = DUTIES, duties: Mapping[str, Duties] = DUTIES) -> Iterator[Role]:
-    """The roles of these controllers, and of a process that runs them."""
+    """Yield the roles of these controllers and of the process that runs them."""
     chosen = sorted({*names, identities.BOOTSTRAP})
     yield Role("tarmac:controllers", _of_the_process(chosen, duties), identities.PROCESS)
     for name in chosen:
@@ -296,7 +300,7 @@ def controller_roles(names: Iterable[str] = DUTIES, duties: Mapping[str, Duties]
 
 
 def _of_the_process(names: Iterable[str], duties: Mapping[str, Duties]) -> list[Rule]:
-    """Feed caches, hold the lease, and act as the controllers."""
+    """Return the rules to fill caches, hold the lease and impersonate the controllers."""
     followed: dict[str, set[str]] = {}
     for name in names:
         for group, resources in duties[name].follows.items():

@@ -1,7 +1,7 @@
-"""A credential that has been checked, and how long the check holds.
+"""Checked credentials, and the cache of them.
 
-Checking a token costs a signature; using it again costs a few look-ups. The result stays good until it expires or until
-one of the objects it hangs on is another version than the one that was looked at, so there is nothing to invalidate.
+Checking a token costs a signature verification; using it again costs a few lookups. A cached check is valid until it
+expires or until one of the objects it depends on has a different version, so no invalidation is needed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tarmac.server.security.users import User
 from tarmac.store.interface import Entry, Store
 
 Holds = tuple[tuple[str, str, Entry | None], ...]
-"""(bucket, name, version) of every object a credential hangs on; None says that there was none."""
+"""(bucket, name, version) of every object that a credential depends on; None: the object did not exist."""
 
 _MOST = 10_000
 
 
 class Credential(NamedTuple):
-    """Who a credential speaks for."""
+    """The user of a credential, and the validity of its check."""
 
     user: User
     expires: float  # wall clock
@@ -28,7 +28,7 @@ class Credential(NamedTuple):
 
 
 class CredentialCache:
-    """Checked credentials by what was presented. The oldest make room for new ones."""
+    """Checked credentials by the presented token or certificate. The oldest entries are evicted first."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class CredentialCache:
         self._known: dict[str | bytes, Credential] = {}
 
     def get(self, presented: str | bytes) -> User | None:
-        """The user, while the check still holds."""
+        """Return the user, or None if there is no valid check."""
         credential = self._known.get(presented)
         if credential is None:
             return None
@@ -51,7 +51,7 @@ class CredentialCache:
         return None
 
     def keep(self, presented: str | bytes, credential: Credential) -> User:
-        """Remember a check."""
+        """Add a check and return its user."""
         if len(self._known) >= _MOST:
             del self._known[next(iter(self._known))]
         self._known[presented] = credential

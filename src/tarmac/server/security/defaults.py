@@ -1,10 +1,9 @@
-"""Creates the default roles and bindings at start, and repairs those that lack something.
+"""Creates the default roles and bindings at start, and repairs incomplete ones.
 
-As in Kubernetes: missing rules, subjects, labels and annotations are added and nothing is taken away, so what an
-administrator added stays; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone; a
-binding that points to another role than it should is replaced. Only what a role of ours gave in an earlier version and
-should not have given (`policy.REVOKED`) is taken out of it. Several servers may do this at the same time: who comes
-second finds the work done.
+As in Kubernetes: missing rules, subjects, labels and annotations are added and nothing is removed, so an
+administrator's additions stay; an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left
+unchanged; a binding to a wrong role is replaced. The one exception: rights that an earlier version granted by mistake
+(`policy.REVOKED`) are removed. Several servers may do this concurrently: the second one finds the work done.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ _log = log("rbac")
 
 
 async def ensure_defaults(store: Store, clock: Clock, randomness: Randomness) -> None:
-    """Bring every default role and binding about. Call when the store has started, before serving."""
+    """Create or repair every default role and binding. Call after the store has started and before serving."""
     await asyncio.gather(*[_ensure_one(store, bucket, obj, clock, randomness) for bucket, obj in _wanted()])
 
 
 async def _ensure_one(store: Store, bucket: str, wanted: JsonObject, clock: Clock, randomness: Randomness) -> None:
-    with suppress(Exists, Missing, Conflict):  # another server was faster, with the same defaults
+    with suppress(Exists, Missing, Conflict):  # a different server was faster, with the same defaults
         await _ensure(store, bucket, wanted, clock, randomness)
 
 
@@ -60,7 +59,7 @@ async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, r
         current = decode(entry)
         if (current["metadata"].get("annotations") or {}).get(_AUTOUPDATE) == "false":
             if _revoke(current):
-                _log.warning("a role gives more than it should, and may not be repaired", role=name)
+                _log.warning("default role grants revoked rights and autoupdate is off", role=name)
             return
         if current.get("roleRef") == wanted.get("roleRef"):
             if _repair(current, wanted):
@@ -73,7 +72,7 @@ async def _ensure(store: Store, bucket: str, wanted: JsonObject, clock: Clock, r
 
 
 def _repair(current: JsonObject, wanted: JsonObject) -> bool:
-    """Take out what is revoked and add what is missing, in place; whether anything was."""
+    """Remove revoked rights and add missing parts, in place. Return True if anything changed."""
     changed = _revoke(current)
     for field in ("labels", "annotations"):
         have: dict[str, str] = current["metadata"].setdefault(field, {})
@@ -94,7 +93,7 @@ def _repair(current: JsonObject, wanted: JsonObject) -> bool:
 
 
 def _revoke(current: JsonObject) -> bool:
-    """Take revoked resources out of every rule that names them, in place; whether any did."""
+    """Remove revoked resources from every rule that names them, in place. Return True if any rule did."""
     revoked = REVOKED.get(current["metadata"]["name"])
     if revoked is None:
         return False
@@ -144,7 +143,7 @@ def _labels_of(name: str) -> dict[str, str]:
 
 
 def _gathered(name: str) -> Iterator[Any]:
-    """The rules of an aggregated role, as its `rules` field shows them."""
+    """Yield the rules of an aggregated role, as its `rules` field shows them."""
     yield from CLUSTER_ROLES[f"system:aggregate-to-{name}"]
     for child, parent in AGGREGATED.items():
         if parent == name:
@@ -178,7 +177,7 @@ def _metadata(name: str, labels: dict[str, str]) -> JsonObject:
 
 
 def _finished(obj: JsonObject, kind: str) -> JsonObject:
-    """Stored objects end with their kind, which the server relies on."""
+    """Move the kind to the end: the server relies on that in stored objects."""
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
     return {**obj, "kind": kind, "apiVersion": f"{GROUP}/v1"}

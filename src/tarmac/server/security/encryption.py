@@ -1,14 +1,14 @@
-"""Secrets, and the cluster's own keys, encrypted at rest: the store's `Sealer`, with keys from a file.
+"""Encryption at rest of Secrets and of the cluster's own keys: the store's `Sealer`, with keys from a file.
 
 The key file (mode 0600) has one key per line, `<id> <base64 of 32 bytes>`; `#` starts a comment. The first key seals,
-all of them open. Once the keys were rotated there is a record of them (`keyrecords`), and the file is a copy. The
-sealer learns the keys from the record itself, when it is sealed or opened on its way to or from the log: whatever comes
-later in the log can be opened, however late this server is. So that a server which was away when the rotation began can
-open the record, it is sealed with the oldest key that is trusted, until that is retired.
+all of them open. After a rotation the store has a record of the keys (`keyrecords`), and the file is a copy. The sealer
+learns the keys from the record itself, as it is sealed or opened on its way to or from the log. So a server can open
+every later entry of the log, however far it lags behind. The record is sealed with the oldest trusted key until that
+one is retired, so that a server that was down when the rotation began can open it.
 
-A sealed value is `\\x01`, the length of the key's id, the id, a nonce of 12 bytes and the AES-256-GCM ciphertext;
-bucket and name are authenticated with it, so a value moved to another name does not open. A value that starts with `{`
-was written before encryption was on, and is read as it is.
+A sealed value is `\\x01`, the length of the key's id, the id, a nonce of 12 bytes and the AES-256-GCM ciphertext.
+Bucket and name are authenticated too, so a value moved to a different name does not open. A value that starts with `{`
+was written before encryption was enabled, and is returned unchanged.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _NONCE = 12
 
 
 class BadKeyFile(ValueError):
-    """The key file cannot be used; the text tells the operator why."""
+    """An unusable key file; the text tells the operator the reason."""
 
 
 class SecretSealer:
-    """Seals with the first key, opens with whichever key sealed."""
+    """Seals with the current key, opens with any known key."""
 
     def __init__(
         self, keys: Iterable[tuple[str, bytes]], randomness: Randomness, buckets: frozenset[str] = SEALED_BUCKETS
     ) -> None:
-        """`randomness` gives the nonces, so it has no seed: no nonce may come twice under one key."""
+        """`randomness` generates the nonces and must not be seeded: a nonce must never repeat under one key."""
         self._randomness = randomness
         self._keys = {name.encode(): AESGCM(key) for name, key in keys}
         self._buckets = buckets
         self._current = next(iter(self._keys))
-        self._step = 0  # of the record that was learnt from
+        self._step = 0  # of the newest record learnt
 
     @classmethod
     def from_file(cls, path: Path, randomness: Randomness) -> SecretSealer:
-        """With the keys of a file, which is made with a fresh key when it does not exist. Raises BadKeyFile."""
+        """Load the keys of a file, creating it with a fresh key if it does not exist. Raises BadKeyFile."""
         with directory_lock(path.parent):
             if not path.exists():
                 write_private(path, b"key1 %b\n" % base64.b64encode(randomness.randbytes(32)))
@@ -61,16 +61,16 @@ class SecretSealer:
 
     @property
     def opened_first(self) -> tuple[tuple[str, str], ...]:
-        """The record of the keys: others may be sealed with keys that it tells of."""
+        """The record of the keys: other values may be sealed with keys that only it contains."""
         return (RECORD,)
 
     @property
     def sealing(self) -> str:
-        """The id of the key that seals."""
+        """The id of the sealing key."""
         return self._current.decode()
 
     def seal(self, bucket: str, name: str, value: bytes) -> bytes:
-        """The bytes to store."""
+        """Return the bytes to store."""
         if bucket not in self._buckets:
             return value
         key = self._learn(value) if (bucket, name) == RECORD else self._current
@@ -79,18 +79,18 @@ class SecretSealer:
         return head + nonce + self._keys[key].encrypt(nonce, value, _context(bucket, name))
 
     def open(self, bucket: str, name: str, blob: bytes) -> bytes:
-        """The value again. Raises ValueError with a text for the operator."""
+        """Return the plain value. Raises ValueError with a text for the operator."""
         value = self._opened(bucket, name, blob)
         if (bucket, name) == RECORD:
             self._learn(value)
         return value
 
     def _learn(self, value: bytes) -> bytes:
-        """Go by a record of the keys, unless a newer one is known; the key that seals the record."""
+        """Adopt the keys of a record, unless a newer one is known. Return the key that seals the record."""
         record = decode_record(value)
         keys = {name.encode(): AESGCM(base64.b64decode(kept.pem)) for name, kept in record.keys.items()}
         if record.step >= self._step:
-            # Those that are no longer trusted stay until the process ends: what is on its way may need them.
+            # Retired keys stay until the process ends: entries still in flight may need them.
             self._keys = {**self._keys, **keys}
             self._current, self._step = record.signing.encode(), record.step
         return record.signing.encode() if record.retiring else next(iter(keys))
@@ -118,15 +118,15 @@ def _context(bucket: str, name: str) -> bytes:
 
 
 def encryption_record(path: Path, now: float) -> KeyRecord:
-    """The record of a cluster that goes by its file: its first key seals. Raises BadKeyFile."""
+    """Return the record of a cluster that has only its file: the first key seals. Raises BadKeyFile."""
     keys = read_keys(path)
     first = first_record(ENCRYPTION, keys[0][0], _kept(keys[0][1]), now)
-    # The record's order is that of age, and the one that seals is the newest.
+    # A record orders keys by age, and the sealing key is the newest.
     return msgspec.structs.replace(first, keys={name: _kept(key) for name, key in reversed(keys)}, rewritten=True)
 
 
 def follow_keys(path: Path, record: KeyRecord) -> None:
-    """Have the file as the record says, the key that seals first."""
+    """Rewrite the file from the record, the sealing key first."""
     names = sorted(record.keys, key=lambda name: name != record.signing)
     text = "".join(f"{name} {record.keys[name].pem}\n" for name in names).encode()
     with directory_lock(path.parent):
@@ -139,7 +139,7 @@ def _kept(key: bytes) -> KeptKey:
 
 
 def read_keys(path: Path) -> list[tuple[str, bytes]]:
-    """The keys of a file, by id, first the one that seals. Raises BadKeyFile, OSError."""
+    """Return the keys of a file by id, the sealing one first. Raises BadKeyFile, OSError."""
     keys: dict[str, bytes] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         words = line.partition("#")[0].split()

@@ -1,9 +1,10 @@
-"""Rotating the key of Secrets at rest, and sealing anew what the old one has sealed.
+"""Rotation of the key for Secrets at rest, and re-encryption of values sealed with the old key.
 
-Secrets keep what they say and get another revision. What was written up to the revision at which the last server began
-to seal with the new key is rewritten, a few at a time; where somebody else wrote one meanwhile, that write has sealed
-it. Versions that are only history are forgotten before the old key is, since nobody could open them any more. After
-a restore, which brings values back as they were sealed and may give them other revisions, it begins anew.
+Secrets keep their content and get a new revision. Values written up to the revision at which the last server began to
+seal with the new key (the floor) are rewritten in small batches; if a client updates one concurrently, that write has
+already sealed it with the new key. History is compacted before the old key is retired, since its old versions could not
+be opened any more. A restore brings back old values and may give them new revisions, so the rewrite starts over after
+it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from tarmac.server.security.trusting import paged, silent_servers
 from tarmac.store.interface import Conflict, Entry, Missing, Store, unsplice
 
 _AT_ONCE, _BYTES_AT_ONCE = 32, 1 << 18
-_PAUSE = 0.005  # between batches: writes of others go first
+_PAUSE = 0.005  # seconds between batches, so that clients' writes go first
 _log = log("rotation")
 
 
 class EncryptionRotation(Rotation):
-    """The rotation of one cluster. `randomness` makes keys, so it has no seed."""
+    """The encryption rotation of one cluster. `randomness` generates keys and must not be seeded."""
 
     kind = ENCRYPTION
 
@@ -42,13 +43,13 @@ class EncryptionRotation(Rotation):
         self._randomness = randomness
 
     def stage(self, record: KeyRecord) -> str:
-        """What it is called."""
+        """Return the stage's name."""
         if record.settled or not record.switched:
             return super().stage(record)
         return "sealed" if record.rewritten else "sealing"
 
     async def begin(self) -> None:
-        """Have a new key trusted. Where the file has several already, its first one takes the others' place."""
+        """Add a new key to the trusted ones. If the file already has several keys, its first one replaces the rest."""
 
         def begun(record: KeyRecord) -> KeyRecord:
             if record.settled:
@@ -58,18 +59,18 @@ class EncryptionRotation(Rotation):
         await self.stored.change(begun)
 
     def with_new_key(self, record: KeyRecord) -> KeyRecord:
-        """One more."""
+        """Return the record with a newly generated key."""
         key = self._randomness.randbytes(32)
         kept = KeptKey(base64.b64encode(key).decode(), rfc3339(self.clock.now()))
-        # No key ever has another one's name: values of long ago come back with backups.
+        # Key ids are never reused: a restored backup may contain values sealed long ago.
         return with_new_key(record, f"key-{sha256(key).hexdigest()[:12]}", kept)
 
     def retirable(self, record: KeyRecord) -> bool:
-        """Not while Secrets need it."""
+        """Return True once no Secret needs the old key."""
         return record.switched and record.rewritten and record.step > 0
 
     async def advance(self, *, force: bool = False) -> None:
-        """Have the new key seal, then everything sealed with it."""
+        """Switch sealing to the new key, then rewrite all values with it."""
         await super().advance(force=force)
         await self._finish()
         record = self.record
@@ -83,16 +84,17 @@ class EncryptionRotation(Rotation):
                 )
             return
         total = 0
-        while count := await self._rewrite(record.floor):  # again: a write that came in between may have failed
+        while count := await self._rewrite(record.floor):  # repeat: a concurrent write may have failed
             total += count
         if await self.stored.change(
             lambda each: msgspec.structs.replace(each, rewritten=True) if each == record else each
         ):
-            _log.info("Secrets are sealed with a new key", key=record.signing, count=total)
+            _log.info("Secrets are sealed with the new key", key=record.signing, count=total)
 
     async def retire(self) -> None:
-        """Forget what only the old key opens, then the key."""
-        # The record itself first: its last version under the old key is then one that can be forgotten.
+        """Compact the history that only the old key opens, then retire the key."""
+        # First write the record under the new key: its last version under the old key then becomes history and is
+        # compacted.
         await self.stored.change(
             lambda each: msgspec.structs.replace(each, retiring=True) if self._has_old(each) else each
         )
@@ -102,13 +104,13 @@ class EncryptionRotation(Rotation):
         return self.retirable(record) and not record.settled
 
     async def _finish(self) -> None:
-        """What is left of a retirement, also of one that was killed on its way."""
+        """Complete a retirement, including one interrupted by a crash."""
         if self.record.retiring:
             await self.store.compact(self.store.revision)
             await super().retire()
 
     async def waiting(self, record: KeyRecord, *, force: bool = False) -> list[str]:
-        """After the switch: servers that seal with the old key, then the Secrets that it sealed."""
+        """List the servers that still seal with the old key; then the number of values sealed with it."""
         if not record.switched:
             return await super().waiting(record, force=force)
         if record.settled or record.rewritten:
@@ -123,23 +125,23 @@ class EncryptionRotation(Rotation):
         return [f"{left} objects to be sealed with the new key"]
 
     def _floor(self, record: KeyRecord) -> int:
-        """Up to which revision values may be of the old key; 0 when that is to be found out, also after a restore."""
+        """Return the highest revision that may be sealed with the old key; 0 if unknown, also after a restore."""
         restored = self.store.get(*RESTORES)
         return record.floor if restored is None or restored.revision <= record.floor else 0
 
     async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
-        """Servers that could not read what it seals."""
+        """List the servers that could not open values sealed with the new key."""
         return await silent_servers(self.store, self.clock, opens_with(record.newest))
 
     async def obstacles(self) -> list[str]:
-        """Secrets of the old key."""
+        """Return an obstacle while values are sealed with the old key."""
         record = self.record
         if record.settled or self.retirable(record):
             return []
         return ["Secrets are still sealed with the old key: --status says how far it has come"]
 
     async def _rewrite(self, floor: int) -> int:
-        """Seal anew what was written up to there; how many that were. Raises Unavailable."""
+        """Rewrite values up to revision `floor` and return their number. Raises Unavailable."""
         count = 0
         for bucket in sorted(SEALED_BUCKETS):
             after, more = "", True
@@ -154,7 +156,7 @@ class EncryptionRotation(Rotation):
         return count
 
     async def _seal_anew(self, bucket: str, batch: list[Entry]) -> int:
-        """Write these as they are. One that has changed or gone meanwhile needs no rewriting."""
+        """Write the entries unchanged. An entry changed or deleted concurrently needs no rewrite."""
 
         async def write(entry: Entry) -> None:
             await self.store.update(bucket, entry.name, unsplice(entry), entry.revision)
@@ -167,12 +169,12 @@ class EncryptionRotation(Rotation):
 
 
 def _is_old(bucket: str, entry: Entry, floor: int) -> bool:
-    # The record of these keys is sealed with the oldest one on purpose.
+    # The record of these keys is deliberately sealed with the oldest key.
     return entry.revision <= floor and (bucket, entry.name) != RECORD
 
 
 def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
-    """As many as may be written in one turn of the loop."""
+    """Split entries into batches small enough for one iteration of the event loop."""
     batch, size = list[Entry](), 0
     for entry in entries:
         if batch and size + len(entry.raw) > _BYTES_AT_ONCE:

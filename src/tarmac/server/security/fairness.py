@@ -1,13 +1,13 @@
-"""One noisy client cannot starve the others.
+"""Fair queueing of requests: one noisy client cannot starve the other clients.
 
-Requests of one user form a flow. Two things are rationed, and only when there is somebody to ration them for:
+Requests of one user form a flow. Two resources are limited, and only while several flows compete:
 
-- the loop: in one pass over the sockets a flow is served `burst` times; the rest of its requests wait for later passes,
-  so a client with a thousand connections delays another client's request by a few milliseconds, not by all of its own;
+- the event loop: in one iteration a flow is served `burst` times and its remaining requests wait for later iterations,
+  so a client with a thousand connections delays a request of a different client by a few milliseconds only;
 - requests in flight (waiting for the disk): a flow has at most `in_flight` of them.
 
-What waits is bounded too; past that the client is told to come back later (429). A flow that keeps within its ration
-pays two look-ups. Watches leave as soon as they have started, so they are never rationed.
+Queues are bounded too; if a queue is full, the client gets 429. A flow within its limits costs two lookups. Watches
+leave as soon as they have started, so they are never limited.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class _Flow:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.round = 0.0  # the pass of the loop that `served` counts for
+        self.round = 0.0  # the loop iteration that `served` counts for
         self.served = 0
         self.waiting: deque[asyncio.Future[None]] = deque()
 
 
 class Fairness:
-    """Lets requests through, in turn when it must.
+    """Admits requests, in turn if flows compete.
 
-    `now` is the loop's time, which in uvloop stands still during one pass, and so tells passes apart.
+    `now` is the loop's time. In uvloop it is constant during one iteration, so it identifies the iteration.
     """
 
     def __init__(
@@ -51,24 +51,27 @@ class Fairness:
         memory: float = 1.0,
         share: int = 1,
     ) -> None:
-        """`share`: of how many processes this is one; each has its part of the places."""
+        """`share`: the number of server processes; each gets that fraction of the limits."""
         self._now = now or asyncio.get_running_loop().time
         self._burst = burst
         self._in_flight = max(1, in_flight // share)
         self._queue = max(1, queue // share)
-        self._memory = memory  # seconds for which another client counts as present
+        self._memory = memory  # seconds for which a second client counts as active
         self._flows: dict[str, _Flow] = {}
         self._latest: _Flow | None = None
-        self._alternated = -inf  # when requests of two flows last came one after the other
+        self._alternated = -inf  # time at which two different flows last followed each other
         self._draining = False
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for their turn, for metrics."""
+        """The number of queued requests, for metrics."""
         return sum(len(flow.waiting) for flow in self._flows.values())
 
     def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
-        """None to go ahead, or what to await first. Raises TooManyRequests. Every entry is followed by `leave`."""
+        """Return None to proceed, or an awaitable to wait for.
+
+        Raises TooManyRequests. Call `leave` after each `enter`.
+        """
         flow = self._flows.get(user.name) or self._new_flow(user.name)
         now = self._now()
         if flow is not self._latest:
@@ -86,7 +89,7 @@ class Fairness:
         return self._wait(flow)
 
     def leave(self, user: User, info: RequestInfo) -> None:
-        """A request that was let through has been answered."""
+        """Record that an admitted request was answered."""
         flow = self._flows[user.name]
         flow.in_flight -= 1
         if flow.waiting:
@@ -112,7 +115,7 @@ class Fairness:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # let through and given up in the same moment
+            if turn.done() and not turn.cancelled():  # cancelled after it was admitted: give the slot back
                 flow.in_flight -= 1
             raise
 
@@ -122,7 +125,7 @@ class Fairness:
             asyncio.get_running_loop().call_later(0, self._drain)
 
     def _drain(self) -> None:
-        """Let every flow's next requests through; flows that still have some get another go after the sockets did."""
+        """Admit the next requests of every flow. If some still wait, schedule a further drain, after socket events."""
         self._draining = False
         more = False
         for flow in self._flows.values():
@@ -132,7 +135,7 @@ class Fairness:
             self._drain_soon()
 
     def _drain_flow(self, flow: _Flow) -> bool:
-        """Whether something waits that could go ahead in the next pass."""
+        """Admit up to `burst` requests of a flow. Return True if more could go ahead in the next iteration."""
         for _ in range(self._burst):
             while flow.waiting and flow.waiting[0].done():
                 flow.waiting.popleft()

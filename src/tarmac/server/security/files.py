@@ -1,4 +1,4 @@
-"""Private files: readable by their owner only from the first moment, and never seen half-written."""
+"""Private files: readable by their owner only from the start, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file in one step, mode 0600."""
+    """Replace a file atomically, mode 0600."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     temporary = Path(name)
     try:
@@ -27,7 +27,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def directory_lock(directory: Path) -> Generator[None]:
-    """Keep other processes that share the directory out, so that two servers never make two authorities."""
+    """Lock the directory against other processes that share it, so that two servers never create two authorities."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (directory / ".lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

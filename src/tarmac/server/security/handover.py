@@ -1,9 +1,9 @@
-"""What one server hands to another so that both are servers of one cluster, sealed for the joiner alone.
+"""Encrypts the data that a server hands to a joining server, for that joiner alone.
 
-Both sides make a key for this one exchange (X25519). What seals is derived from the secret that the two keys share and
-from the token's secret, over both public keys, the token's id and the joiner's name. Whoever records everything opens
-nothing without the joiner's private key, which never leaves its machine; whoever has that key but not the token opens
-nothing either; and what was sealed for one joiner under one token means nothing to another.
+Both sides generate an ephemeral X25519 key. The encryption key is derived from their shared secret and the token's
+secret, over both public keys, the token's id and the joiner's name. An eavesdropper cannot decrypt a recording without
+the joiner's private key, which never leaves its host; that key without the token does not suffice either; and data
+sealed for one joiner under one token is useless to any other joiner.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 KEY_SIZE = 32
-_NONCE = bytes(12)  # each key seals once
+_NONCE = bytes(12)  # constant, since each key seals once
 
 
 class BadSeal(ValueError):
-    """It does not open: it was sealed for somebody else, or changed."""
+    """Data that cannot be decrypted: sealed for a different key or token, or modified."""
 
 
 class Purpose(NamedTuple):
-    """What an exchange is for; both sides must mean the same."""
+    """The context of an exchange; both sides must agree on it."""
 
     token: str
     secret: str  # of the token
@@ -33,19 +33,19 @@ class Purpose(NamedTuple):
 
     @property
     def info(self) -> bytes:
-        """What may be known."""
+        """The public part of the context."""
         return f"tarmac join v1 {self.token} {self.name}".encode()
 
 
 class Sealed(NamedTuple):
-    """What travels."""
+    """The message sent to the joiner."""
 
     public_key: bytes
     content: bytes
 
 
 def seal(content: bytes, joiner: bytes, purpose: Purpose) -> Sealed:
-    """For the holder of the private key of `joiner`. Raises ValueError when that is no key."""
+    """Seal for the holder of the private key of `joiner`. Raises ValueError if that is no key."""
     own = X25519PrivateKey.generate()
     public = own.public_key().public_bytes_raw()
     shared = own.exchange(X25519PublicKey.from_public_bytes(joiner))
@@ -54,7 +54,7 @@ def seal(content: bytes, joiner: bytes, purpose: Purpose) -> Sealed:
 
 
 def unseal(sealed: Sealed, own: X25519PrivateKey, purpose: Purpose) -> bytes:
-    """The content again. Raises BadSeal."""
+    """Return the content. Raises BadSeal."""
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(sealed.public_key))
         key = _derived(shared, own.public_key().public_bytes_raw(), sealed.public_key, purpose)

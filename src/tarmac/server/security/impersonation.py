@@ -1,6 +1,6 @@
-"""Acting as somebody else: the Impersonate-* headers, each of which needs permission.
+"""Impersonation: the Impersonate-* headers, each of which needs a permission.
 
-Impersonate-User: jane            verb impersonate on users (or serviceaccounts) named so
+Impersonate-User: jane            verb impersonate on users (or serviceaccounts) of that name
 Impersonate-Group: developers     on groups, one header line per group
 Impersonate-Uid: 42               on uids.authentication.k8s.io
 Impersonate-Extra-Scopes: view    on userextras.authentication.k8s.io/scopes
@@ -28,23 +28,23 @@ _MOST = 1_000
 
 
 class _Guise(NamedTuple):
-    """Whom some headers stand for, and what it takes to act as them."""
+    """The user that a set of headers describes, and the permissions needed to impersonate it."""
 
     user: User
     permissions: tuple[RequestInfo, ...]
 
 
 class Impersonation:
-    """Turns a requester into whom they ask to be."""
+    """Replaces the requester by the impersonated user."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
-        self._known: dict[tuple[tuple[str, str], ...], _Guise] = {}  # users are compared by identity, so keep them
+        self._known: dict[tuple[tuple[str, str], ...], _Guise] = {}  # kept, since users are compared by identity
 
     def identity(self, request: Request, requester: User) -> User:
-        """Whom the request acts as: the requester, or whom they ask to be. Raises Forbidden, BadRequest."""
+        """Return the impersonated user, or the requester without such headers. Raises Forbidden, BadRequest."""
         headers = request.headers
-        if "impersonate-" not in " ".join(headers):  # for every request, so it does not loop in Python
+        if "impersonate-" not in " ".join(headers):  # runs for every request, so it avoids a loop in Python
             return requester
         request.impersonator = requester
         return self._act_as(requester, headers)
@@ -59,7 +59,7 @@ class Impersonation:
             why = self._authorizer.refuses(requester, info)
             if why is not None:
                 raise refusal(requester, info, why)
-        if guise is None:  # kept only now: what the refused ask for is not worth remembering
+        if guise is None:  # cached only after authorization, so that rejected requests cannot fill the cache
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[asked] = found

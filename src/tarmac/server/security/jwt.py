@@ -1,4 +1,4 @@
-"""JSON Web Tokens, as far as service accounts and the registry need them: signed with ES256 or RS256, compact form."""
+"""JSON Web Tokens for service accounts and the registry: signed with ES256 or RS256, in compact form."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class InvalidToken(Exception):
-    """Not a token of ours (malformed, signed by somebody else, changed on the way), or one that no longer counts."""
+    """An invalid token: malformed, signed by an unknown key, modified, expired or revoked."""
 
     def __init__(self, why: str = "invalid bearer token") -> None:
         super().__init__(why)
 
 
 class Unverified(NamedTuple):
-    """What a token says, before anybody has looked at its signature: nothing of it is to be believed."""
+    """The content of a token before its signature is verified. Do not trust it."""
 
     header: dict[str, Any]
     claims: dict[str, Any]
@@ -37,7 +37,7 @@ class Unverified(NamedTuple):
 
 
 def parse(token: str) -> Unverified:
-    """A token in its compact form. Raises InvalidToken."""
+    """Parse a token in compact form. Raises InvalidToken."""
     try:
         header, payload, signature = token.split(".")
         signed = f"{header}.{payload}".encode()
@@ -48,12 +48,12 @@ def parse(token: str) -> Unverified:
 
 
 def thumbprint(public: bytes) -> str:
-    """A key's id as Kubernetes makes it."""
+    """Return a key's id as Kubernetes computes it."""
     return base64url(hashlib.sha256(public).digest())
 
 
 class SigningKey:
-    """A private key that signs tokens and recognises its own. `name` makes the key's id of its public half (DER)."""
+    """A private key that signs tokens and verifies its own. `name` computes the key's id from its public half (DER)."""
 
     def __init__(self, pem: bytes, name: Callable[[bytes], str] = thumbprint) -> None:
         key = serialization.load_pem_private_key(pem, None)
@@ -70,13 +70,13 @@ class SigningKey:
         self.id = name(public)
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token for some claims."""
+        """Return the token for these claims."""
         header = base64url(_encode({"alg": self.algorithm, "kid": self.id}))
         signed = f"{header}.{base64url(_encode(claims))}"
         return f"{signed}.{base64url(self.signature(signed.encode()))}"
 
     def signature(self, data: bytes) -> bytes:
-        """In the form that tokens carry."""
+        """Return the signature in the format of tokens."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return self._key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         size = coordinate_size(self._key.public_key())
@@ -84,11 +84,11 @@ class SigningKey:
         return r.to_bytes(size, "big") + s.to_bytes(size, "big")
 
     def verify(self, token: str) -> dict[str, Any]:
-        """The claims of a token that we signed. Raises InvalidToken. Expiry is the caller's business."""
+        """Return the claims of a token that this key signed. Raises InvalidToken. The caller checks the expiry."""
         return self.verified(parse(token))
 
     def verified(self, found: Unverified) -> dict[str, Any]:
-        """The claims of a token that has been read. Raises InvalidToken."""
+        """Return the claims of a parsed token. Raises InvalidToken."""
         if found.header.get("alg") != self.algorithm:
             raise InvalidToken
         try:
@@ -98,7 +98,7 @@ class SigningKey:
         return found.claims
 
     def public_jwk(self) -> dict[str, str]:
-        """The public half as a JSON Web Key."""
+        """Return the public half as a JSON Web Key."""
         common = {"use": "sig", "alg": self.algorithm, "kid": self.id}
         if isinstance(self._key, rsa.RSAPrivateKey):
             numbers = self._key.public_key().public_numbers()
@@ -109,12 +109,12 @@ class SigningKey:
 
 
 def base64url(data: bytes) -> str:
-    """Without padding."""
+    """Encode without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def unbase64url(text: str) -> bytes:
-    """With or without padding. Raises ValueError."""
+    """Decode with or without padding. Raises ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
 
 

@@ -1,9 +1,9 @@
-"""The cluster's own keys as the store has them: one record for each kind of key, followed by every server.
+"""The cluster's own keys in the store: one record per kind of key, followed by every server.
 
-The records stand in a bucket of their own (`tarmac/keys`), sealed like Secrets and in no API; files of servers are
-copies. A cluster begins with the keys of its files, and has a record from its first rotation on. Every step is one
-guarded write of the record: whoever takes it, on whichever server, takes it once, and after a kill the next one goes
-on from what is written.
+The records are in their own bucket (`tarmac/keys`), sealed like Secrets and not visible in the API; the servers' files
+are copies. A cluster starts with the keys of its files, and has a record from its first rotation on. Every step is one
+compare-and-swap write of the record, so it happens once, on any server, and after a crash the next server continues
+from the stored state.
 
     new key is trusted  →  new key signs, or seals  →  old key is retired
 """
@@ -25,19 +25,19 @@ ENCRYPTION: Final = "encryption"
 
 
 class KeptKey(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One key, as a record has it. An authority has its certificate, and the one that the authority before gave it."""
+    """One key of a record. An authority has its certificate, and a copy cross-signed by the previous authority."""
 
-    pem: str  # the private key; of encryption, in base64
+    pem: str  # the private key; for encryption, the key in base64
     made: str = ""
     certificate: str = ""
     cross: str = ""
 
 
 class KeyRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every key that is trusted, by id; which of them signs or seals, and since when it has been so.
+    """All trusted keys by id, the signing or sealing one, and the time of the last change.
 
-    `step` counts changes. Of encryption: Secrets up to the revision `floor` are to be sealed anew, until `rewritten`;
-    `retiring` says that the old key is on its way out.
+    `step` counts changes. For encryption: values up to the revision `floor` must be sealed again, until `rewritten`;
+    `retiring` means that the retirement of the old key has begun.
     """
 
     metadata: dict[str, str]
@@ -51,63 +51,63 @@ class KeyRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def newest(self) -> str:
-        """The id of the key that was added last."""
+        """The id of the key added last."""
         return list(self.keys)[-1]
 
     @property
     def settled(self) -> bool:
-        """Whether no rotation is under way."""
+        """True if no rotation is in progress."""
         return len(self.keys) == 1
 
     @property
     def switched(self) -> bool:
-        """Whether the newest key signs."""
+        """True if the newest key signs."""
         return self.newest == self.signing
 
     @property
     def changed(self) -> float:
-        """When it became as it is."""
+        """The time of the last change."""
         return parse_rfc3339(self.since)
 
     def encoded(self) -> bytes:
-        """As it is stored."""
+        """Encode for storage."""
         return msgspec.json.encode(self)
 
 
 def first_record(name: str, key: str, kept: KeptKey, now: float) -> KeyRecord:
-    """The record of a cluster that goes by the key of its files."""
+    """Return the record of a cluster that uses the key of its files."""
     return KeyRecord({"name": name}, {key: kept}, key, rfc3339(now))
 
 
 def decode_record(raw: bytes) -> KeyRecord:
-    """What a stored record says, with or without the version that the store adds."""
+    """Decode a stored record, with or without the resource version that the store adds."""
     found = msgspec.json.decode(raw, type=KeyRecord)
     return msgspec.structs.replace(found, metadata={"name": found.metadata["name"]})
 
 
 def read_record(store: Reads, name: str) -> KeyRecord | None:
-    """The visible record; None before the first rotation."""
+    """Return the visible record, or None before the first rotation."""
     entry = store.get(BUCKET, name)
     return None if entry is None else decode_record(entry.raw)
 
 
 def with_new_key(record: KeyRecord, key: str, kept: KeptKey) -> KeyRecord:
-    """One more key is trusted."""
+    """Return the record with one more trusted key."""
     return msgspec.structs.replace(record, keys={**record.keys, key: kept}, floor=0, rewritten=False)
 
 
 def with_newest_signing(record: KeyRecord) -> KeyRecord:
-    """The key that was added last signs."""
+    """Return the record with the newest key signing."""
     return msgspec.structs.replace(record, signing=record.newest)
 
 
 def with_signing_only(record: KeyRecord) -> KeyRecord:
-    """The others are retired."""
+    """Return the record with only the signing key."""
     return msgspec.structs.replace(record, keys={record.signing: record.keys[record.signing]}, retiring=False)
 
 
 class StoredRecord:
-    """One record, to be read and changed. `first` gives the one of the files, unless there is one."""
+    """Access to one record. `first` builds it from the files if the store has none."""
 
     def __init__(self, store: Store, name: str, first: Callable[[], KeyRecord], clock: Clock) -> None:
         self._store = store
@@ -117,16 +117,16 @@ class StoredRecord:
 
     @property
     def now(self) -> KeyRecord:
-        """The newest that was accepted."""
+        """The latest accepted record."""
         return self._current()[1]
 
     @property
     def begun(self) -> bool:
-        """Whether there is a record: before the first rotation nothing is ever due."""
+        """True if there is a record: before the first rotation, no step is ever due."""
         return self._store.get(BUCKET, self._name) is not None
 
     async def change(self, change: Callable[[KeyRecord], KeyRecord]) -> bool:
-        """Write a change, if it is one; where somebody else was faster, decide again. Whether there was one."""
+        """Apply a change and write it; retry after a write conflict. Return False if nothing changed."""
         while True:
             entry, record = self._current()
             wanted = change(record)

@@ -1,10 +1,10 @@
-"""What a node may do: read what its pods refer to, and write what is its own.
+"""Authorizes nodes: they may read the objects that their pods refer to, and write their own objects.
 
-A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell whose object
-a write is about (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
-looks at the object, as in Kubernetes. Beyond Kubernetes, a node may watch the volumes whose disks it has, and let them
-go, and the Forwarders that it is to carry out. Every answer is None (allowed) or the reason why the node authorizer
-does not allow it; RBAC may still.
+A node is a user named `system:node:<name>` in the group `system:nodes`. Where the path alone does not tell which node
+owns an object (the name inside a created Node, the node a pod is bound to), the NodeRestriction admission plugin
+inspects the object, as in Kubernetes. Beyond Kubernetes, a node may watch and release the volumes with a disk on it,
+and watch its Forwarders. Every answer is None (allowed) or the reason why the node authorizer does not allow the
+request; RBAC may still allow it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _REFUSED = ""
 
 
 def node_name(user: User) -> str | None:
-    """The node a user is, "" for a member of system:nodes without a node's name, None for everybody else."""
+    """Return the node's name, "" for a member of system:nodes without a node's user name, None for other users."""
     if "system:nodes" not in user.groups:
         return None
     return user.name.removeprefix(_PREFIX) if user.name.startswith(_PREFIX) else ""
 
 
 class NodeAuthorizer:
-    """Decides for nodes, with the graph of what their pods use."""
+    """Authorizes requests of nodes, using the graph of objects that their pods refer to."""
 
     def __init__(self, graph: NodeGraph) -> None:
         self._graph = graph
@@ -52,7 +52,7 @@ class NodeAuthorizer:
         }
 
     def refuses(self, node: str, info: RequestInfo, query: str = "") -> str | None:
-        """None when the node may do it."""
+        """Return None if the request is allowed, else the reason (possibly empty)."""
         if info.is_resource:
             subdivided = self._subdivided.get((info.group, info.resource))
             if subdivided is not None:
@@ -155,12 +155,12 @@ def _unrelated(node: str) -> str:
 
 
 def _selects_disks(query: str, node: str) -> bool:
-    """Whether only volumes with a disk on the node are meant."""
+    """Return True if the query selects only volumes with a disk on the node."""
     return _only(query, "labelSelector") == f"{LABEL_DISK_NODE}={node}"
 
 
 def _selects_forwarders(query: str, node: str) -> bool:
-    """Whether only Forwarders of the node are meant."""
+    """Return True if the query selects only Forwarders of the node."""
     return _only(query, "labelSelector") == f"{LABEL_NODE}={node_label(node)}"
 
 
@@ -172,6 +172,9 @@ def _selects_node(query: str, node: str) -> bool:
 
 
 def _only(query: str, name: str) -> str:
-    """A parameter that is there once. Listing takes the first of several; a right does not hang on which one counts."""
+    """Return the value of a parameter that occurs exactly once, else "".
+
+    Listing uses the first of several values; authorization must not depend on which one counts.
+    """
     values = parse_query(query).get(name, [])
     return values[0] if len(values) == 1 else ""

@@ -1,7 +1,7 @@
-"""Which objects the pods of each node refer to, kept up to date from the store's events.
+"""Index of the objects that the pods of each node refer to, updated from the store's events.
 
-A pod's references hardly ever change once it is bound, so most pod events (status updates) are recognised by two byte
-searches and cost no decoding. Counts are kept per (node, reference), because several pods may share a Secret.
+A bound pod's references hardly ever change, so most pod events (status updates) are recognised by two byte searches and
+need no decoding. Counts are kept per (node, reference), because several pods may share a Secret.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import decode
 from tarmac.store.interface import Entry, Event, Store
 
 PODS = "core/pods"
 VOLUMES = "core/persistentvolumes"
-_MIRROR = "kubernetes.io/config.mirror"
 
 
 class GraphReference(NamedTuple):
-    """An object in a pod's namespace."""
+    """A reference to an object in a pod's namespace."""
 
     resource: str  # secrets, configmaps, persistentvolumeclaims, serviceaccounts
     namespace: str
@@ -45,14 +45,14 @@ class _Metadata(msgspec.Struct):
 
 
 class _PodView(msgspec.Struct):
-    """A pod without what makes most of it: its managers and its status."""
+    """A pod without its largest parts: managed fields and status."""
 
     metadata: _Metadata
     spec: JsonObject = {}
 
 
 class _SimpleSpec(TypedDict, total=False):
-    """All there is to know about a pod whose text names nothing else that it could refer to."""
+    """The spec of a pod that refers to no objects but its node and service account (see `_may_refer`)."""
 
     nodeName: str
     serviceAccountName: str
@@ -75,11 +75,11 @@ def _may_refer(raw: bytes) -> bool:
 class _Volume(NamedTuple):
     claim: GraphReference | None
     secrets: tuple[GraphReference, ...]
-    node: str  # that its disk is on; empty when it is elsewhere
+    node: str  # the node of its disk; empty if the disk is not on a node
 
 
 class NodeGraph:
-    """The relation between nodes and what they may touch."""
+    """The objects that each node may access."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -89,7 +89,8 @@ class NodeGraph:
         self._unsubscribe: list[Any] = []
 
     def start(self) -> None:
-        """Load everything and follow it."""
+        """Load all pods and volumes, and subscribe to changes."""
+        # Runs without await, so no change is missed between listing and subscribing.
         for entry in self._store.list(PODS).entries:
             self._put_pod(entry)
         for entry in self._store.list(VOLUMES).entries:
@@ -98,17 +99,17 @@ class NodeGraph:
         self._unsubscribe.append(self._store.subscribe(VOLUMES, self._volumes_changed))
 
     def stop(self) -> None:
-        """Follow no longer."""
+        """Unsubscribe from changes."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
     def runs_pod(self, node: str, namespace: str, name: str) -> bool:
-        """Whether the pod is bound to the node."""
+        """Return True if the pod is bound to the node."""
         pod = self._pods.get(f"{namespace}/{name}")
         return pod is not None and pod.node == node
 
     def refers_to(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether a pod on the node refers to the object, by itself or through a volume."""
+        """Return True if a pod on the node refers to the object, directly or through a volume."""
         reference = GraphReference(resource, namespace, name)
         if self._counts.get((node, reference)):
             return True
@@ -117,12 +118,12 @@ class NodeGraph:
         return any(reference in volume.secrets and self._uses(node, volume) for volume in self._volumes.values())
 
     def uses_volume(self, node: str, name: str) -> bool:
-        """Whether a pod on the node uses the PersistentVolume through its claim."""
+        """Return True if a pod on the node uses the PersistentVolume through its claim."""
         volume = self._volumes.get(name)
         return volume is not None and self._uses(node, volume)
 
     def has_disk(self, node: str, name: str) -> bool:
-        """Whether the PersistentVolume's disk is on the node."""
+        """Return True if the PersistentVolume's disk is on the node."""
         volume = self._volumes.get(name)
         return volume is not None and volume.node == node
 
@@ -181,13 +182,13 @@ class NodeGraph:
 
 @lru_cache(4096)
 def _kept_once(references: tuple[GraphReference, ...]) -> tuple[GraphReference, ...]:
-    """Thousands of pods refer to the same."""
+    """Share equal tuples: thousands of pods have the same references."""
     return references
 
 
 def _references(pod: _PodView | _SimplePodView) -> Iterator[GraphReference]:
-    """Everything in its namespace that a pod needs. A mirror pod gives its node nothing: the node itself wrote it."""
-    if _MIRROR in (pod.metadata.annotations or {}):
+    """Yield the objects of its namespace that a pod needs. None for a mirror pod: the node itself wrote it."""
+    if MIRROR in (pod.metadata.annotations or {}):
         return
     for resource, name in _names(pod.metadata.name, pod.spec):
         if name:
@@ -228,7 +229,7 @@ def _volume(pod: str, volume: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _source_secrets(holder: JsonObject, namespace: str) -> Iterator[GraphReference]:
-    """Secrets that any kind of volume source names: `secretName`, or a reference whose field ends in `SecretRef`."""
+    """Yield the Secrets named by any kind of volume source: in `secretName`, or in a field ending in `SecretRef`."""
     sources: Iterable[Any] = (value for value in holder.values() if isinstance(value, dict))
     for source in sources:
         if source.get("secretName"):

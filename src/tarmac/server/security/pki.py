@@ -1,16 +1,16 @@
-"""The directory of keys and certificates a server runs with, made at first start.
+"""The server's directory of keys and certificates, created at first start.
 
     ca.crt ca.key          the authority; clients trust it, and it signs client and serving certificates
-    ca-chain.crt           while the authority is rotated: its certificate as the one before has signed it
-    server.crt server.key  the servers' own, renewed when it is near its end or lacks a name
+    ca-chain.crt           during a rotation of the authority: its certificate, cross-signed by the previous authority
+    server.crt server.key  the servers' own, renewed before it expires or if it lacks a name
     sa.key                 signs service-account tokens
-    registry.*             signs what clients show the registry; made when the first is asked for
+    registry.*             signs registry tokens; created on first use
 
-Several servers may share the directory (or copies of it): whatever is there is used, what is missing is made under a
-lock. Everything handed out hangs on the authority and on the token key, so they are replaced by a rotation only, after
-which the files are copies of what the store has (`keyrecords`). `ca.crt` has every authority that is trusted, first the
-one that signs; `ca.key` is that one's. A server that the certificate lacks a name for adds it to those that are there,
-which are others'.
+Several servers may share the directory (or copies of it): existing files are used, missing ones are created under a
+lock. All issued credentials depend on the authority and the token key, so only a rotation replaces these; after one,
+the files are copies of the store's records (`keyrecords`). `ca.crt` holds every trusted authority, the signing one
+first; `ca.key` belongs to that one. A server with a name that the certificate lacks adds it to the existing names,
+which belong to the other servers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RENEW_BEFORE = 30 * 24 * 3600.0
 
 
 class Pki:
-    """An opened directory."""
+    """An opened directory of keys and certificates."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory = directory
@@ -67,8 +67,8 @@ class Pki:
 
     @property
     def authority(self) -> Authority:
-        """The one that signs, as the files are now."""
-        # The key decides: if a server is killed between the two files, the old pair is still a pair.
+        """The signing authority, re-read if the files have changed."""
+        # The key decides: if a server is killed between writing the two files, the old pair is still a pair.
         found = (self.ca_file.read_bytes(), self.ca_key_file.read_bytes())
         if found != self._loaded:
             certificates, key = [each.encode() for each in certificates_in(found[0].decode())], found[1]
@@ -78,22 +78,23 @@ class Pki:
 
     @property
     def ca_file(self) -> Path:
-        """The certificates of the authorities that are trusted, first the one that signs."""
+        """The file of the trusted authorities' certificates, the signing one first."""
         return self._directory / "ca.crt"
 
     @property
     def ca_key_file(self) -> Path:
-        """The key of the one that signs."""
+        """The file of the signing authority's key."""
         return self._directory / "ca.key"
 
     @property
     def chain(self) -> bytes:
-        """What is sent along with certificates to those who may trust the authority before this one only."""
+        """The cross-signed certificate to send to peers that trust only the previous authority, or empty."""
         file = self._directory / _CHAIN
         return file.read_bytes() if file.exists() else b""
 
     def trust(self, authorities: Sequence[str], key: str, chain: str) -> bool:
-        """Have these in the files, first the one that signs, with its key. Whether they were others."""
+        """Write these authorities (the signing one first), its key and the chain. Return True if any file changed."""
+        # The key is written last: it selects the signing certificate, so after a crash in between the old pair signs.
         wanted = {_CHAIN: chain.encode(), "ca.crt": "".join(authorities).encode(), "ca.key": key.encode()}
         with directory_lock(self._directory):
             files = {self._directory / name: data for name, data in wanted.items()}
@@ -103,38 +104,42 @@ class Pki:
         return bool(changed)
 
     def stamp(self) -> tuple[object, ...]:
-        """Another one whenever a file of the authority or of the servers was replaced; cheap to ask for."""
+        """Return a value that changes whenever a file of the authority or the servers is replaced.
+
+        Costs five stat calls.
+        """
         names = ("ca.crt", "ca.key", _CHAIN, "server.crt", "server.key")
         return tuple(_identity(self._directory / name) for name in names)
 
     @property
     def server_file(self) -> Path:
-        """The servers' own certificate, once one of them listens."""
+        """The file of the servers' own certificate, present once one of them listens."""
         return self._directory / "server.crt"
 
     @property
     def token_key_file(self) -> Path:
-        """The key that signs service-account tokens."""
+        """The file of the key that signs service-account tokens."""
         return self._directory / "sa.key"
 
     def registry_tokens(self) -> KeyPair:
-        """The key that signs tokens for the registry, which trusts this certificate and no other.
+        """Return the key that signs registry tokens; the registry trusts only its certificate.
 
-        It is nobody's child: with the authority, whoever has a certificate of ours could sign.
+        The certificate is self-signed: if the registry trusted the authority, every holder of our certificates could
+        sign.
         """
         with directory_lock(self._directory):
             self._pair("registry", lambda: Authority.create("tarmac-registry-tokens", self._clock.now()))
         return KeyPair(*((self._directory / f"registry.{end}").read_bytes() for end in ("crt", "key")))
 
     def registry_server(self, addresses: Sequence[str]) -> KeyPair:
-        """A new certificate for the registry to serve with."""
+        """Issue a serving certificate for the registry."""
         return self._serving(REGISTRY, [REGISTRY, *addresses])
 
     @contextmanager
     def server_files(self, names: Iterable[str]) -> Generator[tuple[Path, Path]]:
-        """Certificate and key to serve with: for `names` and the names every API server has.
+        """Yield certificate and key files to serve with: for `names` and the names that every API server has.
 
-        Inside the block nobody replaces them.
+        The lock is held inside the block, so no other process replaces the files.
         """
         wanted = dict.fromkeys([*SERVICE_NAMES, *SERVICE_ADDRESSES, *names])
         certificate, key = self.server_file, self._directory / "server.key"
@@ -146,30 +151,33 @@ class Pki:
             yield certificate, key
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """A new client certificate."""
+        """Issue a client certificate."""
         return self.authority.issue_client(user, groups, self._clock.now())
 
     def server_to_nodes(self, user: str) -> KeyPair:
-        """A client certificate for nodes, which may not have heard of a new authority."""
+        """Issue a client certificate for calls to nodes.
+
+        It carries the chain, for nodes that do not know a new authority yet.
+        """
         pair = self.client(user)
         return KeyPair(pair.certificate + self.chain, pair.key)
 
     def admin(self) -> KeyPair:
-        """The administrator, who bypasses authorization."""
+        """Issue the administrator's certificate. It bypasses authorization."""
         return self.client("kubernetes-admin", ("system:masters",))
 
     def controllers(self) -> KeyPair:
-        """Controllers in a process of their own, who may do what those beside the server may, and no more."""
+        """Issue the certificate of a separate controller process, with the rights of controllers inside the server."""
         return self.client(user_name(PROCESS), account_groups(NAMESPACE))
 
     def node(self, name: str) -> KeyPair:
-        """A node agent."""
+        """Issue the certificate of a node agent."""
         return self.client(f"system:node:{name}", ("system:nodes",))
 
     def sign_request(self, request_pem: bytes, usages: Sequence[str], lifetime: float) -> bytes:
-        """What the certificates controller calls to sign an approved request.
+        """Sign an approved request for the certificates controller. Raises ValueError.
 
-        Nobody but its servers serves under their names, whoever has approved it. Raises ValueError.
+        The servers' own names are rejected in serving certificates, regardless of the approver.
         """
         if "server auth" in usages:
             asked = {each.lower().removesuffix(".") for each in alternative_names(load_request(request_pem)).dns}
@@ -193,7 +201,7 @@ class Pki:
         return KeyPair(pair.certificate + self.chain, pair.key)
 
     def _served_names(self, path: Path, key: Path) -> set[str]:
-        """The names of a pair that an authority of ours has made; none otherwise."""
+        """Return the names of a pair issued by a trusted authority and not due for renewal; else the empty set."""
         if not (path.exists() and key.exists()):
             return set()
         certificate = load_certificate(path.read_bytes())
@@ -202,7 +210,7 @@ class Pki:
         return subject_names(certificate) if ours and fresh and belongs_to(key.read_bytes(), certificate) else set()
 
     def _is_good(self, path: Path) -> bool:
-        """Whether the authority that signs now has made it, and what is to be sent along is."""
+        """Return True if the current authority issued the certificate and the file ends with the current chain."""
         first, *others = certificates_in(path.read_text())
         ours = issued_by(load_certificate(first.encode()), load_certificate(self.authority.pem))
         return ours and others == certificates_in(self.chain.decode())
@@ -226,7 +234,10 @@ def _content(path: Path) -> bytes:
 
 
 def kubeconfig(servers: Sequence[str], ca: bytes, pair: KeyPair, user: str = "kubernetes-admin") -> str:
-    """A kubeconfig with everything embedded. The first server is everybody's; all of them are for clients of ours."""
+    """Build a kubeconfig with everything embedded.
+
+    Any client uses the first server; our own clients use all of them.
+    """
     cluster = "tarmac"
     every = "".join(f"\n        - {url}" for url in servers)
     encoded_ca, certificate, key = (base64.b64encode(data).decode() for data in (ca, pair.certificate, pair.key))
@@ -257,6 +268,6 @@ current-context: {cluster}
 
 
 def write_kubeconfig(path: Path, server: str, ca: bytes, pair: KeyPair, user: str = "kubernetes-admin") -> None:
-    """Write one that knows one server, for its owner's eyes only."""
+    """Write a kubeconfig for one server, readable by its owner only."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_private(path, kubeconfig([server], ca, pair, user).encode())

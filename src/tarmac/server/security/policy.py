@@ -1,8 +1,8 @@
-"""The roles and bindings every server has from the start, as data. `defaults.py` creates and repairs them.
+"""The default roles and bindings of every server, as data. `defaults.py` creates and repairs them.
 
-Those of controllers are in `controllerpolicy`.
+Controllers' roles are in `controllerpolicy`.
 
-Written in shorthand: words separated by spaces; the core API group is called `core`.
+Shorthand: words separated by spaces; the core API group is called `core`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _COMPUTE = "compute.datumapis.com"
 _NETWORKING = "networking.datumapis.com"
 _SUBMARINER = "submariner.io"
-SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # as whom the server calls the nodes' own APIs
+SERVER_TO_NODES = "kube-apiserver-kubelet-client"  # the server's user name for calls to the nodes' APIs
 SIMULATED_NODES = "system:tarmac:simulated-nodes"
 NODE_NETWORK = "tarmac:node-network"
 NODE_EXTERNAL = "tarmac:node-external"
@@ -33,7 +33,7 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 def rule(verbs: str, groups: str, resources: str, names: str = "") -> Rule:
-    """A rule about resources."""
+    """Build a rule for resources."""
     made: Rule = {
         "apiGroups": ["" if group == "core" else group for group in groups.split()],
         "resources": resources.split(),
@@ -45,7 +45,7 @@ def rule(verbs: str, groups: str, resources: str, names: str = "") -> Rule:
 
 
 def urls(verbs: str, paths: str) -> Rule:
-    """A rule about paths outside the API."""
+    """Build a rule for non-resource URLs."""
     return {"nonResourceURLs": paths.split(), "verbs": verbs.split()}
 
 
@@ -90,14 +90,14 @@ _VIEW = [
     rule(_READ, "discovery.k8s.io", "endpointslices"),
     rule(_READ, "metrics.k8s.io", "nodes pods"),
     rule(_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
-    rule(_READ, _COMPUTE, "instances instances/status instancetypes machineimages"),
+    rule(_READ, _COMPUTE, "instances instances/status instancetypes localmachineimages machineimages"),
     rule(_READ, _COMPUTE, "workloads workloads/scale workloads/status"),
     rule(_READ, _COMPUTE, "workloaddeployments workloaddeployments/scale workloaddeployments/status"),
     rule("get", _COMPUTE, "instances/why workloaddeployments/why workloads/why"),
     rule("get", "core", "pods/why"),
     rule(_READ, _NETWORKING, "locations networkbindings networkcontexts networkpolicies networks"),
     rule(_READ, _NETWORKING, "networks/status podendpoints subnetclaims subnets"),
-    # Classes and addresses are cluster-wide: seen by whom a ClusterRoleBinding gives this to.
+    # Classes and addresses are cluster-scoped: visible only if this role is granted by a ClusterRoleBinding.
     rule(_READ, _SUBMARINER, "externalservices sourceipclaims sourceipclasses sourceips"),
     rule("get", _SUBMARINER, "externalservices/why sourceipclaims/why sourceipclasses/why sourceips/why"),
 ]
@@ -112,10 +112,10 @@ _EDIT = [
     rule(_WRITE, "core events.k8s.io", "events"),
     rule(_WRITE, "policy", "poddisruptionbudgets"),
     rule(_READ_WRITE, "coordination.k8s.io", "leases"),
-    rule(_WRITE, _COMPUTE, "workloads"),
+    rule(_WRITE, _COMPUTE, "localmachineimages workloads"),
     rule("create", _COMPUTE, "workloads/plan"),
     rule("patch update", _COMPUTE, "workloaddeployments/scale workloads/scale"),
-    # Instances are made by controllers only; deleting one makes its deployment replace it.
+    # Only controllers create Instances; if one is deleted, its deployment replaces it.
     rule("delete deletecollection", _COMPUTE, "instances"),
     rule("create get", _COMPUTE, "instances/console instances/vnc"),
     rule("create", _COMPUTE, "instances/power"),
@@ -124,15 +124,15 @@ _EDIT = [
     rule(_WRITE, _SUBMARINER, "externalservices sourceipclaims"),
     rule("create", _SUBMARINER, "externalservices/plan sourceipclaims/plan"),
     rule("get", _SUBMARINER, "externalservices/connections"),
-    # In the namespace of the claim; that the class allows the namespace is the class's to say.
+    # Checked in the namespace of the claim. The class itself lists the namespaces it allows.
     rule("use", _SUBMARINER, "sourceipclasses"),
 ]
 
 _ADMIN = [
     rule("get", _COMPUTE, "instances/recordings"),
     rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES),
-    # So that a namespace's administrator can let nodes ask for identities of its pods for somebody (RBAC gives away
-    # only what one has). Whoever may make tokens of an account for anybody, as `edit` may, gains nothing by it.
+    # Lets a namespace's administrator permit nodes to request pod tokens for an audience (RBAC lets users grant only
+    # rights they have). It adds no power: `edit` may already create tokens of an account for any audience.
     rule("request-serviceaccounts-token-audience", "core", "*"),
     rule("create", "authorization.k8s.io", "localsubjectaccessreviews"),
     rule(_READ_WRITE, _RBAC, "rolebindings roles"),
@@ -140,7 +140,8 @@ _ADMIN = [
 
 _HEALTH = "/healthz /livez /readyz"
 _VERSION = "/version /version/"
-_DASHBOARD = "/dashboard /dashboard/*"  # files of the page: no secret, and nobody can show a token before having them
+# static files without secrets; a browser needs them before it can present a token
+_DASHBOARD = "/dashboard /dashboard/*"
 
 # name -> rules
 CLUSTER_ROLES: dict[str, list[Rule]] = {
@@ -217,34 +218,35 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         urls("get", "/.well-known/openid-configuration /.well-known/openid-configuration/"),
         urls("get", "/openid/v1/jwks /openid/v1/jwks/"),
     ],
-    # What the datapath of a node needs beyond the node authorizer: which pods have which addresses, behind which node,
-    # and what policies and names make of them. Of pods elsewhere that is their PodEndpoints, never the Pods.
+    # A node's datapath needs these beyond the node authorizer: the addresses and nodes of pods, and the policies and
+    # names that apply to them. For pods of other nodes it reads PodEndpoints, never Pods.
     NODE_NETWORK: [
         rule(_READ, "core", "namespaces"),
         rule(_READ, "discovery.k8s.io", "endpointslices"),
         rule(_READ, _NETWORKING, "networkpolicies networks"),
-        rule("list watch", _NETWORKING, "podendpoints"),
+        rule("list watch", _NETWORKING, "podendpoints tunnelendpoints"),
     ],
-    # What agents follow for external services, besides the Forwarders of their own node, and what they answer there:
-    # NodeRestriction sees to it that each speaks for itself only.
+    # Agents watch these for external services, besides the Forwarders of their own node, and report in their status.
+    # NodeRestriction makes sure that each node reports for itself only.
     NODE_EXTERNAL: [
         rule("list watch", _SUBMARINER, "externalservices gateways"),
         rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
     ],
-    # For people who run gateways and hand out addresses, and need not be cluster-admin.
+    # For operators of gateways and addresses without cluster-admin.
     "tarmac:source-ip-manager": [
         rule(_READ_WRITE, _SUBMARINER, "sourceipclasses sourceips"),
         rule("get", _SUBMARINER, "sourceipclasses/why sourceips/why"),
     ],
-    # Classes on the host's kernel are for whom they were given to: admission asks for this right.
+    # Classes that run on the host's kernel are restricted: admission requires this right.
     "tarmac:priorityclass-user": [rule("use", "scheduling.k8s.io", "priorityclasses")],
     "tarmac:runtimeclass-user": [rule("use", "node.k8s.io", "runtimeclasses")],
-    # The nodes of `tarmac up --runtime sim`, all under one name.
+    # The nodes of `tarmac up --runtime sim`; they share one user.
     "tarmac:simulated-nodes": [
         rule("create list patch watch", "core", "nodes"),
         rule("patch", "core", "nodes/status pods/status"),
         rule("delete get list watch", "core", "pods"),
         rule("create patch", "coordination.k8s.io", "leases"),
+        rule("create patch", "core", "events"),
         rule("list watch", "core", "persistentvolumeclaims persistentvolumes"),
         rule("patch", "core", "persistentvolumeclaims/status persistentvolumes"),
         rule("get", "core", "configmaps secrets"),
@@ -252,24 +254,25 @@ CLUSTER_ROLES: dict[str, list[Rule]] = {
         rule("list watch", _SUBMARINER, "forwarders gateways"),
         rule("patch", _SUBMARINER, "forwarders/status gateways/status"),
     ],
-    # For bindings in namespaces: nobody has them from the start, not even the nodes. A node asks with the identity of
-    # a pod, which it may have made for the registry.
+    # For bindings in namespaces: unbound by default, for nodes too. A node pulls with the identity of a pod, by a token
+    # that it may request for the registry.
     "tarmac:image-puller": [rule(PULL, IMAGES, REPOSITORIES)],
     "tarmac:image-pusher": [rule(f"{PULL} {PUSH}", IMAGES, REPOSITORIES)],
     "tarmac:node-registry": [rule("request-serviceaccounts-token-audience", "core", REGISTRY)],
     "tarmac:registry-client": [urls("get post", TOKENS_PATH)],
-    # Public: a machine that joins compares it with the hash in its token before it trusts anything or sends a secret.
+    # Public: a joining host compares the answer with the hash in its token before it trusts the server or sends a
+    # secret.
     "tarmac:authorities-viewer": [urls("get", AUTHORITIES_PATH)],
-    # That it is a server token is checked where it arrives, so that everybody else is told what it takes.
+    # The handler checks that the credential is a server token, so that other users are told which credential it takes.
     "tarmac:server-joiner": [urls("post", SERVERS_PATH)],
-    # That each opens only its own tunnel, and speaks for itself alone, is checked where it arrives.
+    # The handler checks that each node opens only its own tunnel and speaks only for itself.
     "tarmac:node-tunnel": [urls("get post", f"{NODES_PATH}*")],
 }
 
-# role -> which roles it gathers and is gathered by
+# role -> the role it is aggregated into
 AGGREGATED: dict[str, str] = {"admin": "", "edit": "admin", "view": "edit"}
 
-# role -> group and resources that it once allowed and no longer does: what it gave, it takes back at the next start
+# role -> group and resources it once allowed and no longer does; removed from stored roles at the next start
 REVOKED: dict[str, tuple[str, str]] = {
     NODE_NETWORK: ("", "pods"),
     **dict.fromkeys(("system:aggregate-to-view", *AGGREGATED), (_SUBMARINER, "forwarders gateways")),
@@ -323,5 +326,5 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, list[str]]] = {
 
 
 def aggregation_label(role: str) -> str:
-    """The label by which a role asks to be gathered into `admin`, `edit` or `view`."""
+    """Return the label that aggregates a role into `admin`, `edit` or `view`."""
     return f"{_AGGREGATE}{role}"

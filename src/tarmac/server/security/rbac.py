@@ -1,14 +1,14 @@
-"""RBAC over the store: who may do what, by Roles, ClusterRoles and their bindings.
+"""RBAC over the store: evaluates Roles, ClusterRoles and their bindings.
 
-Roles and bindings are compiled as they change, one at a time. A decision is a lookup by (user, verb, group, resource,
-subresource, namespace); its value is yes, no, or the set of object names it is limited to, so the table does not grow
-with the number of objects. A change of Roles and their bindings empties the part of the table that is about their
-namespace, a change of ClusterRoles and theirs all of it, so that nobody makes others' answers slow by changing their
-own roles over and over. Aggregated ClusterRoles are evaluated here from the labels of the roles they gather, so they
-are right at once, whoever fills in their `rules`.
+Roles and bindings are compiled incrementally as they change. A decision is a lookup by (user, verb, group, resource,
+subresource, namespace). Its value is yes, no, or the set of object names it is limited to, so the table does not grow
+with the number of objects. A change of a Role or RoleBinding clears the decisions of its namespace only, so a tenant
+that keeps changing its roles does not slow down other namespaces; a change of a ClusterRole or ClusterRoleBinding
+clears all decisions. Aggregated ClusterRoles are evaluated here from the labels of the roles they select, so they are
+correct immediately, regardless of the controller that fills in their `rules`.
 
-A decision that is not in the table looks at every rule that is bound in the namespace. That stays cheap because
-admission lets nobody have more of them there than `MOST_IN_NAMESPACE`.
+A cache miss examines every rule bound in the namespace. That stays cheap because admission limits a namespace to
+`MOST_IN_NAMESPACE` rules and bindings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROLES = f"{GROUP}/roles"
 _CLUSTER_ROLES = f"{GROUP}/clusterroles"
 _ROLE_BINDINGS = f"{GROUP}/rolebindings"
 _CLUSTER_ROLE_BINDINGS = f"{GROUP}/clusterrolebindings"
-_MOST_DECISIONS = 200_000  # namespaces, users and kinds that somebody asks about are endless
+_MOST_DECISIONS = 200_000  # bounded: requests may name arbitrary namespaces, users and kinds
 MOST_IN_NAMESPACE = 5000  # rules of Roles and RoleBindings, together
 
 Decision = bool | frozenset[str]
@@ -55,7 +55,7 @@ class _Binding:
 
 
 class Rbac:
-    """The compiled policy. `start` loads it and follows changes until `stop`."""
+    """The compiled policy. `start` loads it and subscribes to changes until `stop`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,24 +66,25 @@ class Rbac:
         self._bound: dict[tuple[str, str], dict[tuple[str, str], _Binding]] = {}
         self._effective: dict[str, tuple[Rule, ...]] = {}
         self._decisions: dict[str, dict[User, dict[Kind, Decision]]] = {}  # by namespace
-        self._remembered = 0  # decisions since the table was empty
+        self._remembered = 0  # decisions added since the table was last emptied by the limit
         self._in_namespace: dict[str, int] = {}  # rules and bindings
         self._unsubscribe: list[Any] = []
 
     def start(self) -> None:
-        """Load everything and follow it."""
+        """Load all roles and bindings, and subscribe to changes."""
+        # Runs without await, so no change is missed between listing and subscribing.
         for bucket in (_ROLES, _CLUSTER_ROLES, _ROLE_BINDINGS, _CLUSTER_ROLE_BINDINGS):
             for entry in self._store.list(bucket).entries:
                 self._put(bucket, entry.name, decode(entry))
             self._unsubscribe.append(self._store.subscribe(bucket, self._changed))
 
     def stop(self) -> None:
-        """Follow no longer."""
+        """Unsubscribe from changes."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
     def allows(self, user: User, info: RequestInfo) -> bool:
-        """Whether some binding lets the user do it."""
+        """Return True if some binding allows the request."""
         if not info.is_resource:
             return any(rule.matches(info) for rule in self._rules_of(user, ""))
         kind = (info.verb, info.group, info.resource, info.subresource)
@@ -112,11 +113,11 @@ class Rbac:
         return frozenset(names) or False
 
     def rules_for(self, user: User, namespace: str) -> list[Rule]:
-        """Every rule that applies to the user in a namespace (empty: cluster-wide ones only)."""
+        """Return every rule that applies to the user in a namespace (empty: cluster-wide rules only)."""
         return list(self._rules_of(user, namespace))
 
     def reason(self, user: User, info: RequestInfo) -> str:
-        """Which binding allows the request, or what is wrong with bindings that could have."""
+        """Name the binding that allows the request, or the bindings with a missing role."""
         problems: list[str] = []
         for description, binding in self._bindings_of(user, info.namespace):
             rules = self.role_rules(binding.role_kind, binding.role_name, binding.namespace)
@@ -129,7 +130,7 @@ class Rbac:
         return f"RBAC: {problems[0] if len(problems) == 1 else '[' + ', '.join(problems) + ']'}"
 
     def role_rules(self, kind: str, name: str, namespace: str) -> Sequence[Rule] | None:
-        """The rules a role reference stands for; None when there is no such role."""
+        """Return the rules of a referenced role, or None if it does not exist."""
         role = self._cluster_roles.get(name) if kind == "ClusterRole" else self._roles.get(f"{namespace}/{name}")
         if role is None:
             return None
@@ -141,7 +142,7 @@ class Rbac:
         return rules
 
     def room_in(self, namespace: str) -> int:
-        """How many more rules and bindings a namespace may have."""
+        """Return the number of rules and bindings that may still be added to a namespace."""
         return MOST_IN_NAMESPACE - self._in_namespace.get(namespace, 0)
 
     def _gather(self, role: _Role, visited: set[str]) -> Iterator[Rule]:
@@ -154,7 +155,7 @@ class Rbac:
                 yield from self._gather(other, visited)
 
     def _rules_of(self, user: User, namespace: str) -> Iterator[Rule]:
-        seen: set[tuple[str, str, str]] = set()  # a role that is bound often is looked at once
+        seen: set[tuple[str, str, str]] = set()  # examine a role once even if it is bound several times
         for _, binding in self._bindings_of(user, namespace):
             role = (binding.role_kind, binding.role_name, binding.namespace)
             if role not in seen:
@@ -210,7 +211,7 @@ class Rbac:
             self._count(name, -1)
 
     def _count(self, name: str, more: int) -> None:
-        """Keep count of a namespace; one that is empty is forgotten."""
+        """Update the count of a namespace. An entry that reaches zero is removed."""
         namespace, slash, _ = name.partition("/")
         if slash:
             self._in_namespace[namespace] = self._in_namespace.get(namespace, 0) + more
@@ -219,7 +220,7 @@ class Rbac:
 
 
 def weight(rules: Sequence[Any]) -> int:
-    """What a Role counts: its rules, and at least one."""
+    """Return a Role's share of `MOST_IN_NAMESPACE`: its number of rules, at least one."""
     return max(1, len(rules))
 
 

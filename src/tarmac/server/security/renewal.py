@@ -1,8 +1,8 @@
-"""A running server's certificate, and whose certificates it takes from clients, as the files say at the moment.
+"""Keeps a running server's certificate and trusted client authorities in step with the files.
 
-Every other second somebody looks whether files were replaced, perhaps by another server that shares them; every few
-minutes the certificate is looked at and, near its end, replaced. New connections get what is new, and those that are
-open are not disturbed.
+Every two seconds it checks if files were replaced, perhaps by a different server that shares them; every few minutes it
+checks the certificate's validity and replaces it before it expires. New connections use the new files; open ones are
+not disturbed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tarmac.http.tls import server_context
 from tarmac.server.security.pki import Pki
 
 LOOK = 2.0
-_OFTEN = 600.0  # a machine that slept, or whose clock was set, may find its certificate at an end
+_OFTEN = 600.0  # after a suspend or a clock change, the certificate may suddenly be near its end
 _log = log("pki")
 
 
 class ServerTls:
-    """What a listener greets clients with."""
+    """The TLS context of a listener."""
 
     def __init__(self, pki: Pki, names: Sequence[str], clock: Clock) -> None:
         self._pki = pki
@@ -32,10 +32,10 @@ class ServerTls:
         self._current: tuple[bytes, bytes] = (b"", b"")
         self._stamp: tuple[object, ...] = ()
         self._looked = -_OFTEN
-        self.trusted: tuple[str, ...] = ()  # ids of the authorities whose certificates are taken
+        self.trusted: tuple[str, ...] = ()  # ids of the trusted client authorities
 
     def renewed(self) -> ssl.SSLContext | None:
-        """A context for what the files say now; None when nothing is new. Raises OSError, ValueError."""
+        """Return a new context if the files have changed, else None. Raises OSError, ValueError."""
         now = self._clock.monotonic()
         if self._pki.stamp() == self._stamp and now - self._looked < _OFTEN:
             return None
@@ -50,16 +50,16 @@ class ServerTls:
         return context
 
     async def keep(self, use: Callable[[ssl.SSLContext], None]) -> NoReturn:
-        """Have `use` called with each new context, until cancelled."""
+        """Call `use` with each new context, until cancelled."""
         while True:
             await self._clock.sleep(LOOK)
             self.refresh(use)
 
     def refresh(self, use: Callable[[ssl.SSLContext], None]) -> None:
-        """Look now, and have `use` called if there is a new context."""
+        """Check now, and call `use` if there is a new context."""
         try:
             context = self.renewed()
-        except (OSError, ValueError) as error:  # tried again soon, long before the old one ends
+        except (OSError, ValueError) as error:  # retried after LOOK seconds, long before the old certificate expires
             _log.error("server certificate could not be renewed", error=str(error))
             return
         if context is not None:

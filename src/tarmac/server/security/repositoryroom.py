@@ -1,7 +1,8 @@
-"""Which repositories of the registry may be used: those of a namespace that is there, and pushed to while it has room.
+"""Limits on the registry's repositories: their namespace must exist, and pushes must fit its quota.
 
-The registry keeps what was pushed and knows no namespaces. Whoever runs it measures what those of each namespace take,
-and notes for which namespace they were pushed: one that is made anew under an old name gets nothing of the old one's.
+The registry stores images and knows no namespaces. The process that runs it measures the size of each namespace's
+repositories and records the uid of the namespace they were pushed for: a namespace recreated under an old name must not
+get the images of the old one.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class RepositoryRoom:
-    """What is known of the repositories, by namespace. Without a registry nothing is, and nothing is limited."""
+    """Sizes and owners of the repositories, by namespace. Without a registry it is empty and sets no limit."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self.most: int | None = None  # bytes that those of one namespace may take
+        self.most: int | None = None  # maximum bytes of the repositories of one namespace
         self.used: Mapping[str, int] = {}
         self.owners: dict[str, str] = {}  # the uid of the namespace that they were pushed for
 
     def refusal(self, namespace: str, action: str) -> str | None:
-        """Why somebody who has the right may not do so now."""
+        """Return the reason why an authorized user cannot do this now, or None."""
         found = self._reader.get(_NAMESPACES, namespace)
         if found is None:
             return f'the namespace "{namespace}" does not exist'
@@ -37,7 +38,7 @@ class RepositoryRoom:
         used = self.used.get(namespace, 0)
         if self.most is not None and used >= self.most:
             return f'the namespace "{namespace}" has pushed {_size(used)}, and may have {_size(self.most)}'
-        self.owners[namespace] = uid  # before the first layer is there
+        self.owners[namespace] = uid  # recorded before the first layer arrives
         return None
 
 

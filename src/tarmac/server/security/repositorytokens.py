@@ -1,13 +1,13 @@
-"""Tokens for the platform's registry, as docker's clients ask for them.
+"""Issues tokens for the platform's registry with docker's token protocol.
 
-    client → registry: push            401, and where tokens are to be had (here), for which scopes
-    client → here: scopes, password    a token that says which of them are granted, for minutes
-    client → registry: push, token     the registry checks our signature and compares
+    client → registry: push            401, with this server's URL and the scopes needed
+    client → here: scopes, password    a token with the granted scopes, valid for minutes
+    client → registry: push, token     the registry verifies our signature and compares the scopes
 
 Each action of a scope is a verb on `repositories.images.tarmac.dev` in the namespace that the repository's name begins
-with, and the answer is the authorizer's; for those who have the right, the namespace must be there and have room.
-Clients ask for more than they need (a second repository, to share a layer with), so scopes that cannot be granted are
-left out; if none can be granted as it was asked for, the answer is why.
+with. The authorizer decides; then the namespace must exist and have room. Clients ask for more than they need (a second
+repository, to share a layer with), so scopes that cannot be granted are left out; if no scope can be granted in full,
+the answer is an error with the reasons.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.server.security.users import ANONYMOUS, User
 
 LIFETIME: Final = 300  # seconds
-PUSH_LIFETIME: Final = 60  # the shortest that clients can do with: until then a namespace may outgrow its quota
+PUSH_LIFETIME: Final = 60  # the shortest that clients accept; within it, a namespace may exceed its quota
 MOST_SCOPES: Final = 16
 _LONGEST_SCOPE: Final = 512
 _CATALOG: Final = "registry:catalog:*"
@@ -41,7 +41,7 @@ _NAMES: Final = "a repository is called NAMESPACE/NAME, in lower-case letters, d
 
 
 class _Scope(NamedTuple):
-    """What a client wants: the registry's words for it, and ours, action by action."""
+    """A requested scope: the registry's kind and name, and our request per action."""
 
     kind: str
     name: str
@@ -49,11 +49,11 @@ class _Scope(NamedTuple):
 
 
 class _BadScope(ValueError):
-    """Nothing that could ever be granted."""
+    """A scope that can never be granted."""
 
 
 class RepositoryTokens:
-    """Answers clients of the registry. The pair is fetched when the first of them comes."""
+    """Answers clients of the registry. The key pair is loaded on first use."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class RepositoryTokens:
         self._randomness = randomness
 
     def answer(self, request: Request) -> Response:
-        """A token for what may be done of what is asked for, or the reason why nothing may."""
-        if request.method != "GET":  # clients try OAuth's POST first, and GET when there is none
+        """Return a token for the permitted part of the requested scopes, or an error with the reasons."""
+        if request.method != "GET":  # clients try OAuth's POST first, then GET
             raise MethodNotAllowed(NO_METHOD, details={})
         try:
             scopes = _scopes(request)
@@ -94,7 +94,7 @@ class RepositoryTokens:
         return scope._replace(actions=may)
 
     def _refusal(self, user: User, info: RequestInfo) -> str | None:
-        """Why not: the right is missing, or else, which only those hear who have it, the room."""
+        """Return the reason for a rejection: a missing right or, revealed to authorized users only, missing room."""
         why = self._authorizer.refuses(user, info)
         if why is not None:
             return str(refusal(user, info, why))
@@ -127,7 +127,7 @@ class RepositoryTokens:
 
 
 def _scopes(request: Request) -> list[_Scope]:
-    """What is asked for. Raises _BadScope."""
+    """Parse the requested scopes. Raises _BadScope."""
     if request.param("service") != REGISTRY:
         raise _BadScope(f"service must be {REGISTRY}: tokens for others are not to be had here")
     texts = [text for value in request.params().get("scope", ()) for text in value.split()]
@@ -137,7 +137,7 @@ def _scopes(request: Request) -> list[_Scope]:
 
 
 def _scope(text: str) -> _Scope:
-    """`repository:NAMESPACE/NAME:pull,push`, or the catalogue of all repositories. Raises _BadScope."""
+    """Parse `repository:NAMESPACE/NAME:pull,push`, or the catalogue of all repositories. Raises _BadScope."""
     if len(text) > _LONGEST_SCOPE:
         raise _BadScope(f"a scope is longer than {_LONGEST_SCOPE} characters")
     if text == _CATALOG:
@@ -151,14 +151,14 @@ def _scope(text: str) -> _Scope:
 
 
 def _asked(action: str, repository: Repository) -> RequestInfo:
-    # An action that we do not know, such as `*`, would be a verb that a wildcard in a role grants.
+    # Reject unknown actions such as `*`: as a verb, a wildcard in a role would grant it.
     if action not in (PULL, PUSH):
         raise _BadScope(f"{action!r} cannot be had for a repository: {PULL} and {PUSH} can")
     return RequestInfo(action, "", True, GROUP, "", RESOURCE, "", repository.namespace, repository.name)
 
 
 def _refused(status: int, message: str, headers: list[tuple[str, str]] | None = None) -> Response:
-    """In the words of registries, which their clients print."""
+    """Build an error in the registry protocol's format; clients print its message."""
     return Response(
         status, msgspec.json.encode({"errors": [{"code": _CODES[status], "message": message}]}), headers=headers
     )
@@ -169,6 +169,6 @@ def _unknown(message: str) -> Response:
 
 
 def key_id(public: bytes) -> str:
-    """A key's id as the registry makes it of the certificates that it trusts."""
+    """Return a key's id as the registry computes it from the certificates it trusts."""
     text = base64.b32encode(hashlib.sha256(public).digest()[:30]).decode()
     return ":".join(text[start : start + 4] for start in range(0, len(text), 4))

@@ -1,6 +1,6 @@
-"""Reviews: questions about identity and permission, answered and never stored.
+"""Review APIs: questions about identity and permission, answered and never stored.
 
-    reviews = Reviews(authenticator, authorizer, clock)
+    reviews = Reviews(authenticator, authorizer, clock, revoked)
     answer = reviews.answer("selfsubjectaccessreviews", user, namespace, review)
 
 `review` is the decoded object; the answer is the object to send (201), or an awaitable of it.
@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
+from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
-from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.clock import Clock, parse_rfc3339, rfc3339
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.selectors import FieldSelector
 from tarmac.server.requestinfo import RequestInfo
@@ -31,18 +32,25 @@ _FIELD = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 
 
 class TokenReviewer(Protocol):
-    """Knows whose tokens are whose."""
+    """Authenticates tokens for TokenReviews."""
 
     def review(self, token: str, audiences: tuple[str, ...]) -> Credential | Awaitable[Credential]:
-        """Who a token speaks for; later when others have to be asked. Raises InvalidToken, at once or later."""
+        """Return the token's credential, or an awaitable if keys must be fetched.
+
+        Raises InvalidToken, now or when awaited.
+        """
         ...
 
 
 class Reviews:
-    """Answers by resource name."""
+    """Answers reviews by resource name."""
 
-    def __init__(self, authenticator: TokenReviewer, authorizer: Authorizer, clock: Clock) -> None:
+    def __init__(
+        self, authenticator: TokenReviewer, authorizer: Authorizer, clock: Clock, revoked: Callable[[str, float], bool]
+    ) -> None:
+        """`revoked(user, not_before)` returns True if the user's certificate valid since that Unix time was revoked."""
         self._authenticator = authenticator
+        self._revoked = revoked
         self._authorizer = authorizer
         self._clock = clock
         self._answers: dict[str, Callable[[User, str, JsonObject], JsonObject | Awaitable[JsonObject]]] = {
@@ -55,7 +63,7 @@ class Reviews:
         }
 
     def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
-        """The review with its status. Raises Invalid, BadRequest."""
+        """Return the review with its status. Raises Invalid, BadRequest."""
         return self._answers[plural](user, namespace, review)
 
     def _token(self, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
@@ -102,13 +110,30 @@ class Reviews:
 
     def _decided(self, review: JsonObject, user: User, errors: FieldErrors) -> JsonObject:
         if errors:
-            raise invalid(_AUTHORIZATION, "", "", errors)  # Kubernetes does not say of which kind
+            raise invalid(_AUTHORIZATION, "", "", errors)  # without a kind, as in Kubernetes
+        if self._is_revoked(user):
+            reason = f'the certificate of "{user.name}" was revoked'
+            return {**review, "status": {"allowed": False, "denied": True, "reason": reason}}
         info, query = _asked(review["spec"])
         decision = self._authorizer.decide(user, info, query)
         status: JsonObject = {"allowed": decision.allowed}
         if decision.reason:
             status["reason"] = decision.reason
         return {**review, "status": status}
+
+    def _is_revoked(self, user: User) -> bool:
+        """Return True if a node asks about a client with a revoked certificate.
+
+        An unparsable time counts as revoked.
+        """
+        for text in user.extra.get(CERTIFICATE_NOT_BEFORE, ()):
+            try:
+                not_before = parse_rfc3339(text)
+            except ValueError:
+                return True
+            if self._revoked(user.name, not_before):
+                return True
+        return False
 
     def _self_subject_rules(self, user: User, namespace: str, review: JsonObject) -> JsonObject:
         asked = (review.get("spec") or {}).get("namespace")
@@ -171,7 +196,10 @@ def _asked(spec: JsonObject) -> tuple[RequestInfo, str]:
 
 
 def _requirements(listed: Iterable[JsonObject]) -> Iterator[tuple[str, str, str]]:
-    """Those that a selector can say in a list; without the others it selects more, so nothing is allowed by mistake."""
+    """Yield the requirements that a field selector can express.
+
+    The remaining ones are dropped. The selector then selects more, so that no request is allowed by mistake.
+    """
     for each in listed:
         operator, values = _OPERATORS.get(each.get("operator", "")), each.get("values") or ()
         if operator and len(values) == 1 and _FIELD.fullmatch(each.get("key", "")):

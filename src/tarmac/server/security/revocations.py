@@ -1,8 +1,8 @@
-"""Certificates that are refused before their time: those of nodes that were removed and of people.
+"""Revoked certificates: those of removed nodes and of users.
 
-They stand in one ConfigMap (`api.nodetokens`). A certificate that was checked hangs on the version of it that was
-looked at, like any other credential on what it rests on, so a change is in force with the next request on every server
-that has read it. Connections that are open and ask for nothing, tunnels and watches, are looked through at a change.
+They are listed in one ConfigMap (`api.nodetokens`). A cached check of a certificate depends on the ConfigMap's version,
+so a change takes effect with the next request on every server that has read it. Open connections without requests
+(tunnels and watches) are checked at each change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = log("security")
 
 
 class Revocations:
-    """What the ConfigMap says, read once for each version of it."""
+    """The content of the ConfigMap, parsed once per version."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -38,30 +38,34 @@ class Revocations:
         self._before: dict[str, float] = {}
 
     def checked(self, name: str, certificate: x509.Certificate) -> Holds:
-        """On what the certificate's being good hangs. Raises Unauthorized."""
+        """Check a certificate and return the versions that the check depends on. Raises Unauthorized."""
         if self._refuses(name, certificate):
             raise Unauthorized(f'the certificate of "{name}" was revoked')
         return ((_BUCKET, _NAME, self._read),)
 
     async def enforce(self, end: Callable[[Callable[[bytes], bool]], Awaitable[int]]) -> NoReturn:
-        """Have connections ended whose certificate is refused, at each change, until cancelled.
+        """Close connections with revoked certificates at each change, until cancelled.
 
-        `end` is given the question to ask of each connection's certificate.
+        `end` gets a predicate to apply to each connection's certificate.
         """
 
         async def look() -> None:
             if ended := await end(self._refuses_encoded):
-                _log.info("connections of revoked certificates were ended", count=ended)
+                _log.info("connections with revoked certificates closed", count=ended)
 
         return await at_each_change(self._store, _BUCKET, _NAME, look)
 
     def _refuses_encoded(self, der: bytes) -> bool:
-        with suppress(ValueError):  # it names nobody, so its requests are refused one by one
+        with suppress(ValueError):  # without a valid user name, its requests are rejected one by one
             subject, certificate = certificate_subject(der)
             return self._refuses(subject.common_name, certificate)
         return False
 
     def _refuses(self, name: str, certificate: x509.Certificate) -> bool:
+        return self.refuses(name, certificate.not_valid_before_utc.timestamp())
+
+    def refuses(self, name: str, not_before: float) -> bool:
+        """Return True if a user's certificate is revoked, by the Unix time since when it is valid."""
         current = self._store.get(_BUCKET, _NAME)
         if current is not self._read:
             data = (decode(current).get("data") or {}) if current is not None else {}
@@ -69,5 +73,5 @@ class Revocations:
             self._read = current
         if not self._before:
             return False
-        issued = certificate.not_valid_before_utc + BACKDATE
-        return issued.timestamp() < self._before.get(revocation_key(name), -inf)
+        issued = not_before + BACKDATE.total_seconds()
+        return issued < self._before.get(revocation_key(name), -inf)

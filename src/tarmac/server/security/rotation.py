@@ -1,9 +1,9 @@
-"""A rotation of one kind of key, stage by stage, and the question how far it has come.
+"""Rotation of one kind of key, stage by stage, and its status.
 
-Each stage is entered when everybody concerned shows the one before. Any server takes the step that is due, and one that
-is killed is replaced by the next to look (`apps.rotating`); retiring the old key waits for somebody to ask for it.
+A stage begins once all servers and nodes concerned report the one before. Any server takes the next step, so a killed
+server's work is continued by the next server that checks (`apps.rotating`). Retiring the old key needs a request.
 
-    GET  /tarmac/v1/rotations/KIND    how things stand
+    GET  /tarmac/v1/rotations/KIND    the status
     POST /tarmac/v1/rotations/KIND    {"action": "begin"} or {"action": "retire", "force": false}
 """
 
@@ -25,14 +25,14 @@ from tarmac.server.security.keyrecords import KeyRecord, StoredRecord, with_newe
 from tarmac.store.interface import Store
 
 UNSEEN: Final = 15.0
-"""Seconds that servers which announce nothing have to read the record, where there may be some."""
+"""Seconds to wait for servers that announce nothing to read the record, where there may be such servers."""
 
 MOST_NAMED: Final = 20
 _log = log("rotation")
 
 
 class Rotation:
-    """What every kind has in common. `first` makes the record of the files, unless there is one."""
+    """The common part of all kinds. `first` creates the record from the files if the store has none."""
 
     kind: str
 
@@ -43,73 +43,73 @@ class Rotation:
 
     @property
     def record(self) -> KeyRecord:
-        """The keys as they are."""
+        """The current record of the keys."""
         return self.stored.now
 
     def stage(self, record: KeyRecord) -> str:
-        """What it is called."""
+        """Return the stage's name."""
         return "settled" if record.settled else "signing" if record.switched else "trusted"
 
     async def status(self) -> JsonObject:
-        """How things stand."""
+        """Return the status."""
         record = self.record
         told = {"signing": record.signing, "trusted": list(record.keys), "since": record.since}
         return {"stage": self.stage(record), **told, "waiting": (await self.waiting(record))[:MOST_NAMED]}
 
     async def begin(self) -> None:
-        """Have a new key trusted; nothing when a rotation is under way."""
+        """Add a new key to the trusted ones, unless a rotation is in progress."""
         await self.stored.change(lambda each: self.with_new_key(each) if each.settled else each)
 
     async def advance(self, *, force: bool = False) -> None:
-        """Have the new key sign, once everybody shows that it is trusted. `force`: nodes are not waited for."""
+        """Switch signing to the new key once all peers report that they trust it. `force`: do not wait for nodes."""
         record = self.record
         if record.switched or await self.waiting(record, force=force):
             return
-        # Only of the record that was looked at: another one may have a key that nobody trusts yet.
+        # Change only the record that was checked: a newer one may have a key that no peer trusts yet.
         if await self.stored.change(lambda each: with_newest_signing(each) if each == record else each):
-            _log.info("a new key is in use", what=self.kind, key=record.newest)
+            _log.info("key rotation: new key signs", what=self.kind, key=record.newest)
 
     async def retire(self) -> None:
-        """End whatever hangs on another key than the one that signs."""
+        """Stop trusting all keys except the signing one."""
         if await self.stored.change(lambda each: with_signing_only(each) if self.retirable(each) else each):
-            _log.info("the old key is retired", what=self.kind)
+            _log.info("key rotation: old key retired", what=self.kind)
 
     def retirable(self, record: KeyRecord) -> bool:
-        """Whether the old key may go at all, whoever insists."""
+        """Return True if the old key may be retired at all, even with `force`."""
         return record.switched
 
     async def waiting(self, record: KeyRecord, *, force: bool = False) -> list[str]:
-        """Whom or what the next stage waits for; nobody when it is one that is asked for."""
+        """List the peers that the next stage waits for; empty if it needs a request instead."""
         if record.switched:
             return []
         return [*await self.silent(record, force=force), *self.unseen(record)]
 
     def unseen(self, record: KeyRecord) -> list[str]:
-        """Servers that nobody hears of, for a while after each change."""
+        """Name the servers that announce nothing, for UNSEEN seconds after each change."""
         left = UNSEEN - (self.clock.now() - record.changed)
         return [f"servers that announce nothing, {left:.0f} s"] if self.store.shared and left > 0 else []
 
     @abstractmethod
     def with_new_key(self, record: KeyRecord) -> KeyRecord:
-        """The record with a key that was made now."""
+        """Return the record with a newly generated key."""
 
     @abstractmethod
     async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
-        """Who does not show yet that the newest key is trusted."""
+        """List the peers that do not yet report trust in the newest key."""
 
     @abstractmethod
     async def obstacles(self) -> list[str]:
-        """What speaks against retiring the old key."""
+        """List the reasons against retiring the old key."""
 
 
 class RotationEndpoint:
-    """What `tarmac rotate` asks. Who may is said by roles for the path; by default administrators."""
+    """Serves `tarmac rotate`. Roles for the path grant access; by default only to administrators."""
 
     def __init__(self, *rotations: Rotation) -> None:
         self._rotations: Mapping[str, Rotation] = {each.kind: each for each in rotations}
 
     async def answer(self, request: Request) -> Response:
-        """GET and POST. Raises BadRequest, NotFound, MethodNotAllowed."""
+        """Answer GET and POST. Raises BadRequest, NotFound, MethodNotAllowed."""
         rotation = self._rotations.get(request.path.removeprefix(ROTATIONS_PATH))
         if rotation is None:
             raise NotFound(f"there is no such rotation: {', '.join(self._rotations)}", details={})
@@ -139,6 +139,6 @@ async def _act(rotation: Rotation, request: Request) -> list[str]:
 
 
 def named(names: list[str]) -> str:
-    """Some of them, and how many more there are."""
+    """Join the first names, with the number of the remaining ones."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{', '.join(names[:MOST_NAMED])}{more}"

@@ -1,11 +1,11 @@
-"""Whether rules grant more than other rules do, without taking them apart.
+"""Tests if a set of rules covers a different set, without expanding the rules into single permissions.
 
-A rule of a hundred verbs, groups and resources stands for a million permissions. They are never listed: what matters of
-a verb (group, resource, name) is which of the owned rules speak of it, and most of them are alike in that. So each
-dimension of a wanted rule falls into few classes, and one member of each is compared. Which owned rules speak of a
-value is a number with one bit for each; a permission is covered when some bit is set in all its dimensions.
+A rule with a hundred verbs, groups and resources stands for a million permissions. These are never listed. A verb
+(group, resource, name) matters only by the set of owned rules that match it, and most values have the same set. So each
+dimension of a wanted rule falls into few classes, and one member of each is compared. The matching rules of a value are
+a bit mask with one bit per owned rule; a permission is covered if some bit is set in all its dimensions.
 
-Where even the classes are too many to compare, the answer is `TooComplex`, not a long silence.
+If even the classes have too many combinations, `TooComplex` is raised, so that a request cannot block the server.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from itertools import islice, product
 
 from tarmac.server.security.rules import Rule
 
-_MOST_COMPARED = 20_000  # combinations of classes, of all wanted rules together
+_MOST_COMPARED = 20_000  # combinations of classes, for all wanted rules together
 _MOST_SHOWN = 100
-_MOST_VERBS = 50  # of one that is shown
+_MOST_VERBS = 50  # per reported permission
 
 Kind = tuple[str, str, str]  # group, resource, name
 
 Classes = dict[int, list[str]]
-"""Values by the owned rules that speak of them."""
+"""Values by the bit mask of the owned rules that match them."""
 
 
 class TooComplex(Exception):
-    """More combinations than are compared for one request."""
+    """Raised if a request needs more comparisons than allowed."""
 
 
 def missing_rights(owned: Iterable[Rule], wanted: Iterable[Rule]) -> list[str]:
-    """What of `wanted` no rule of `owned` covers, described as Kubernetes describes it, sorted. Raises TooComplex."""
+    """Describe the permissions of `wanted` missing from `owned`, in Kubernetes' format, sorted. Raises TooComplex."""
     wanted = list(wanted)
     comparison = _Comparison(list(owned), wanted)
     urls = islice((text for rule in wanted for text in comparison.missing_urls(rule)), _MOST_SHOWN)
@@ -60,7 +60,7 @@ class _Comparison:
         self._left = _MOST_COMPARED
 
     def missing_urls(self, rule: Rule) -> Iterator[str]:
-        """What of one rule's paths outside the API is not covered."""
+        """Yield the uncovered non-resource URLs of a rule."""
         verbs = _classes(rule.source.get("verbs"), self._verbs.of)
         urls = _classes(rule.urls, self._urls.of)
         self._spend(len(verbs) * len(urls))
@@ -70,7 +70,7 @@ class _Comparison:
                 yield f'{{NonResourceURLs:["{path}"], Verbs:["{verb}"]}}'
 
     def missing_kinds(self, rule: Rule) -> Iterator[tuple[Kind, list[str]]]:
-        """What of one rule's resources is not covered, and for which verbs."""
+        """Yield the uncovered resources of a rule, each with its uncovered verbs."""
         verbs = _classes(rule.source.get("verbs"), self._verbs.of)
         order: dict[str, int] = {verb: place for place, verb in enumerate(rule.source.get("verbs") or ())}
         groups = _classes(rule.source.get("apiGroups"), self._groups.of)
@@ -99,7 +99,7 @@ class _Comparison:
 
 
 class _Speaking:
-    """Which owned rules speak of a value in one dimension; those with a star speak of every one."""
+    """The owned rules that match a value in one dimension. Rules with a star match every value."""
 
     def __init__(self, owned: list[frozenset[str]], asked: set[str]) -> None:
         places: dict[str, list[int]] = {}
@@ -114,7 +114,7 @@ class _Speaking:
 
 
 class _Urls:
-    """The same for paths outside the API, where a star at the end stands for anything."""
+    """The owned rules that match a non-resource URL. A trailing star matches any suffix."""
 
     def __init__(self, owned: list[Rule]) -> None:
         whole: dict[str, list[int]] = {}
@@ -138,7 +138,7 @@ class _Urls:
 
 
 def _forms(resource: str) -> tuple[str, ...]:
-    """A resource as rules may write it: `pods/log` is also `*/log`."""
+    """Return the forms in which rules may name a resource: `pods/log` is also `*/log`."""
     _, slash, subresource = resource.partition("/")
     return (resource, f"*/{subresource}") if slash and subresource else (resource,)
 

@@ -1,4 +1,4 @@
-"""RBAC policy rules: what one rule allows."""
+"""RBAC policy rules and their matching."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tarmac.server.requestinfo import RequestInfo
 
 
 class Rule:
-    """One PolicyRule, with sets to match by. `source` is the rule as written."""
+    """One PolicyRule, with sets for matching. `source` is the rule as written."""
 
     __slots__ = ("groups", "names", "resources", "source", "urls", "verbs")
 
@@ -21,7 +21,7 @@ class Rule:
         self.urls: tuple[str, ...] = tuple(source.get("nonResourceURLs") or ())
 
     def matches_kind(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Whether the rule allows the verb on the resource, at least for the names it lists."""
+        """Return True if the rule allows the verb on the resource, at least for the names it lists."""
         return (
             ("*" in self.verbs or verb in self.verbs)
             and ("*" in self.groups or group in self.groups)
@@ -36,11 +36,11 @@ class Rule:
         return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
 
     def matches_url(self, verb: str, path: str) -> bool:
-        """Whether the rule allows the verb on a path outside the API."""
+        """Return True if the rule allows the verb on a path outside the API."""
         return ("*" in self.verbs or verb in self.verbs) and any(_url_covers(url, path) for url in self.urls)
 
     def matches(self, info: RequestInfo) -> bool:
-        """Whether the rule allows the request."""
+        """Return True if the rule allows the request."""
         if not info.is_resource:
             return self.matches_url(info.verb, info.path)
         return self.matches_kind(info.verb, info.group, info.resource, info.subresource) and (

@@ -1,9 +1,9 @@
-"""Service-account tokens that stand in Secrets of type `kubernetes.io/service-account-token`.
+"""Service-account tokens stored in Secrets of type `kubernetes.io/service-account-token`.
 
-They are Kubernetes' older tokens, which have no end of their own. One is good while its Secret is there and holds
-exactly this token, and while its account is there; both with the uids that they had when the token was made. Two claims
-are not Kubernetes': the Secret's uid, without which a token would be good again in a new Secret of the same name, and
-an id, without which an RSA key would make the same token again after somebody deleted one to end it.
+These are Kubernetes' legacy tokens without expiry. A token is valid while its Secret exists and holds exactly this
+token, and while its account exists; both must have the uids they had when the token was made. Two claims are not
+Kubernetes': the Secret's uid, without which a token would become valid again in a new Secret of the same name, and an
+id, without which an RSA key would create the same token again after a user deleted it to invalidate it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _INVALIDATED = "Token has been invalidated"
 
 
 class Signer(Protocol):
-    """Signs tokens of service accounts."""
+    """Signs service-account tokens."""
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token for some claims."""
+        """Return the token for these claims."""
         ...
 
 
 def sign(key: Signer, randomness: Randomness, holder: TokenHolder) -> str:
-    """A token for an account, to stand in a Secret. No two are the same."""
+    """Create a token to store in an account's Secret. Each one is unique."""
     return key.sign(
         {
             "iss": ISSUER,
@@ -54,7 +54,7 @@ def sign(key: Signer, randomness: Randomness, holder: TokenHolder) -> str:
 
 
 class SecretToken(NamedTuple):
-    """Whose token it is, the versions of Secret and account by which it is good, and when it was used last."""
+    """The account of a token, the versions of Secret and account that it was checked against, and its last use."""
 
     holder: TokenHolder
     holds: Holds
@@ -62,7 +62,7 @@ class SecretToken(NamedTuple):
 
 
 def recognise(store: Store, token: str, claims: dict[str, Any]) -> SecretToken:
-    """A token whose signature has been checked. Raises InvalidToken."""
+    """Check a token after its signature was verified. Raises InvalidToken."""
     holder = _holder(claims)
     secret = _there(store, "core/secrets", holder.namespace, holder.secret, _INVALIDATED)
     obj = decode(secret[2])

@@ -1,8 +1,8 @@
-"""Recognising service-account tokens, those of Secrets among them.
+"""Authenticates service-account tokens, including those stored in Secrets.
 
-A token names its account, and perhaps a Pod, Secret or Node it is bound to, each with its uid. It is accepted when we
-signed it, when its time has come and has not passed, when it is meant for us (audience), and when every object it names
-still exists with that uid and has not been deleted for more than a minute.
+A token names its account and optionally a Pod, Secret or Node it is bound to, each with its uid. It is accepted if a
+key of the cluster signed it, it is within its validity period, this server is in its audience, and every object it
+names still exists with that uid and was not deleted more than a minute ago.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _EXTRA = "authentication.kubernetes.io/"
 
 
 class ServiceAccountTokens:
-    """Recognises tokens signed with keys of the cluster, of which `key` is the first.
+    """Authenticates tokens signed with the cluster's keys; `key` is the first of them.
 
-    `audiences` are the names under which this API server is addressed.
+    `audiences` are the names of this API server.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ServiceAccountTokens:
         self.audiences = tuple(audiences) or (issuer,)
 
     def recognise(self, token: str, audiences: Sequence[str] = ()) -> Credential:
-        """Who the token speaks for, to one of `audiences` (default: to us). Raises InvalidToken."""
+        """Return the credential of a token for one of `audiences` (default: this server). Raises InvalidToken."""
         claims = self.keys.verify(token)
         if claims.get("iss") == secrettokens.ISSUER:
             return self._of_secret(token, claims, tuple(audiences))
@@ -67,9 +67,11 @@ class ServiceAccountTokens:
         return Credential(_user(claims, private), float(claims["exp"]), holds, matched)
 
     def _of_secret(self, token: str, claims: dict[str, Any], audiences: tuple[str, ...]) -> Credential:
-        """One that names no audience is meant for us alone, and has no end but its Secret's.
+        """Authenticate a Secret's token.
 
-        Each day it is looked at anew, for its Secret to say when it was used last.
+        It has no audience, so it is valid for this server only, until its Secret is deleted.
+
+        It expires from the cache daily, so that the Secret's last-used date is updated.
         """
         matched = _matched(list(self.audiences), audiences or self.audiences)
         holder, holds, last_used = secrettokens.recognise(self._store, token, claims)
@@ -88,14 +90,14 @@ class ServiceAccountTokens:
             raise InvalidToken("service account token is issued in the future")
 
     def _existing(self, private: JsonObject) -> Holds:
-        """The entries of everything the token names, all of which must exist."""
+        """Return the entries of all objects that the token names. Raises InvalidToken if one is missing."""
         namespace = f"{private.get('namespace', '')}/"
         named = [("core/serviceaccounts", namespace, "serviceaccount")]
         if "secret" in private:
             named.append(("core/secrets", namespace, "secret"))
         if "pod" in private:
             named.append(("core/pods", namespace, "pod"))
-        elif "node" in private:  # beside a pod, the node is only told
+        elif "node" in private:  # with a pod, the node is informational
             named.append(("core/nodes", "", "node"))
         return tuple(self._alive(bucket, prefix, _reference(private, claim)) for bucket, prefix, claim in named)
 
@@ -113,7 +115,7 @@ class ServiceAccountTokens:
         return bucket, name, entry
 
     def documents(self) -> dict[str, Callable[[Request], Response]]:
-        """What others need to check our tokens themselves, by path."""
+        """Return the handlers of the discovery documents, by path. Other services verify our tokens with them."""
         return {"/.well-known/openid-configuration": self._discovery, "/openid/v1/jwks": self._jwks}
 
     def _discovery(self, request: Request) -> Response:
@@ -131,7 +133,7 @@ class ServiceAccountTokens:
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of every service account of a namespace, but for system:authenticated."""
+    """Return the groups of every service account of a namespace, except system:authenticated."""
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 

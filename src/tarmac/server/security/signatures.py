@@ -1,7 +1,7 @@
-"""Signatures of JSON Web Tokens: which algorithms there are, which keys they take, and how one is checked.
+"""Signatures of JSON Web Tokens: supported algorithms, their keys, and verification.
 
-Only signatures with a pair of keys are known here. `none` and those with a shared secret are not, so no token can have
-a public key taken for a secret.
+Only asymmetric algorithms are supported. `none` and shared-secret algorithms are not, so no token can make the server
+use a public key as a shared secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ ALGORITHMS: Final = tuple(f"{family}{size}" for family in ("RS", "ES", "PS") for
 
 
 def check_signature(key: PublicKey, algorithm: str, data: bytes, signature: bytes) -> None:
-    """Whether `data` was signed with the private half. Raises InvalidSignature, also for an algorithm of other keys."""
+    """Verify that the private key signed `data`.
+
+    Raises InvalidSignature, also if the algorithm does not fit the key.
+    """
     if algorithm not in ALGORITHMS:
         raise InvalidSignature
     digest = _HASHES[algorithm[2:]]()
@@ -49,7 +52,7 @@ def check_signature(key: PublicKey, algorithm: str, data: bytes, signature: byte
 
 
 def coordinate_size(key: ec.EllipticCurvePublicKey) -> int:
-    """Bytes of a coordinate of the key's curve, and of each half of a signature."""
+    """Return the size in bytes of a coordinate of the key's curve, which is that of each half of a signature."""
     return (key.curve.key_size + 7) // 8
 
 

@@ -1,4 +1,4 @@
-"""Looking again whenever one object of the store has changed."""
+"""Runs a callback whenever one object of the store has changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def at_each_change(store: Reads, bucket: str, name: str, look: Callable[[]
     changed = asyncio.Event()
 
     def heard(events: Sequence[Event]) -> None:
-        # An empty batch says that changes were missed, perhaps of this one.
+        # An empty batch means that changes were missed, possibly of this object.
         if not events or any(event.entry.name == name for event in events):
             changed.set()
 
@@ -22,7 +22,7 @@ async def at_each_change(store: Reads, bucket: str, name: str, look: Callable[[]
     try:
         while True:
             await changed.wait()
-            changed.clear()  # before the look: what changes during it is looked at once more
+            changed.clear()  # cleared before the call, so that a change during it causes one more call
             await look()
     finally:
         unsubscribe()

@@ -1,8 +1,8 @@
-"""A bearer token among the subprotocols of a WebSocket: browsers can send one with an upgrade in no other way.
+"""Bearer tokens in WebSocket subprotocols: browsers cannot send one with an upgrade in any other way.
 
-As in Kubernetes it is `base64url.bearer.authorization.k8s.io.` and the token in base64url without padding, beside at
-least one subprotocol that is meant as such. It becomes an `Authorization` header before anybody looks at the request:
-what comes behind sees a token where it expects one, chooses subprotocols among the others, and hands neither on.
+As in Kubernetes, it is `base64url.bearer.authorization.k8s.io.` plus the token in base64url without padding, next to at
+least one real subprotocol. It is moved into an `Authorization` header before the request is processed: later code finds
+the token in its usual place, selects subprotocols from the remaining ones, and forwards neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def take_token(request: Request) -> None:
-    """Move a token to where tokens are looked for. Raises Unauthorized for one that is not as it should be."""
+    """Move the token into the `Authorization` header. Raises Unauthorized for a malformed one."""
     offered = request.headers.get(_HEADER, "")
     if PREFIX not in offered or request.headers.get("upgrade", "").lower() != "websocket":
         return
@@ -29,18 +29,18 @@ def take_token(request: Request) -> None:
     tokens = [each.removeprefix(PREFIX) for each in protocols if each.startswith(PREFIX)]
     others = [each for each in protocols if each and not each.startswith(PREFIX)]
     headers = dict(request.headers)
-    # Taken out first, whatever is wrong with it: nobody behind may see it, be it only to say what was refused.
+    # Remove the token first, even if it is malformed: later code must not see it, not even to quote it in an error.
     headers[_HEADER] = ", ".join(others)
     request.headers = headers
     token = _decoded(tokens[0]) if len(tokens) == 1 and others else None
     if token is None:
         raise Unauthorized("Unauthorized")
-    if token:  # an empty one is none, as in Kubernetes
+    if token:  # an empty token counts as none, as in Kubernetes
         headers.setdefault("authorization", f"Bearer {token}")
 
 
 def _decoded(text: str) -> str | None:
-    """The token; None when nobody can read it."""
+    """Return the token, or None if it cannot be decoded."""
     if _BASE64URL.fullmatch(text) is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""The keys that sign service-account tokens: one signs, and every one that is trusted recognises its own.
+"""The keys of service-account tokens: one key signs, all trusted keys verify.
 
-Every server goes by the record of these keys (`keyrecords`): it is looked at whenever a key is needed, and read when it
-is another version than the one that was read. Credentials that were checked hang on that version, so a key that is
-retired ends its tokens with the next request.
+Every server follows the record of these keys (`keyrecords`): each use of a key compares the record's version and reads
+it if it has changed. Cached credentials depend on that version, so a retired key's tokens become invalid with the next
+request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tarmac.store.interface import Entry, Reads
 
 
 class TokenKeys:
-    """The keys as the store has them now."""
+    """The keys as stored now."""
 
     def __init__(self, store: Reads, first: SigningKey) -> None:
         self._store = store
@@ -25,12 +25,12 @@ class TokenKeys:
         self._trusted = {first.id: first}
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token for some claims."""
+        """Return the token for these claims."""
         self._refresh()
         return self._signing.sign(claims)
 
     def verify(self, token: str) -> dict[str, Any]:
-        """The claims of a token that a trusted key signed. Raises InvalidToken. Expiry is the caller's business."""
+        """Return the claims of a token signed by a trusted key. Raises InvalidToken. The caller checks the expiry."""
         self._refresh()
         found = parse(token)
         name = found.header.get("kid")
@@ -41,23 +41,23 @@ class TokenKeys:
 
     @property
     def hold(self) -> tuple[str, str, Entry | None]:
-        """What the last check hangs on, for a `Credential`."""
+        """The record's version used by the last check, for a `Credential`."""
         return BUCKET, TOKENS, self._read
 
     @property
     def trusted(self) -> tuple[str, ...]:
-        """The ids of the keys that are trusted."""
+        """The ids of the trusted keys."""
         self._refresh()
         return tuple(self._trusted)
 
     @property
     def algorithms(self) -> list[str]:
-        """How tokens are signed."""
+        """The signing algorithms of the trusted keys."""
         self._refresh()
         return sorted({key.algorithm for key in self._trusted.values()})
 
     def public_jwks(self) -> list[dict[str, str]]:
-        """The public halves, for others who check tokens."""
+        """Return the public keys, for other services that verify tokens."""
         self._refresh()
         return [key.public_jwk() for key in self._trusted.values()]
 

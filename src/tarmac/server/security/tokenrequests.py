@@ -1,4 +1,4 @@
-"""Issuing service-account tokens: the `token` subresource of ServiceAccounts."""
+"""Issues service-account tokens: the `token` subresource of ServiceAccounts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORTEST = 600
 _LONGEST = 1 << 32
 
 Bound = dict[str, dict[str, str]]
-"""What a token is bound to: claim name ("pod") -> {name, uid}."""
+"""The objects that a token is bound to: claim name ("pod") -> {name, uid}."""
 
 
 class TokenIssuer:

@@ -1,4 +1,4 @@
-"""Rotating the key that signs service-account tokens. Retiring the old one ends its tokens with the next request."""
+"""Rotation of the key that signs service-account tokens. Retiring a key invalidates its tokens immediately."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from tarmac.server.security.rotation import Rotation, named
 from tarmac.server.security.trusting import paged, silent_servers
 from tarmac.store.interface import Entry
 
-_HOUR = 3600.0  # the tokens of pods last as long, and are renewed before
+_HOUR = 3600.0  # lifetime of pods' tokens, which are renewed earlier
 _SECRETS = "core/secrets"
 _TYPE = "kubernetes.io/service-account-token"
 
 
 def token_record(pem: bytes, now: float) -> KeyRecord:
-    """The record of a cluster that goes by the key of its directory."""
+    """Return the record of a cluster that uses the key of its directory."""
     return first_record(TOKENS, SigningKey(pem).id, KeptKey(pem.decode()), now)
 
 
 class TokenRotation(Rotation):
-    """The rotation of one cluster."""
+    """The token-key rotation of one cluster."""
 
     kind = TOKENS
 
     def with_new_key(self, record: KeyRecord) -> KeyRecord:
-        """One more."""
+        """Return the record with a newly generated key."""
         pem = private_pem(new_key())
         return with_new_key(record, SigningKey(pem).id, KeptKey(pem.decode(), rfc3339(self.clock.now())))
 
     async def silent(self, record: KeyRecord, *, force: bool) -> list[str]:
-        """Servers that would refuse its tokens."""
+        """List the servers that would reject tokens of the new key."""
         return await silent_servers(self.store, self.clock, record.newest)
 
     async def obstacles(self) -> list[str]:
-        """Tokens of the old key that are in use."""
+        """List tokens of the old key that are still in use."""
         record = self.record
         if record.settled:
             return []
@@ -54,7 +54,7 @@ class TokenRotation(Rotation):
 
 
 def _key_of(entry: Entry) -> str | None:
-    """The id of the key that signed the token in a Secret; None when it holds none."""
+    """Return the id of the key that signed the token in a Secret, or None without a token."""
     secret = decode(entry)
     if secret.get("type") != _TYPE:
         return None

@@ -1,7 +1,7 @@
-"""Which tokens of Secrets were used today, so that their Secrets can say so by a label, as Kubernetes has it.
+"""Tracks the daily use of Secret tokens, for Kubernetes' last-used label on their Secrets.
 
-By the label whoever cleans up finds tokens that nobody uses any more. A token is recognised on the way of a request,
-which waits for no write: what was seen is put in line here, and somebody beside the server writes it down.
+The label shows unused tokens, which can be deleted. A token is authenticated on the request path, which does not wait
+for writes: uses are queued here, and a separate task writes the labels.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tarmac.base.clock import Clock, rfc3339
 
 LAST_USED = "kubernetes.io/legacy-token-last-used"
 _DAY = 24 * 3600
-_AGAIN = 10.0  # seconds after which a use is noted anew, in case it could not be written down
+_AGAIN = 10.0  # seconds until a use is queued again, in case the write failed
 
 
 class TokenUses:
-    """Secrets that are to say another day."""
+    """The queue of Secrets that need a new last-used date."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,16 +25,19 @@ class TokenUses:
         self._some = asyncio.Event()
 
     def note(self, holder: TokenHolder, said: str) -> float:
-        """Have a Secret that says `said` say today. Returns until when the token need not be looked at again."""
+        """Queue a Secret with the last-used date `said` if it is outdated.
+
+        Return until when the check may be cached.
+        """
         now = self._clock.now()
-        if said in (_day(now), _day(now + _DAY)):  # another server's clock may be ahead
+        if said in (_day(now), _day(now + _DAY)):  # the clock of a different server may be ahead
             return (now // _DAY + 1) * _DAY
         self._line[holder] = _day(now)
         self._some.set()
         return now + _AGAIN
 
     async def next(self) -> tuple[TokenHolder, str]:
-        """The Secret that has waited longest, and the day that it is to say."""
+        """Wait for and remove the oldest queued Secret. Return it with the new date."""
         while not self._line:
             self._some.clear()
             await self._some.wait()

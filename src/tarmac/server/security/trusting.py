@@ -1,7 +1,7 @@
-"""Who has not said yet that it goes by a key: servers on their Leases, agents on their Nodes (`tarmac.dev/trusts`).
+"""Finds peers that have not announced a key yet: servers on Leases, agents on Nodes (`tarmac.dev/trusts`).
 
-A server that says nothing is of a version that knows of no such keys, and is waited for. A Node that says nothing is
-nobody's who holds certificates of ours: a simulated one, or a kubelet's.
+A server without the annotation runs a version without key rotation, and is waited for. A Node without it holds no
+certificate of ours: it is simulated, or belongs to a kubelet.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tarmac.store.interface import Entry, Reads
 
 _LEASES, _SERVERS, _NODES = "coordination.k8s.io/leases", f"{NAMESPACE}/apiserver-", "core/nodes"
 PAGE = 200
-"""How many objects are looked at in one turn of the loop."""
+"""The number of objects read per iteration of the event loop."""
 
 
 async def paged(store: Reads, bucket: str, clock: Clock, prefix: str = "") -> AsyncIterator[Entry]:
-    """Every entry, with turns for others in between."""
+    """Yield all entries, yielding to the event loop between pages."""
     after = ""
     while True:
         page = store.list(bucket, prefix, after=after, limit=PAGE)
@@ -34,13 +34,13 @@ async def paged(store: Reads, bucket: str, clock: Clock, prefix: str = "") -> As
 
 
 async def silent_servers(store: Reads, clock: Clock, word: str) -> list[str]:
-    """Servers that are announced and do not say the word."""
+    """List the announced servers that do not announce `word`."""
     leases = [decode(entry) async for entry in paged(store, _LEASES, clock, _SERVERS)]
     return [f"server {each['spec'].get('holderIdentity')}" for each in leases if word not in (_words(each) or ())]
 
 
 async def silent_nodes(store: Reads, clock: Clock, word: str) -> list[str]:
-    """Nodes whose agents say what they go by, and do not say the word."""
+    """List the nodes that announce keys, but not `word`."""
     found: list[str] = []
     async for entry in paged(store, _NODES, clock):
         words = _words(decode(entry))

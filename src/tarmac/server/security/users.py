@@ -1,4 +1,4 @@
-"""The identity a request acts under."""
+"""The user that a request acts as."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.api.schema import JsonObject
 
 @dataclass(frozen=True, slots=True, eq=False)
 class User:
-    """An authenticated identity. Shared between requests of one credential, so compare by identity in caches."""
+    """An authenticated user. Shared between requests of one credential, so caches compare by identity."""
 
     name: str
     uid: str = ""
@@ -21,7 +21,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 def user_info(user: User) -> JsonObject:
-    """A user as reviews and the audit log show them."""
+    """Return the user as shown in reviews and the audit log."""
     info: JsonObject = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid

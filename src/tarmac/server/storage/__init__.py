@@ -1,1 +1,1 @@
-"""Generic storage: what create, read, list, watch, update, patch and delete mean for every kind."""
+"""Generic storage: create, read, list, watch, update, patch and delete for every kind."""

@@ -1,4 +1,4 @@
-"""Entries a few at a time, so that work over thousands of them can pause in between (see `base.pieces`)."""
+"""Splits entries into batches, so that work over thousands of them can yield in between (see `base.pieces`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from tarmac.store.interface import Entry
 
 _BATCH = 64  # objects
-_LARGE = 256 << 10  # bytes: objects that have more together are taken one by one
+_LARGE = 256 << 10  # bytes: batches above this size are split into single objects
 
 
 def batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Entries in order, as many at a time as nobody notices."""
+    """Yield the entries in order, in batches small enough not to block the event loop noticeably."""
     for start in range(0, len(entries), _BATCH):
         batch = entries[start : start + _BATCH]
         if sum([len(entry.raw) for entry in batch]) <= _LARGE:

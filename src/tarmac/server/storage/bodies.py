@@ -1,4 +1,4 @@
-"""Request bodies: what a client sent, decoded, checked and defaulted as an object of the kind the URL names."""
+"""Request bodies: decoding, checking and defaulting of an object of the kind that the URL names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.server.storage.resourcestorage import Call
 
 
 def read_object(call: Call) -> JsonObject:
-    """The object in the body of a POST or PUT. Raises BadRequest, UnsupportedMediaType, Invalid."""
+    """Return the object in the body of a POST or PUT. Raises BadRequest, UnsupportedMediaType, Invalid."""
     request, served = call.request, call.served
     content_type = request.headers.get("content-type", "")
     obj, warnings = decode_object(served.resource, request.body, content_type, call.options.field_validation)
@@ -22,9 +22,9 @@ def read_object(call: Call) -> JsonObject:
 
 
 def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None, notes: Sequence[str] = ()) -> JsonObject:
-    """An object that a patch made, checked and defaulted in place like one that a client sent.
+    """Check and default in place an object that a patch produced, as if a client had sent it.
 
-    A spec that is still that of the `old` object, and not only equal to it, is not looked at again. `notes` are on the
+    A spec that is identical (`is`) to that of the `old` object is not checked again. `notes` are warnings about the
     text of the patch.
     """
     spec = old.get("spec") if old is not None else None
@@ -35,5 +35,5 @@ def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None, notes: Seq
 
 
 def read_delete_options(request: Request) -> JsonObject:
-    """The DeleteOptions in the body of a DELETE."""
+    """Return the DeleteOptions in the body of a DELETE."""
     return decode_delete_options(request.body, request.headers.get("content-type", ""))

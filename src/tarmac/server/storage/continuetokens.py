@@ -1,8 +1,8 @@
-"""Continue tokens: where the next page of a list begins, and of which moment.
+"""Continue tokens: the key after which the next page of a list begins, and the resource version it belongs to.
 
 Opaque to clients, but the same inside as Kubernetes' own: base64 of the resource version and the key to start from. A
-token without a version (-1) means "from here, as it is now": what a client gets when the moment it was paging through
-is no longer known.
+token without a version (-1) means "from here, at the newest version". Clients get such a token when the version they
+were paging through has been compacted.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Position(NamedTuple):
-    """Behind the key `after`, as of `revision` (0: now)."""
+    """Starts after the key `after`, at `revision` (0: now)."""
 
     after: str
     revision: int
 
 
 def token(after: str, revision: int) -> str:
-    """The token of a position."""
+    """Return the token of a position."""
     body = _encode(_Token("meta.k8s.io/v1", revision, f"{after}\0"))
     return base64.urlsafe_b64encode(body).rstrip(b"=").decode()
 
 
 def position(text: str, prefix: str) -> Position:
-    """The position of a token. Raises BadRequest."""
+    """Decode a token. Raises BadRequest."""
     try:
         found = _decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
@@ -62,12 +62,12 @@ def position(text: str, prefix: str) -> Position:
 
 
 class ExpiredToken(Gone):
-    """The moment has passed; the Status carries a token to go on without it."""
+    """The token's revision has been compacted; the Status carries a new token without a revision to continue with."""
 
     def __init__(self, after: str) -> None:
         super().__init__(_TOO_OLD)
         self._token = token(after, _NOW)
 
     def status(self) -> JsonObject:
-        """The Status with the fresh token."""
+        """Return the Status with the new token."""
         return super().status() | {"metadata": {"continue": self._token}}

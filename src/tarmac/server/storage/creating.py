@@ -1,11 +1,11 @@
 """Create: from a decoded object to a stored one.
 
-The order is Kubernetes' own and observable: who manages which field is recorded before admission changes anything, the
-system stamps and the strategy prepares before validation, and every broken rule is reported at once. The object that
-was validated is the one that is encoded.
+The order is Kubernetes' own and observable: field managers are recorded before admission changes anything, metadata is
+stamped and the strategy prepares the object before validation, and every broken rule is reported at once. The object
+that was validated is the one that is encoded.
 
-A write that another server's has overtaken begins anew, from the object as it was sent: what admission chose for it,
-such as an address, may be taken by now.
+A guarded write that lost against a write of another server starts over from a copy of the request's object: values that
+admission assigned, such as an address, may be taken by now.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[s
 
 
 def place_new(call: Call, obj: JsonObject) -> None:
-    """Check that the object may be born where the URL says."""
+    """Put the object into the namespace of the URL and reject a resource version. Raises BadRequest, ApiError."""
     metadata = obj.setdefault("metadata", {})
     meta.place(call.served.resource, metadata, call.info.namespace)
     if metadata.get("resourceVersion") not in (None, "", "0"):
@@ -85,7 +85,7 @@ def place_new(call: Call, obj: JsonObject) -> None:
 
 
 def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
-    """What admission is asked about a new object."""
+    """Return the admission attributes of a new object."""
     info = call.info
     name = obj["metadata"].get("name", "")
     resource, user, dry_run = call.served.resource, call.user, call.options.dry_run
@@ -124,7 +124,7 @@ async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[
             if served.head(key) is None:
                 return Entry(key, 0, 0, served.encode_checked(obj))
         except Exists:
-            if generated and guards:  # what admission looked at is not the newest any more
+            if generated and guards:  # admission decided on outdated state
                 raise Overtaken(f"{key} exists") from None
         if generated:
             metadata["name"] = meta.generated_name(metadata["generateName"], served.services.randomness.suffix())

@@ -1,6 +1,7 @@
-"""Deletecollection: delete what a list with the same options would show, one object at a time, each by its own rules.
+"""Deletecollection: delete the objects that a list with the same options returns, one by one, each by its own rules.
 
-So `limit` bounds what goes, `continue` says where to begin, and preconditions are held against every single object.
+So `limit` bounds the number of deleted objects, `continue` sets the start, and preconditions are checked for every
+object.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 
 
 async def delete_collection(served: ResourceStorage, request: Request) -> Response:
-    """DELETE of a collection. Answers with the list of what was to be deleted."""
+    """DELETE of a collection. Responds with the list of the objects that were selected for deletion."""
     selected = list_options(request, watch=False)
     options = delete_options(request)
     call = Call(served, request, WriteOptions(options.dry_run))
@@ -29,6 +30,6 @@ async def delete_collection(served: ResourceStorage, request: Request) -> Respon
     pieces, prefix = served.services.pieces, f"{namespace}/" if namespace and served.resource.namespaced else ""
     found = await pieces.done(find(served, prefix, selection, selected))
     for entry in found.entries:
-        with suppress(NotFound):  # somebody else was faster
+        with suppress(NotFound):  # another request has deleted it already
             await remove(call, entry.name.rpartition("/")[2], entry.name, options)
     return await pieces.done(render(served, shape_of(request, of_list=True), found))

@@ -1,8 +1,8 @@
-"""Delete: at once, after a grace period, or when the last finalizer has gone.
+"""Delete: at once, after a grace period, or when the last finalizer has been removed.
 
-Deleting an object that something still holds (a finalizer, a grace period that somebody must confirm) only marks it;
+Deleting an object with a finalizer, or with a grace period that its node must confirm, only sets `deletionTimestamp`;
 the update that releases the last hold removes it (`updating.is_released`). Propagation policies are finalizers that the
-garbage collector takes off.
+garbage collector removes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, conflict, invalid
 from tarmac.base.clock import parse_rfc3339, rfc3339
-from tarmac.base.duration import LONGEST_SECONDS
+from tarmac.base.duration import MAX_SECONDS
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes
@@ -33,7 +33,7 @@ _POLICIES = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """Decoded options of one DELETE."""
 
     grace_period: int | None = None
     uid: str | None = None
@@ -47,7 +47,7 @@ PLAIN = DeleteOptions()
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """From the body, or else from the query. Raises Invalid."""
+    """Read the options from the body, else from the query. Raises Invalid."""
     if request.body:
         given = read_delete_options(request)
     elif request.query:
@@ -58,7 +58,7 @@ def delete_options(request: Request) -> DeleteOptions:
 
 
 def delete_options_from(given: JsonObject, dry_run: bool = False) -> DeleteOptions:
-    """From a decoded DeleteOptions. Raises Invalid."""
+    """Convert a decoded DeleteOptions. Raises Invalid."""
     errors = FieldErrors()
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     if policy is not None and orphan is not None:
@@ -89,7 +89,7 @@ async def delete(served: ResourceStorage, request: Request) -> Response:
     call = Call(served, request, WriteOptions(options.dry_run))
     entry, gone = await remove(call, call.info.name, call.key, options)
     if not gone or served.strategy.returns_deleted:
-        # 202 only for the old way of asking for the background, as in Kubernetes
+        # 202 only for `orphanDependents: false`, the old form of background deletion, as in Kubernetes
         status = 202 if not gone and options.orphan is False else 200
         return served.answer(request, entry, status, call.warnings)
     return document(request, _success(served, entry), 200, call.warnings)
@@ -106,7 +106,7 @@ def _success(served: ResourceStorage, entry: Entry) -> JsonObject:
 
 
 async def remove(call: Call, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
-    """Delete or mark one object: its last or marked version, and whether it is gone."""
+    """Delete or mark one object. Return its last or marked version, and whether it was removed."""
     served = call.served
     for _ in range(_ATTEMPTS):
         entry = served.head(key)
@@ -134,8 +134,9 @@ async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -
             return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision)), False
         return await store.update(served.bucket, entry.name, value, entry.revision), False
     if plan == "ended":
-        # A grace period of zero is a mark like any other, and the end of it; watchers see both. After a crash between
-        # the two the object is left marked with no time to run, and the next delete, the node's or a user's, ends it.
+        # A grace period of zero is written as a mark before the delete; watchers see both. After a crash between the
+        # two writes the object stays marked with a grace period of zero, and the next delete, by the node or a user,
+        # removes it.
         if options.dry_run:
             return Entry(entry.name, entry.revision, entry.created, splice(served.encode(obj), entry.revision)), True
         entry = await store.update(served.bucket, entry.name, served.encode(obj), entry.revision)
@@ -154,7 +155,7 @@ def _admit(call: Call, name: str, obj: JsonObject) -> None:
 
 
 def check_preconditions(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> None:
-    """The object must be the one the client means."""
+    """Reject the delete unless uid and resource version match the client's preconditions. Raises ApiError."""
     metadata = obj["metadata"]
     if options.uid is not None and options.uid != metadata["uid"]:
         raise _mismatch(served, metadata, "UID", options.uid, metadata["uid"], "deleted and then recreated")
@@ -174,9 +175,10 @@ def _mismatch(
 
 
 def _plan(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> str:
-    """What to do with `obj`, which is marked in place.
+    """Decide how to delete `obj`, and mark it in place.
 
-    `gone`: delete it; `marked`: write it; `ended`: write it, then delete it; `pending`: it is somebody else's turn.
+    `gone`: delete it; `marked`: write it; `ended`: write it, then delete it; `pending`: write nothing, a finalizer or a
+    grace period has to end first.
     """
     graceful = _grace(served, obj, options)
     if graceful is None:
@@ -202,15 +204,15 @@ def _plan(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> s
 
 
 def _grace(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> bool | None:
-    """Start or shorten a grace period; False for kinds (and moments) without one, None when one runs already."""
+    """Start or shorten a grace period. False: the kind or this state has none; None: one is running already."""
     metadata, now = obj["metadata"], served.services.clock.now()
     period = served.strategy.grace_period(obj, options.grace_period)
     if period is None:
         return False
     running = metadata.get("deletionGracePeriodSeconds")
-    # More is accepted, as Kubernetes accepts it; a pod that asks for more must still be deletable by those who give no
-    # period of their own.
-    period = min(period, LONGEST_SECONDS)
+    # Kubernetes accepts longer periods, so they are accepted and capped here: a pod whose spec has one must stay
+    # deletable by clients that send no period.
+    period = min(period, MAX_SECONDS)
     if "deletionTimestamp" not in metadata:
         metadata["deletionTimestamp"] = rfc3339(now + period)
         metadata["deletionGracePeriodSeconds"] = period
@@ -229,7 +231,7 @@ def _grace(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> 
 
 
 def _mark(metadata: JsonObject, now: float) -> bool:
-    """Say that the object is to go, now at the latest; whether that is news."""
+    """Set `deletionTimestamp` to now at the latest, without a grace period. Return whether that changes the object."""
     if "deletionTimestamp" not in metadata:
         _next_generation(metadata)
     elif parse_rfc3339(metadata["deletionTimestamp"]) <= now and metadata.get("deletionGracePeriodSeconds") == 0:
@@ -247,7 +249,7 @@ def _next_generation(metadata: JsonObject) -> None:
 
 
 def _finalizers(present: list[str], options: DeleteOptions) -> list[str]:
-    """The finalizers with what the propagation policy adds or takes away."""
+    """Return the finalizers after applying the propagation policy."""
     if options.orphan is None and options.policy is None:
         return present
     kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]

@@ -1,8 +1,7 @@
-"""What is worked out of one version of an object, once, for every list and watch that shows it.
+"""Caches data derived from one version of an object, shared by every list and watch that shows it.
 
-It is kept at the version itself: whoever holds the entry has it, and it goes when the entry goes, be that because the
-object was deleted, because its version fell out of the history, or because the store was loaded anew. So there is
-nothing to look up, to bound or to forget.
+The cache is an attribute of the store's entry, so it lives as long as the entry: until the object is deleted, its
+version leaves the history, or the store is reloaded. It needs no lookup, no bound and no eviction.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from tarmac.store.interface import Entry
 
 
 class Selected(NamedTuple):
-    """What selectors may look at."""
+    """The parts of an object that selectors match: labels and selectable fields."""
 
     labels: dict[str, str]
     fields: dict[str, str]
 
 
 class Derived:
-    """The parts that somebody has asked for."""
+    """Derived data of one entry. Each part is computed on first use."""
 
     __slots__ = ("metadata_end", "row", "selected")
 
@@ -32,7 +31,7 @@ class Derived:
 
 
 def derived(entry: Entry) -> Derived:
-    """What is known of this version."""
+    """Return the cache of this entry, created on first use."""
     found: Derived | None = entry.memo
     if found is None:
         found = entry.memo = Derived()

@@ -1,8 +1,8 @@
-"""Events do not stay: an hour after its last write an Event is deleted.
+"""Deletes each Event one hour after its last write.
 
-Nothing in an Event says when it was last written, so the time is noted as writes pass by; for those that were there
-before the server started, the newest time inside stands in. All have the same time to live, so the order of writes is
-the order of ends, and looking for what is due looks at nothing else.
+An Event does not record its last write, so the times are recorded in memory as writes pass by. For Events that existed
+before the server started, the newest timestamp in the Event is used. All Events have the same time to live, so the
+order of writes is the order of expiry, and finding due Events inspects no other ones.
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ _log = log("events")
 
 
 class EventExpiry:
-    """Deletes Events whose time is over."""
+    """Deletes expired Events."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._written: dict[str, float] = {}  # by name, in the order of the times, which are of the monotonic clock
+        self._written: dict[str, float] = {}  # by name, ordered by time; times of the monotonic clock
         self._end: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Take note of what is there and of what is written from now on."""
+        """Record the existing Events and subscribe to writes."""
         present = [(self._seen_at(decode(entry)), entry.name) for entry in self._store.list(EVENTS).entries]
         self._written = {name: time for time, name in sorted(present)}
         self._end = self._store.subscribe(EVENTS, self._note)
 
     def _seen_at(self, event: JsonObject) -> float:
-        """One that is stamped with a time to come was stamped by a clock that was wrong, and counts as new."""
+        """Return the monotonic time of the last write.
+
+        A timestamp in the future comes from a wrong clock and counts as now.
+        """
         return self._clock.monotonic() - max(0.0, self._clock.now() - _last_time(event))
 
     def stop(self) -> None:
-        """Take note of nothing more."""
+        """Unsubscribe from writes."""
         self._end()
 
     def _note(self, events: Sequence[Event]) -> None:
@@ -56,16 +59,16 @@ class EventExpiry:
                 self._written[event.entry.name] = now
 
     async def run(self) -> None:
-        """Delete what is due until cancelled."""
+        """Delete expired Events until cancelled."""
         while True:
             await self._clock.sleep(_BEAT)
             try:
                 await self.expire()
             except Unavailable as error:
-                _log.warning("events could not be deleted", why=str(error))
+                _log.warning("expired events cannot be deleted, will retry", why=str(error))
 
     async def expire(self) -> None:
-        """Delete what is due now, a limited number at a time so that writers of other things get their turn."""
+        """Delete all expired Events, in batches of limited size so that writers of other objects are not delayed."""
         while due := list(self._due(_AT_ONCE)):
             await asyncio.gather(*(self._delete(name, written) for name, written in due))
 
@@ -80,9 +83,9 @@ class EventExpiry:
     async def _delete(self, name: str, written: float) -> None:
         entry = self._store.head(EVENTS, name)
         if entry is not None:
-            with suppress(Missing, Conflict):  # deleted by somebody else, or written again and noted anew
+            with suppress(Missing, Conflict):  # deleted by another writer, or written again and recorded anew
                 await self._store.delete(EVENTS, name, entry.revision)
-        # Forgotten only now: a store that is not available leaves it noted, in its place, for the next round.
+        # Remove the record only after the delete: when the store is unavailable, it keeps its place for the next round.
         if self._written.get(name) == written:
             del self._written[name]
 

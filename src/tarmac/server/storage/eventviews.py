@@ -1,8 +1,8 @@
-"""`events.k8s.io/v1` as another view of core Events.
+"""`events.k8s.io/v1` as a second view of core Events.
 
-There is one stored form, the core one; a view translates objects on their way in and out. The two forms name the same
-things differently (`involvedObject` is `regarding`, `message` is `note`), and the old counters live on under
-`deprecated…` names.
+Only the core form is stored; a view translates objects on their way in and out. The two forms have different names for
+the same fields (`involvedObject` is `regarding`, `message` is `note`), and the old counters live on under `deprecated…`
+names.
 """
 
 from __future__ import annotations
@@ -37,17 +37,20 @@ _ALWAYS_STORED: JsonObject = {
 
 
 class View(Protocol):
-    """Two forms of one object. Neither call keeps or changes its argument beyond the top level."""
+    """Translates between the shown and the stored form of an object.
+
+    Neither method keeps its argument, or changes it below the top level.
+    """
 
     # field selectors: name in the shown form -> name in the stored form
     selectable: Mapping[str, str]
 
     def shown(self, stored: JsonObject) -> JsonObject:
-        """The stored form as this resource shows it."""
+        """Convert the stored form to the form that this resource shows."""
         ...
 
     def stored(self, shown: JsonObject) -> JsonObject:
-        """The shown form as it is stored."""
+        """Convert the shown form to the stored form."""
         ...
 
 
@@ -55,7 +58,7 @@ _REGARDED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion"
 
 
 class EventView:
-    """Core Events in the clothes of `events.k8s.io/v1`."""
+    """Core Events shown as `events.k8s.io/v1`."""
 
     selectable: Mapping[str, str] = {
         "type": "type",
@@ -65,7 +68,7 @@ class EventView:
     }
 
     def shown(self, stored: JsonObject) -> JsonObject:
-        """As `events.k8s.io/v1`: old counters are always there, an unknown reporter never is."""
+        """Convert to `events.k8s.io/v1`: old counters are always present, an empty reporter never is."""
         event = {_NAMES.get(field, field): value for field, value in stored.items()}
         event["kind"], event["apiVersion"] = "Event", "events.k8s.io/v1"
         for field in _ALWAYS_SHOWN:
@@ -77,7 +80,7 @@ class EventView:
         return event
 
     def stored(self, shown: JsonObject) -> JsonObject:
-        """As core `v1`, where an unknown reporter is an empty string."""
+        """Convert to core `v1`, where an unknown reporter is an empty string."""
         event = {_REVERSED.get(field, field): value for field, value in shown.items()}
         event["kind"], event["apiVersion"] = "Event", "v1"
         return _ALWAYS_STORED | event

@@ -37,7 +37,7 @@ def _get(served: ResourceStorage, request: Request, wanted: str) -> Response:
 
 
 def _check_reached(served: ResourceStorage, wanted: str) -> None:
-    """A client may ask for a state at least as new as one it has seen."""
+    """Reject a resource version that this server has not reached yet. Raises ApiError, Timeout."""
     try:
         revision = parse_revision(wanted)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""Encoded lists, kept until their resource changes.
+"""Caches encoded lists until their resource changes.
 
-An entry is dropped by the next event of its bucket, so a list always shows a write that came before it. It is also
-dropped with age: its resource version must stay one that a watch can be started from. The whole is bounded in bytes;
-answers that are not asked for again leave first.
+The next event of its bucket drops an entry, so a list always shows every write that came before it. An entry is also
+dropped by age: its resource version must stay one that a watch can start from. The cache is bounded in bytes and evicts
+the least recently used response first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[object, ...]
 
 
 class CachedAnswer(NamedTuple):
-    """A finished answer and the version it shows."""
+    """A finished response and the revision it shows."""
 
     response: Response
     revision: int
@@ -35,7 +35,7 @@ class _Kept(NamedTuple):
 
 
 class ListCache:
-    """Answers by key, grouped by the bucket whose change ends them."""
+    """Cached responses by key, grouped by the bucket whose changes invalidate them."""
 
     def __init__(self, clock: Clock, max_bytes: int = _MAX_BYTES) -> None:
         self._clock = clock
@@ -46,7 +46,7 @@ class ListCache:
         self._size = 0
 
     def get(self, bucket: str, key: Key) -> CachedAnswer | None:
-        """The answer, if it still holds."""
+        """Return the response unless it was invalidated or is too old."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -57,7 +57,7 @@ class ListCache:
         return kept.answer
 
     def put(self, source: Reads, bucket: str, key: Key, answer: CachedAnswer) -> None:
-        """Keep an answer about a bucket of `source`. One made aside may be stale by now and is not kept."""
+        """Cache a response about a bucket of `source`, unless the bucket changed while the response was rendered."""
         size = size_of(answer.response.body) + len(repr(key))  # the key holds the client's selectors
         if size > self._max_bytes // 4 or _changed(source, bucket, answer.revision):
             return
@@ -69,7 +69,7 @@ class ListCache:
             self._endings[bucket] = source.subscribe(bucket, lambda events: self._invalidate(bucket, events))
         while self._size > self._max_bytes:
             oldest = next(iter(self._kept))
-            self._drop(str(oldest[1]), oldest)
+            self._drop(str(oldest[1]), oldest)  # the second part of a key is its bucket
 
     def _invalidate(self, bucket: str, _: Sequence[Event]) -> None:
         for key in tuple(self._keys.get(bucket, ())):
@@ -95,5 +95,5 @@ def _changed(source: Reads, bucket: str, revision: int) -> bool:
 
 
 def size_of(body: bytes | list[bytes]) -> int:
-    """Bytes in a body, be it whole or in pieces."""
+    """Return the number of bytes in a body, whole or in pieces."""
     return len(body) if isinstance(body, bytes) else sum(map(len, body))

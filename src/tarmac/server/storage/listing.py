@@ -1,11 +1,11 @@
-"""List: a consistent slice of one resource, in the wanted shape.
+"""List: a consistent slice of one resource, in the requested representation.
 
-A plain list is a join of stored bytes; nothing is decoded. What selectors and tables need of an object is worked out
-once for each of its versions. Answers that take work all the same (selectors, tables, gzip) are kept until the next
-change of the resource, bounded in age, because the version they carry is one a watch may be started from.
+A plain list joins stored bytes and decodes nothing. Data that selectors and tables need is derived once per object
+version. Responses that still take work (selectors, tables, gzip) are cached until the resource changes, bounded in age,
+because a client may start a watch from the version they carry.
 
-A list is found and made in pieces. It is one of a single revision, however long that takes: the store's page is taken
-at the beginning, and the entries in it never change.
+A list is found and rendered cooperatively. It shows a single revision, however long that takes: the store's page is
+taken at the beginning, and its entries are immutable.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tarmac.store.interface import Compacted, Entry, FutureRevision, Page
 
 GZIP_FROM = 128 << 10
 _GZIP_INLINE = 512 << 10
-_MAX_AGE = 30.0  # the version in an answer must stay one that a watch can be started from
+_MAX_AGE = 30.0  # the version in a response must stay one that a watch can start from
 _AGE_OF_AGES = 1.0  # tables show ages in seconds
 
 
 class ListPage(NamedTuple):
-    """What a list found."""
+    """The entries of a list and its position in the resource."""
 
     entries: Sequence[Entry]
     revision: int
@@ -57,7 +57,7 @@ class ListQuery(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it asks for everything as it is now: what an answer can be kept for."""
+        """True if it asks for all objects at the newest version; only such responses are cached."""
         options = self.options
         return not options.limit and not options.continue_token and options.resource_version in ("", "0")
 
@@ -81,7 +81,7 @@ async def _list_fresh(
 
 def _query(served: ResourceStorage, request: Request) -> ListQuery:
     options = list_options(request, watch=False)
-    if options.resource_version == "0" and not options.continue_token:  # whatever is at hand, and that is everything
+    if options.resource_version == "0" and not options.continue_token:  # any version will do: one page
         options = options._replace(limit=0)
     namespace = request.info.namespace
     return ListQuery(
@@ -141,7 +141,7 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
 
 
 def find(served: ResourceStorage, prefix: str, selection: Selection, options: ListOptions) -> Work[ListPage]:
-    """The entries a list is about. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
+    """Return the entries of a list. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(served, prefix, options)
     limit = options.limit if selection.everything else 0
     try:
@@ -169,7 +169,7 @@ def _find_one(served: ResourceStorage, prefix: str, selection: Selection, revisi
 
 
 def _start(served: ResourceStorage, prefix: str, options: ListOptions) -> tuple[str, int]:
-    """Where to begin and as of which revision (0: now)."""
+    """Return the key to start after and the revision to read (0: now)."""
     try:
         wanted = parse_revision(options.resource_version)
     except ValueError as error:
@@ -197,13 +197,13 @@ def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[ListP
             del taken[limit:]
             break
         yield
-    # What comes after a full page is not looked at: there may be more, and nobody knows how many.
+    # Entries after a full page are not matched: there may be more, so the number of remaining items is unknown.
     more = bool(limit) and len(taken) == limit and taken[-1] is not entries[-1]
     return ListPage(taken, page.revision, token(taken[-1].name, page.revision) if more else "", None)
 
 
 def too_large(wanted: int, current: int) -> ApiError:
-    """A version that has not happened yet."""
+    """Return the Timeout error for a revision that does not exist yet."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return Timeout(
         f"Timeout: Too large resource version: {wanted}, current: {current}",
@@ -213,7 +213,7 @@ def too_large(wanted: int, current: int) -> ApiError:
 
 
 def render(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work[Response]:
-    """A list in the wanted shape, in pieces: a whole of many megabytes would cost more in fresh memory than copying."""
+    """Render a list as a list of byte chunks: joining many megabytes would cost a large allocation and a copy."""
     head = _head(served, shape, found)
     if not found.entries:
         return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
@@ -234,7 +234,7 @@ def render(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work
 
 
 def _head(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> bytes:
-    """Everything before the items."""
+    """Return the bytes before the items."""
     resource = served.resource
     metadata = _list_metadata(found, always_continue=not resource.native and shape.form == "object")
     if shape.form == "table":
@@ -252,7 +252,7 @@ def _item(served: ResourceStorage, shape: AnswerShape, entry: Entry, now: float)
 
 
 def _list_metadata(found: ListPage, always_continue: bool) -> bytes:
-    """Lists of custom resources, and so of our own kinds, say even that there is nothing to continue with."""
+    """Encode the list's metadata. Lists of custom resources, and so of our own kinds, have `continue` even if empty."""
     if not found.next_token and always_continue:
         return b'{"continue":"","resourceVersion":"%d"}' % found.revision
     if not found.next_token:
@@ -267,13 +267,13 @@ def _items(served: ResourceStorage, entries: Sequence[Entry]) -> bytes:
     raws = [entry.raw for entry in entries] if served.view is None else [served.raw(entry) for entry in entries]
     if not served.resource.native:
         return b",".join(raws)
-    # Items of Kubernetes' own kinds say no kind: leave out the tail, all but its brace.
+    # Items of native kinds carry no kind and apiVersion: cut that tail off, except for its closing brace.
     tail, end = served.tail, -len(served.tail)
     return b"},".join([raw[:end] if raw.endswith(tail) else _open(raw) for raw in raws]) + b"}"
 
 
 def _open(raw: bytes) -> bytes:
-    """An object that another program stored, in whatever order, without its kind and its last brace."""
+    """Re-encode an object stored by another program, in any key order, without kind, apiVersion and closing brace."""
     obj = decode_json(raw)
     del obj["kind"], obj["apiVersion"]
     return encode_json(obj)[:-1]

@@ -1,8 +1,8 @@
-"""Object metadata: what the system sets, what a client may set, and the rules both follow.
+"""Object metadata: fields set by the system, fields set by clients, and the rules for both.
 
-Objects come in with whatever metadata a client sent. `stamp` makes a new object the system's own; `carry_over` does the
-same for an update by taking from the stored object what no client can change. The checks word their findings exactly as
-Kubernetes does, since people and tools read them.
+Requests bring arbitrary metadata. `stamp` sets the identity of a new object; for an update `carry_over` copies from the
+stored object the fields that no client can change. Messages are Kubernetes' own, word for word, since people and tools
+parse them.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _namespace_name = remembered(1024)(names.dns1123_label)
 
 
 def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:
-    """Put the object where the URL says. Raises BadRequest when a namespaced object says something else."""
+    """Set the namespace of the URL. Raises BadRequest when a namespaced object states a different one."""
     if resource.namespaced:
         if metadata.setdefault("namespace", namespace) in ("", namespace):
             metadata["namespace"] = namespace
             return
         raise misplaced()
-    metadata.pop("namespace", None)  # whatever it was: there is only one place
+    metadata.pop("namespace", None)  # ignored for cluster-scoped kinds
 
 
 def wipe(metadata: JsonObject) -> None:
-    """Drop the traces of another life, before anybody is said to own them."""
+    """Remove fields of an earlier object, before field managers are recorded."""
     for field in _TRACES:
         metadata.pop(field, None)
 
 
 def stamp(metadata: JsonObject, uid: str, now: str) -> None:
-    """Make new metadata the system's: identity and birth are ours."""
+    """Set uid and creation time of a new object."""
     metadata["uid"] = uid
     metadata["creationTimestamp"] = now
 
 
 def carry_over(new: JsonObject, old: JsonObject) -> None:
-    """Take from the old metadata what an update cannot change."""
+    """Copy the fields that an update cannot change from the old metadata."""
     new.pop("selfLink", None)
     for field in ("creationTimestamp", "deletionTimestamp"):
         if field in old:
@@ -71,12 +71,12 @@ def carry_over(new: JsonObject, old: JsonObject) -> None:
 
 
 def generated_name(base: str, suffix: str) -> str:
-    """`base` cut so that the whole fits a label, and the suffix."""
+    """Return `base`, cut so that the name fits a label, plus the suffix."""
     return base[:GENERATED_NAME_BASE] + suffix
 
 
 def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> None:
-    """The rules for metadata of a new object."""
+    """Validate the metadata of a new object."""
     check_name = resource.validate_name or names.dns1123_subdomain
     prefix = metadata.get("generateName")
     if prefix:
@@ -94,7 +94,7 @@ def validate(resource: Resource, metadata: JsonObject, errors: FieldErrors) -> N
 
 
 def validate_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
-    """The rules for metadata of a changed object. Kubernetes checks them twice, and says everything as often."""
+    """Validate changed metadata. Kubernetes validates it twice and reports every error twice; so does this."""
     if new.get("finalizers") != old.get("finalizers"):
         _validate_finalizers(new.get("finalizers") or (), errors)
     changed = [new.get(field) for field in _CHECKED] != [old.get(field) for field in _CHECKED]
@@ -184,7 +184,7 @@ def _validate_owners(owners: list[JsonObject], errors: FieldErrors) -> None:
 
 
 def _in_order(owner: JsonObject) -> JsonObject:
-    """The fields in the order in which Go shows them."""
+    """Return the fields in the order in which Go prints them."""
     return {field: owner[field] for field in _OWNER_FIELDS if field in owner}
 
 

@@ -1,7 +1,7 @@
-"""Query parameters of writes and lists, checked as Kubernetes checks them.
+"""Query parameters of writes and lists, validated as in Kubernetes.
 
-All mistakes in one set of options are reported together, as an Invalid of `CreateOptions` and so on. Plain requests
-carry no query at all and share one ready-made value.
+All errors in one set of options are reported together, as an Invalid of `CreateOptions` and so on. Requests without a
+query share one ready-made value.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 _META_GROUP = "meta.k8s.io"
 _MANAGER_LIMIT = 128
-_LONGEST_INTEGER = 20  # digits; longer ones are out of range without being read
+_LONGEST_INTEGER = 20  # digits; longer ones are out of range and not parsed
 
 
 class WriteOptions(NamedTuple):
-    """What CreateOptions, UpdateOptions and PatchOptions have in common, and `force` of the last."""
+    """The common fields of CreateOptions, UpdateOptions and PatchOptions, and `force` of the last."""
 
     dry_run: bool = False
     field_manager: str = ""
@@ -33,7 +33,7 @@ _PLAIN = WriteOptions()
 
 
 def write_options(kind: str, request: Request, *, apply: bool = False) -> WriteOptions:
-    """The options of a write, `kind` being the name that errors call them by."""
+    """Return the options of a write; `kind` is their name in error messages. Raises Invalid."""
     if not request.query and not apply:
         return _PLAIN
     errors = FieldErrors()
@@ -63,14 +63,14 @@ def _check_patch_options(apply: bool, manager: str, force: bool | None, errors: 
 
 
 def check_dry_run(values: list[str], errors: FieldErrors) -> bool:
-    """Whether nothing may be written. `All` is the only value there is."""
+    """Return whether the request is a dry run. `All` is the only valid value."""
     if any(value != "All" for value in values):
         errors.not_supported("dryRun", values, ["All"])
     return bool(values)
 
 
 def integer(request: Request, name: str) -> int | None:
-    """A whole-number query parameter. Raises BadRequest."""
+    """Return an integer query parameter, or None. Raises BadRequest."""
     if name not in request.params():
         return None
     text = request.param(name)
@@ -83,7 +83,7 @@ def integer(request: Request, name: str) -> int | None:
 
 
 class ListOptions(NamedTuple):
-    """What to list or watch."""
+    """Decoded options of a list or a watch."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -100,7 +100,7 @@ _EVERYTHING = ListOptions()
 
 
 def list_options(request: Request, *, watch: bool) -> ListOptions:
-    """The options of a list, a watch or a deletecollection."""
+    """Return the options of a list, a watch or a deletecollection. Raises Invalid."""
     if not request.query:
         return _EVERYTHING
     options = ListOptions(
@@ -152,7 +152,7 @@ def _check_watch(options: ListOptions, errors: FieldErrors) -> None:
 
 
 def parse_revision(text: str) -> int:
-    """A resource version as a number; empty is 0. Raises ValueError with Go's wording."""
+    """Return a resource version as a number; empty is 0. Raises ValueError with Go's wording."""
     if not text:
         return 0
     why = ""

@@ -1,7 +1,7 @@
 """Patch: JSON patch, merge patch, strategic merge, and server-side apply.
 
-A patch without a resource version is applied to whatever is newest, again if need be; one that carries a version loses
-to any other write. Only apply may create.
+A patch without a resource version applies to the newest version and is retried on a conflict; one with a version loses
+to any other write. Only apply may create an object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tarmac.store.interface import Entry
 
 
 async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Response:
-    """PATCH of an object, by any of the four types; an apply may also make one."""
+    """PATCH of an object, by any of the four types; an apply may also create it."""
     patch_type = check_type(served.resource, request.headers.get("content-type", ""))
     is_apply = patch_type == APPLY_PATCH
     call = Call(served, request, write_options("PatchOptions", request, apply=is_apply))
@@ -37,10 +37,11 @@ async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Resp
     body = request.body
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
-        # A JSON patch works in place; the others copy what they change, and the rest stays the old object's.
+        # A JSON patch works in place; the other types copy the parts they change and share the rest with the old
+        # object.
         current = served.load(entry) if patch_type == JSON_PATCH else {**old, "metadata": {**old["metadata"]}}
         patched, notes = apply_patch(served.resource, patch_type, current, body)
-        if patch_type == STRATEGIC_PATCH:  # decoded into what it was, whatever the patch calls it
+        if patch_type == STRATEGIC_PATCH:  # kind and apiVersion of a strategic patch are ignored
             patched |= {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
         new = adopt(call, patched, old, notes)
         check_name(call, new)
@@ -79,7 +80,7 @@ async def _apply(call: Call, rules: Rules) -> Response:
         if uid := new["metadata"].get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise served.conflict(call.info.name, why)
-        new["metadata"].pop("resourceVersion", None)  # there is none to be newer than
+        new["metadata"].pop("resourceVersion", None)  # no stored object to compare it with
         entry = await create_object(call, new, applied=True)
         return served.answer(call.request, entry, 201, call.warnings)
     entry = await rewrite(call, change, rules._replace(applied=True))
@@ -87,7 +88,7 @@ async def _apply(call: Call, rules: Rules) -> Response:
 
 
 def _judge(call: Call, notes: list[str]) -> None:
-    """What a client hears about keys that its configuration has twice."""
+    """Reject or warn about duplicate keys in the applied configuration, by field validation mode."""
     if notes and call.options.field_validation == "Strict":
         raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {joined(notes)}")
     call.warnings += notes if call.options.field_validation == "Warn" else []

@@ -1,11 +1,11 @@
-"""A resource that the server makes of another: every object seen through a function that leaves most of it out.
+"""A read-only resource computed from another one: every object passes through a function that drops most of it.
 
-The projection stands where a store stands, for one bucket, so that get, list, watch, selectors and tables work on what
-it shows and never meet what it hides. An object has the name and the version of the one it is made of. A change that
-makes no difference to what is shown is no event here; bookmarks carry the version on, since they count every bucket.
+The projection implements a store's `Reads` for one bucket, so get, list, watch, selectors and tables work on projected
+objects and never see hidden fields. A projected object keeps the name and the version of its source. A change that
+leaves the projected object equal produces no event; bookmarks still advance the version, since they count all buckets.
 
-Each version is projected once, however many watch or list: what was made is kept, up to a number of bytes, the oldest
-leaving first. A list of thousands that nobody has asked for yet is made in pieces, between which others have a turn.
+Each version is projected once for all lists and watches. Results are cached up to a number of bytes, the oldest evicted
+first. A list of thousands of uncached objects is projected in batches that yield to the event loop in between.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from itertools import islice
 from tarmac.store.interface import Entry, Event, Page, Store, Subscriber, splice, unsplice
 
 Project = Callable[[str, bytes], bytes]
-"""From the key and the stored bytes of an object to the value that is shown of it."""
+"""Maps the key and the stored bytes of an object to the projected value."""
 
 _MOST_KEPT = 64 << 20
-_ENTRY_COST = 300  # bytes around those of the object: the entry, its key, their places
-_PIECE = 128  # objects that are projected without a pause
+_ENTRY_COST = 300  # bytes of overhead per object: entry, key, dictionary slots
+_PIECE = 128  # objects projected before yielding to the event loop
 
 
 class Projection:
-    """What is shown of one bucket, as `Reads`: whatever bucket is asked for, it is that one."""
+    """The projection of one bucket, as `Reads`. The `bucket` arguments are ignored."""
 
     def __init__(self, store: Store, source: str, project: Project, most_kept: int = _MOST_KEPT) -> None:
         self._store = store
@@ -34,20 +34,23 @@ class Projection:
         self._most_kept = most_kept
         self._kept: dict[tuple[int, str], Entry] = {}
         self._size = 0
-        self._batch: tuple[Sequence[Event], list[Event]] = ((), [])  # the last one, for every subscriber of it
+        self._batch: tuple[Sequence[Event], list[Event]] = ((), [])  # the last batch, shared by all its subscribers
         self.made = 0  # versions that were projected
 
     @property
     def revision(self) -> int:
-        """The newest visible revision, of every bucket."""
+        """The newest visible revision, of all buckets."""
         return self._store.revision
 
     def fresh(self) -> Awaitable[None] | None:
-        """None when memory is current by construction; else await it before a consistent read."""
+        """Return None if memory is current, else an awaitable to await before a consistent read."""
         return self._store.fresh()
 
     def prepared(self, prefix: str, newest: bool) -> Awaitable[None] | None:
-        """None when all of `prefix` can be listed at once; else await it first, so that the list holds nobody up."""
+        """Return None if `prefix` can be listed at once, else an awaitable to await before listing.
+
+        Awaiting it fills the cache in batches, so that the list does not block the event loop.
+        """
         fresh = self._store.fresh() if newest else None
         if fresh is not None:
             return self._prepare(prefix, fresh)
@@ -57,40 +60,41 @@ class Projection:
         return None if next(missing, None) is None else self._prepare(prefix)
 
     def get(self, bucket: str, name: str) -> Entry | None:
-        """The visible version."""
+        """Return the visible version."""
         entry = self._store.get(self._source, name)
         return None if entry is None else self._shown(entry)
 
     def list(self, bucket: str, prefix: str = "", *, after: str = "", limit: int = 0, revision: int = 0) -> Page:
-        """As a store's. Raises Compacted, FutureRevision."""
+        """Like a store's `list`. Raises Compacted, FutureRevision."""
         page = self._store.list(self._source, prefix, after=after, limit=limit, revision=revision)
         return Page([self._shown(entry) for entry in page.entries], page.revision, page.remaining)
 
     def since(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """As a store's. Raises Compacted, FutureRevision."""
+        """Like a store's `since`. Raises Compacted, FutureRevision."""
         return self._events(self._store.since(self._source, revision, prefix))
 
     async def history(self, bucket: str, revision: int, prefix: str = "") -> Sequence[Event]:
-        """As a store's. Raises Compacted, FutureRevision, Unavailable."""
+        """Like a store's `history`. Raises Compacted, FutureRevision, Unavailable."""
         events, until = await self._store.history(self._source, revision, prefix), self._store.revision
         await self._in_pieces(event.entry for event in events)
-        # The store went on during the pauses; from here to the caller's `subscribe` there is none.
+        # The store advanced during the pauses: add those events. No await may follow before the caller subscribes, or
+        # events between the two would be lost.
         return self._events([*events, *self._store.since(self._source, until, prefix)])
 
     def subscribe(self, bucket: str, subscriber: Subscriber) -> Callable[[], None]:
-        """Deliver every later batch that shows anything; returns the call that ends it."""
+        """Deliver every later batch that changes a projected object; return the function that unsubscribes."""
 
         def deliver(events: Sequence[Event]) -> None:
             shown = self._shared(events)
-            # An empty batch means that events were lost. One that only becomes empty here means nothing at all.
+            # An empty batch from the store means lost events. A batch that only became empty here is dropped.
             if shown or not events:
                 subscriber(shown)
 
         return self._store.subscribe(self._source, deliver)
 
     def _shared(self, events: Sequence[Event]) -> list[Event]:
-        """The store hands one batch to all its subscribers: it is projected for the first of them."""
-        if not events:  # the store was loaded anew: a version that was lost may have been given again
+        """Project a batch for its first subscriber; the store hands the same batch to all of them."""
+        if not events:  # the store was reloaded: a lost revision may have been assigned again
             self._kept, self._size = {}, 0
         if self._batch[0] is not events:
             self._batch = (events, self._events(events))

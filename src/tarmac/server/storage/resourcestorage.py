@@ -1,7 +1,7 @@
-"""What the verbs need: the server's services, one `ResourceStorage` for each resource, and one `Call` for each write.
+"""Shared state of the verbs: the server's services, one `ResourceStorage` per resource, and one `Call` per write.
 
-A `ResourceStorage` binds a resource to the services and holds what is computed once per resource; nothing in it depends
-on a request. Verbs are functions of a `ResourceStorage` and a request.
+A `ResourceStorage` binds a resource to the services and holds data computed once per resource; nothing in it depends on
+a request. Verbs are functions of a `ResourceStorage` and a request.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tarmac.server.storage.serialwrites import Turns
 from tarmac.store.interface import Entry, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-MOST_STORED = 1_500_000  # bytes: what an etcd takes that nobody has configured
+MOST_STORED = 1_500_000  # bytes: the request limit of an etcd with default settings
 _NOT_SPEC = frozenset({"metadata", "status", "kind", "apiVersion"})
 
 
 @dataclass(slots=True)
 class Services:
-    """What every resource shares."""
+    """Dependencies shared by all resources."""
 
     store: Store
     reader: Reader
@@ -59,14 +59,14 @@ class Services:
         self.pieces = Pieces(self.clock)
 
     def now(self) -> str:
-        """The current time as objects are stamped with it."""
+        """Return the current time in the format of object timestamps."""
         return rfc3339(self.clock.now())
 
 
 class ResourceStorage:
-    """One resource, ready to be served. Objects of a view are handled in the shown form and converted at the store.
+    """The storage of one resource. Objects of a view are handled in the shown form and converted at the store.
 
-    What is read and watched comes from `source`: the store, or a projection of another resource in it.
+    Reads and watches use `source`: the store, or a projection of another resource in it.
     """
 
     __slots__ = (
@@ -100,28 +100,28 @@ class ResourceStorage:
         self.strategy = resource.strategy
         self.bucket = resource.bucket
         self.view = view
-        self._kept = kept  # the resource whose form is stored: `resource` itself unless there is a view
+        self._kept = kept  # the resource that defines the stored form: `resource` itself unless there is a view
         self.tail = tail_of(resource)
         self.index = Index(kept)
         self.printer = TablePrinter(kept)
 
     def key(self, namespace: str, name: str) -> str:
-        """The store's name for an object."""
+        """Return the store's key of an object."""
         return f"{namespace}/{name}" if self.resource.namespaced else name
 
     def raw(self, entry: Entry) -> bytes:
-        """The object as it is shown."""
+        """Return the encoded object in the shown form."""
         return entry.raw if self.view is None else encode_object(self.load(entry), self.resource, keep_version=True)
 
     def metadata(self, entry: Entry) -> bytes:
-        """The object's metadata as an object of its own. No view changes it."""
+        """Return the metadata as a PartialObjectMetadata. It is the same in every view."""
         known = derived(entry)
         if not known.metadata_end:
             known.metadata_end = metadata_end(entry.raw)
         return cut_metadata(entry.raw, known.metadata_end)
 
     def row(self, entry: Entry, now: float, include: str) -> bytes:
-        """The object as a row of a table, with as much of itself as `include` says."""
+        """Return the object as a table row, with the part of the object that `include` asks for."""
         known = derived(entry)
         if known.row is None:
             known.row = self.printer.work_out(entry.raw)
@@ -129,16 +129,19 @@ class ResourceStorage:
         return known.row.at(now, shown)
 
     def load(self, entry: Entry) -> JsonObject:
-        """A fresh decoded copy as it is shown, resource version included."""
+        """Return a fresh decoded copy in the shown form, resource version included."""
         obj = decode_json(entry.raw)
         return obj if self.view is None else self.view.shown(obj)
 
     def encode(self, obj: JsonObject) -> bytes:
-        """The value to store for an object in the shown form."""
+        """Return the value to store for an object in the shown form."""
         return encode_object(obj if self.view is None else self.view.stored(obj), self._kept)
 
     def encode_checked(self, obj: JsonObject, before: int = 0) -> bytes:
-        """The same, if it is one that every store takes, or takes no more than the `before` bytes of now."""
+        """Encode an object, and reject it if it is too large for a store. Raises TooLarge.
+
+        An oversized object is accepted if it does not grow: `before` is its stored size.
+        """
         value = self.encode(obj)
         if len(value) > MOST_STORED and len(value) > before:
             raise TooLarge(f"Request entity too large: the object takes {len(value)} bytes, limit is {MOST_STORED}")
@@ -147,22 +150,22 @@ class ResourceStorage:
         return value
 
     def select(self, labels: str, fields: str) -> Selection:
-        """The selectors of a request. Raises BadRequest."""
+        """Parse the selectors of a request. Raises BadRequest."""
         names = {name: name for name in self.resource.selectable} if self.view is None else self.view.selectable
         return Selection(self.resource, self.index, names, labels, fields)
 
     def waiting(self, prefix: str, newest: bool) -> Awaitable[None] | None:
-        """What has to be awaited before objects are listed, if anything; `newest` when it is the very last state."""
+        """Return an awaitable to await before listing, or None. `newest`: the list must show the latest state."""
         if self._projection is not None:
             return self._projection.prepared(prefix, newest)
         return self.store.fresh() if newest else None
 
     def head(self, key: str) -> Entry | None:
-        """The newest accepted version: what a read-modify-write starts from."""
+        """Return the newest accepted version, the base of a read-modify-write. It may not be durable yet."""
         return self.store.head(self.bucket, key)
 
     def answer(self, request: Request, entry: Entry, status: int = 200, warnings: Sequence[str] = ()) -> Response:
-        """One object in the shape the client asked for."""
+        """Return the response with one object in the representation the client asked for."""
         shape = shape_of(request)
         if shape is PLAIN and self.view is None and not warnings:
             return Response(status, entry.raw)
@@ -172,29 +175,29 @@ class ResourceStorage:
 
     @property
     def counts_generations(self) -> bool:
-        """Whether objects carry `metadata.generation`."""
+        """True if objects carry `metadata.generation`."""
         resource = self.resource
         if not self.strategy.generation or not resource.native:
             return self.strategy.generation
         return any(field in resource.schema.fields for field in self.strategy.generation_fields)
 
     def has_new_generation(self, new: JsonObject, old: JsonObject) -> bool:
-        """Whether an update changes what is asked for: the spec; in our own kinds all but metadata and status."""
+        """Return whether an update changes the spec; in our own kinds, any field but metadata and status."""
         if self.resource.native:
             return any(_at(new, path) != _at(old, path) for path in self.strategy.generation_fields)
         fields = (new.keys() | old.keys()) - _NOT_SPEC
         return any(new.get(field) != old.get(field) for field in fields)
 
     def not_found(self, name: str) -> ApiError:
-        """No such object."""
+        """Return the NotFound error for this name."""
         return not_found(self.resource.group, self.resource.plural, name)
 
     def invalid(self, name: str, errors: FieldErrors) -> ApiError:
-        """An object that breaks rules; a view speaks for the kind it shows."""
+        """Return the Invalid error with all field errors. With a view it names the stored kind."""
         return invalid(self._kept.group, self._kept.kind, name, errors)
 
     def conflict(self, name: str, why: str = MODIFIED) -> ApiError:
-        """A write that lost a race."""
+        """Return the Conflict error for a write that lost a race."""
         return conflict(self.resource.group, self.resource.plural, name, why)
 
 
@@ -206,7 +209,7 @@ def _at(obj: JsonObject, path: str) -> Any:
 
 
 class Call:
-    """One write under way: who asks for what, and what to warn them of."""
+    """One write in progress: request, user, options and collected warnings."""
 
     __slots__ = ("info", "options", "request", "served", "user", "warnings")
 
@@ -221,27 +224,27 @@ class Call:
 
     @property
     def key(self) -> str:
-        """The store's name for the object in the URL."""
+        """The store's key of the object in the URL."""
         return self.served.key(self.info.namespace, self.info.name)
 
     def guards(self, operation: Operation) -> tuple[str, ...]:
-        """What the write has to be guarded by; nothing for one that writes nothing."""
+        """Return the guards that the write needs; none for a dry run."""
         if self.options.dry_run:
             return ()
         info, served = self.info, self.served
         return served.services.admission.guards(served.resource, info.subresource, operation, info.namespace)
 
     def settling(self, operation: Operation) -> Sequence[Awaitable[None]]:
-        """What to await, after the write, that its acknowledgement promises beyond the object: the usage of quotas."""
+        """Return awaitables to await after the write and before the response, such as the update of quota usage."""
         if self.options.dry_run:
             return ()
         info, served = self.info, self.served
         return served.services.admission.settling(served.resource, info.subresource, operation, info.namespace)
 
     def admit(self, subresource: str, name: str, obj: JsonObject) -> None:
-        """Ask admission about something that is created at an object and not stored: a token, a binding, an eviction.
+        """Run admission for an object that is created at a subresource and not stored: a token, a binding, an eviction.
 
-        Comes before anything else happens, so that a refusal leaves no trace.
+        Must come before any side effect, so that a rejection leaves no trace.
         """
         served, namespace = self.served, self.info.namespace
         dry_run, admission = self.options.dry_run, served.services.admission
@@ -252,12 +255,12 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """Who owns the fields this call sets: as told, else the program's name."""
+        """The field manager of this write: the option, else the program in the user agent."""
         return self.options.field_manager or program(self.request.headers.get("user-agent", ""))
 
 
 def program(user_agent: str) -> str:
-    """`kubectl` of `kubectl/v1.35.8 (linux/amd64)`, at most 128 printable bytes."""
+    """Return `kubectl` for `kubectl/v1.35.8 (linux/amd64)`, at most 128 printable bytes."""
     name = user_agent.split("/", 1)[0]
     if not name.isascii() or not name.isprintable():
         name = "".join(letter for letter in name if letter.isprintable())

@@ -1,9 +1,8 @@
 """Label and field selectors over stored bytes.
 
-Entries hold bytes, so what a selector looks at (labels, a few fields) has to be decoded. An `Index` does so once for
-each version that is ever selected from, and keeps it there; equal label sets share one dictionary, which is what most
-objects of one owner have. Names and namespaces come from the key, and an object without labels is seen to have none by
-a search for the word.
+Entries hold bytes, so labels and selectable fields have to be decoded. An `Index` does so once per version and caches
+the result at the entry; equal label sets, common among objects of one owner, share one dictionary. Names and namespaces
+come from the key, and a byte search finds objects without labels.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Index:
         self._shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
 
     def look(self, entry: Entry) -> Selected:
-        """What selectors see of an entry."""
+        """Return the labels and selectable fields of an entry."""
         known = derived(entry)
         if known.selected is None:
             known.selected = self._read(entry)
@@ -72,9 +71,9 @@ class Index:
 
 
 class Selection:
-    """Both selectors of a request, resolved against one resource. Raises BadRequest for what cannot be selected by.
+    """Both selectors of a request, resolved against one resource. Raises BadRequest for unsupported fields.
 
-    `selectable` maps the names of fields as clients know them to those the index knows.
+    `selectable` maps field names as clients know them to those of the index.
     """
 
     __slots__ = ("_fields", "_index", "_labels", "_placed", "key", "name", "namespace")
@@ -100,15 +99,15 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """True if it selects every object."""
         return self._labels is None and self._fields is None and self._placed.everything
 
     def matches(self, entry: Entry) -> bool:
-        """Whether the entry is selected."""
+        """Return whether the entry is selected."""
         return self.accepts(entry, lambda: self._index.look(entry))
 
     def accepts(self, entry: Entry, look: Callable[[], Selected]) -> bool:
-        """As `matches`, for a caller who knows how to look at the entry."""
+        """Like `matches`, with a caller-supplied function that returns the entry's labels and fields."""
         if not self._placed.everything and not self._is_placed(entry):
             return False
         if self._labels is None and self._fields is None:

@@ -1,8 +1,8 @@
-"""Writes under one guard, one after the other.
+"""Serializes the writes under one guard.
 
-The store lets a guarded write pass only if its server had seen every earlier one. Those of one server would overtake
-each other all the time; here they wait for each other instead, and each looks at the state when its turn has come. One
-that a write of another server has overtaken all the same begins anew.
+The store accepts a guarded write only if its server had seen every earlier one. Concurrent writes of one server would
+constantly invalidate each other; they queue here instead, and each reads the state when its turn comes. A write
+overtaken by one of another server is retried from the start.
 """
 
 from __future__ import annotations
@@ -15,19 +15,23 @@ from weakref import WeakValueDictionary
 from tarmac.api.status import TooManyRequests
 from tarmac.store.interface import Entry, Overtaken
 
-_ATTEMPTS = 32  # each that fails is a write of another server that succeeded
+_ATTEMPTS = 32  # each failed attempt means that a write of another server succeeded
 
 
 class Turns:
-    """Who may write under which guard."""
+    """One lock per guard."""
 
     def __init__(self) -> None:
+        # A lock exists only while a write holds it or waits for it.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def write(self, guards: Sequence[str], attempt: Callable[[], Awaitable[Entry]]) -> Entry:
-        """Check and write when nobody else does under these guards. Raises TooManyRequests when others win for ever."""
+        """Run `attempt` while holding the locks of all guards, retrying while other servers overtake it.
+
+        Raises TooManyRequests after 32 lost attempts.
+        """
         async with AsyncExitStack() as stack:
-            for guard in sorted(guards):  # everybody in the same order, or two would wait for each other
+            for guard in sorted(guards):  # one global order of locking, or two writes could deadlock
                 await stack.enter_async_context(self._locks.setdefault(guard, asyncio.Lock()))
             for _ in range(_ATTEMPTS):
                 try:

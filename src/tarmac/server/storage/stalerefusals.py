@@ -1,9 +1,9 @@
-"""Refusals by a server that is behind.
+"""Retries rejections that were based on outdated state.
 
-Where several servers share a log, each decides on what it has seen of it, which may be a moment old: a client that
-created an object through one server and updates it through another would be told that it is not there, or that it has
-changed. So a refusal is believed only when it was decided on everything that had happened when it was decided; else
-the request is decided once more. Only for requests that have written nothing when they are refused.
+Where several servers share a log, each decides on the part it has seen, which may be a moment old: a client that
+created an object through one server and updates it through another would be told that it does not exist, or that it has
+changed. So a rejection stands only if this server had seen everything that had happened by then; else the request is
+decided once more. Only for requests that have written nothing when they are rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.store.interface import Store
 
 
 async def redecided(store: Store, endpoint: Endpoint, request: Request) -> Answer:
-    """The answer of `endpoint`, a write; a refusal is one that the newest state leads to."""
+    """Return the response of `endpoint`, a write. A rejection is repeated on the newest state before it is returned."""
     seen = store.revision
     try:
         return await _answer(endpoint, request)
@@ -30,5 +30,5 @@ async def redecided(store: Store, endpoint: Endpoint, request: Request) -> Answe
 
 
 async def _answer(endpoint: Endpoint, request: Request) -> Answer:
-    answer = endpoint(request)  # reviews are answered at once
+    answer = endpoint(request)  # reviews return without awaiting
     return await answer if isinstance(answer, Awaitable) else answer

@@ -1,9 +1,9 @@
-"""Update: replacing an object, or a part of it, without losing anybody's write.
+"""Update: replaces an object, or a part of it, without losing concurrent writes.
 
-Every change is a read-modify-write against the newest accepted version. What differs between PUT, the patches and the
-subresources is how the new object comes about (`Change`) and which rules it must follow (`Rules`); everything else is
-here, once. A change that turns out to change nothing writes nothing and keeps the resource version. An update that
-removes the last finalizer of an object that is being deleted deletes it.
+Every update is a read-modify-write against the newest accepted version. PUT, the patches and the subresources differ
+only in how they compute the new object (`Change`) and in their rules (`Rules`); the rest is shared here. An update that
+changes nothing writes nothing and keeps the resource version. An update that removes the last finalizer of an object
+under deletion deletes it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tarmac.store.interface import Conflict, Entry, Missing, Store, splice
 _ATTEMPTS = 5
 
 Change = Callable[[JsonObject, Entry], JsonObject]
-"""Makes the new object from the old one, which it must not change. Called again when a race is lost."""
+"""Computes the new object from the old one, which it must not modify. Called again after a lost race."""
 
 
 class Rules(NamedTuple):
-    """What an update through one door (the object itself, `status`, …) may do."""
+    """Per-endpoint update rules: which fields an update through the main resource or a subresource may change."""
 
     prepare: Callable[[JsonObject, JsonObject], None]
     validate: Callable[[JsonObject, JsonObject, FieldErrors], None]
@@ -42,7 +42,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(served: ResourceStorage, subresource: str = "") -> Rules:
-    """The rules of the object itself, or of its status."""
+    """Return the rules of the main resource, or of its status."""
     strategy = served.strategy
     if subresource == "status":
         return Rules(strategy.prepare_for_status_update, strategy.validate_status_update)
@@ -63,7 +63,7 @@ def _keeping_status(served: ResourceStorage) -> Callable[[JsonObject, JsonObject
 
 
 async def update(served: ResourceStorage, rules: Rules, request: Request) -> Response:
-    """PUT through any door that takes the whole object."""
+    """PUT of the main resource, or of a subresource that takes the whole object."""
     call = Call(served, request, write_options("UpdateOptions", request))
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
@@ -87,14 +87,17 @@ async def update(served: ResourceStorage, rules: Rules, request: Request) -> Res
 
 
 def _knows_no_own_fields(call: Call, new: JsonObject) -> bool:
-    """Whether the client cannot know the fields that only we have: protobuf has no numbers for them."""
+    """Return whether the client cannot know Tarmac's extension fields: protobuf has no numbers for them."""
     if body_type(call.request.headers.get("content-type", ""), native=True) == PROTOBUF:
         return True
     return call.info.subresource != "status" and call.served.strategy.is_of_a_stranger(new)
 
 
 async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
-    """Apply a change to the object in the URL until it holds. Raises NotFound, Conflict and what the rules refuse."""
+    """Apply a change to the object in the URL, retrying after lost races.
+
+    Raises NotFound, Conflict, and the errors of validation and admission.
+    """
     guards = call.guards("UPDATE")
     if guards:
         entry = await call.served.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
@@ -108,8 +111,8 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
 async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:
     served = call.served
     for _ in range(_ATTEMPTS):
-        # From here until the store has accepted the write nothing is awaited: where the store decides alone, nobody can
-        # come between, and what admission counted still holds.
+        # Nothing is awaited from here until the store has accepted the write. On a store of a single server no other
+        # write can come between, so the amounts that admission counted stay valid.
         entry = served.head(call.key)
         if entry is None:
             raise served.not_found(call.info.name)
@@ -119,12 +122,12 @@ async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[st
         try:
             return await _revise(call, entry, old, new, rules, guards)
         except (Conflict, Missing):
-            continue  # somebody else was faster: only with a shared store
+            continue  # lost a race against another server; only with a shared store
     raise served.conflict(call.info.name)
 
 
 def check_name(call: Call, obj: JsonObject) -> None:
-    """The object must be the one in the URL."""
+    """Reject an object whose name is not the one in the URL. Raises BadRequest."""
     metadata = obj.setdefault("metadata", {})
     name, wanted = metadata.get("name"), call.info.name
     if not name:
@@ -134,7 +137,7 @@ def check_name(call: Call, obj: JsonObject) -> None:
 
 
 def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
-    """The client must have seen what it replaces, unless it does not care."""
+    """Reject an update based on an outdated version; kinds may allow updates without a version. Raises ApiError."""
     served, name = call.served, call.info.name
     version = new["metadata"].get("resourceVersion")
     if version and version != "0":
@@ -153,7 +156,7 @@ def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
 
 
 def precondition_failed(served: ResourceStorage, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
-    """The object is not the one the client means, in the words of Kubernetes' storage."""
+    """Return the Conflict for an object that is not the one the client means, worded as Kubernetes' storage does."""
     resource = served.resource
     place = resource.plural if resource.native else f"{resource.group}/{resource.plural}"
     why = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}"
@@ -205,20 +208,20 @@ async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, gua
     served, store = call.served, call.served.store
     gone = is_released(served.strategy, new, old)
     if not gone and _unchanged(new, old):
-        # The version that is compared with may be accepted and not durable yet: it could still fail.
+        # The compared version may be accepted but not durable yet: it could still fail.
         await until_visible(store, entry)
         return entry
     value = served.encode_checked(new, len(entry.raw))
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    if gone:  # watchers see the last stored state go, the client what it made of it, at the version it changed
+    if gone:  # watchers get the last stored state, the client its own change, at the version it replaced
         await store.delete(served.bucket, entry.name, entry.revision)
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
     return await store.update(served.bucket, entry.name, value, entry.revision, guards=guards)
 
 
 def is_released(strategy: Strategy, new: JsonObject, old: JsonObject) -> bool:
-    """Whether nothing holds a dying object any more: its last finalizer is gone and nobody's grace period runs."""
+    """Return whether a deleted object can be removed: no finalizer is left and no grace period runs."""
     metadata = old["metadata"]
     if new["metadata"].get("finalizers") or "deletionTimestamp" not in metadata or strategy.is_held(new):
         return False
@@ -226,7 +229,7 @@ def is_released(strategy: Strategy, new: JsonObject, old: JsonObject) -> bool:
 
 
 def _unchanged(new: JsonObject, old: JsonObject) -> bool:
-    """Whether there is nothing to write. When managers set what they had set before, their times do not count."""
+    """Return whether there is nothing to write. Times in managedFields do not count."""
     fields = (new.keys() | old.keys()) - {"metadata", "kind", "apiVersion"}
     if any(new.get(field) != old.get(field) for field in fields):
         return False
@@ -242,7 +245,7 @@ def _timeless(entries: Sequence[JsonObject] | None) -> list[JsonObject]:
 
 
 async def until_visible(store: Store, entry: Entry) -> None:
-    """Wait until an accepted version is durable, so that nothing is answered that a crash could take back."""
+    """Wait until an accepted version is durable, so that no response reports state that a crash could undo."""
     waiting = store.settled(entry.revision)
     if waiting is not None:
         await waiting

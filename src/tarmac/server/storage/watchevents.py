@@ -1,9 +1,9 @@
-"""Watch events as watchers get them, made once and shared by every watcher that sees the same thing.
+"""Watch events, rendered once and shared by all watchers that see the same event.
 
 Over a connection an event is a line of JSON; for a reader in this process it is a notice with the stored bytes.
 
-A `StoreChange` wraps one event of the store for one resource. What a watcher with selectors sees may differ from what
-happened: an object that begins to match appears, one that stops matching is deleted, with its last matching state.
+A `StoreChange` wraps one event of the store for one resource. A watcher with selectors may see a different event: an
+object that begins to match is ADDED, one that stops matching is DELETED, with its last matching state.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class WatcherView(NamedTuple):
-    """What a watcher sees of a change."""
+    """A change as a watcher sees it."""
 
     type: EventType
     entry: Entry
 
 
 class StoreChange:
-    """One event of the store, with everything that watchers share about it."""
+    """One event of the store, with the data that its watchers share."""
 
     __slots__ = ("_after", "_before", "_lines", "_notices", "event", "seen", "served")
 
     def __init__(self, served: ResourceStorage, event: Event) -> None:
         self.served = served
         self.event = event
-        self.seen = WatcherView(event.type, event.entry)  # by a watcher of everything
+        self.seen = WatcherView(event.type, event.entry)  # as seen by a watcher without selectors
         self._before: Selected | None = None
         self._after: Selected | None = None
         self._lines: dict[tuple[EventType, AnswerShape], bytes] = {}
         self._notices: dict[EventType, Notice] = {}
 
     def selected(self, selection: Selection) -> WatcherView | None:
-        """What a watcher with selectors sees, if anything."""
+        """Return the event for a watcher with selectors, or None."""
         event = self.event
         before = event.previous is not None and selection.accepts(event.previous, self._seen_before)
         after = event.type != "DELETED" and selection.accepts(event.entry, self._seen_after)
@@ -74,7 +74,7 @@ class StoreChange:
         return self._after
 
     def line(self, seen: WatcherView, shape: AnswerShape) -> bytes:
-        """What is seen, as text."""
+        """Return the event as a line of JSON."""
         key = (seen.type, shape)
         line = self._lines.get(key)
         if line is None:
@@ -82,7 +82,7 @@ class StoreChange:
         return line
 
     def notice(self, seen: WatcherView) -> Notice:
-        """What is seen, for a reader in this process."""
+        """Return the event as a notice for a reader in this process."""
         notice = self._notices.get(seen.type)
         if notice is None:
             notice = self._notices[seen.type] = Notice(seen.type, self.served.raw(seen.entry))
@@ -90,7 +90,7 @@ class StoreChange:
 
 
 def as_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape) -> Chunk:
-    """Several events for all watchers that see them. Nobody in this process wants tables."""
+    """Render several events for all watchers that see them. Tables get no notices: no in-process reader uses them."""
 
     def render() -> bytes:
         return b"".join([change.line(each, shape) for change, each in seen])
@@ -99,7 +99,7 @@ def as_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape
 
 
 def titled_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape) -> Chunk:
-    """The same as a table whose column definitions the watcher has not had yet: they come with the first event."""
+    """Render events for a table watcher that has not received the column definitions: the first event carries them."""
     change, first = seen[0]
     titled = event_line(change.served, first.type, first.entry, shape, definitions=True)
     return Chunk(titled + as_chunk(seen[1:], shape).data)
@@ -108,7 +108,7 @@ def titled_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerS
 def event_line(
     served: ResourceStorage, type: str, entry: Entry, shape: AnswerShape, *, definitions: bool = False
 ) -> bytes:
-    """One event. Only the first one of a table carries the column definitions."""
+    """Render one event. Only the first one of a table carries the column definitions."""
     if shape.form == "table":
         row = served.row(entry, served.services.clock.now(), shape.include_object)
         raw = served.printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
@@ -122,7 +122,7 @@ def event_line(
 def initial_state(
     served: ResourceStorage, entries: Sequence[Entry], shape: AnswerShape, bookmark: bytes | None
 ) -> Work[Chunk]:
-    """The present as additions, and the bookmark that ends it if one is wanted."""
+    """Render the current objects as ADDED events, followed by the bookmark unless it is None."""
     table = shape.form == "table"
     last = [] if bookmark is None else [_bookmark_line(bookmark)]
     lines: list[bytes] = []
@@ -145,7 +145,7 @@ def initial_state(
 
 
 def as_bookmark(bookmark: bytes) -> Chunk:
-    """A bookmark for many watchers."""
+    """Return a bookmark as a chunk for many watchers."""
     return Chunk(_bookmark_line(bookmark))
 
 
@@ -156,7 +156,7 @@ def _bookmark_line(bookmark: bytes) -> bytes:
 def bookmark_object(
     served: ResourceStorage, revision: int, shape: AnswerShape, *, initial_end: bool = False, definitions: bool = False
 ) -> bytes:
-    """Nothing older than `revision` is still to come. In a table it is a row without texts."""
+    """Return a bookmark: no event up to `revision` is still to come. In a table it is a row with empty cells."""
     metadata: JsonObject = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -165,7 +165,7 @@ def bookmark_object(
         kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
     obj: JsonObject = {"kind": kind, "apiVersion": version, "metadata": metadata}
     if served.resource.native and shape.form == "object":
-        check_object(served.resource, obj, "Ignore")  # fills in what Go writes of an empty object
+        check_object(served.resource, obj, "Ignore")  # adds the fields that Go writes for an empty object
     line = encode_json(obj)
     if shape.form == "table":
         printer = served.printer
@@ -175,5 +175,5 @@ def bookmark_object(
 
 
 def error_line(status: bytes) -> bytes:
-    """The watch cannot go on; `status` is an encoded Status."""
+    """Return the ERROR event that ends a watch; `status` is an encoded Status."""
     return b'{"type":"ERROR","object":%b}\n' % status

@@ -1,12 +1,12 @@
-"""Who watches what, and the one place where events turn into writes.
+"""The watch hub: groups of watchers, and the only place where store events become socket writes.
 
-The hub subscribes to a bucket while anybody watches it. Groups that follow one name only, in one namespace or in all,
-are found by it, so a thousand watches of single ConfigMaps cost an event nothing but two look-ups. Deadlines and
-bookmarks are kept by one task instead of timers of their own; it sleeps until a watcher is due.
+The hub subscribes to a bucket while it has watchers. Groups that follow a single name, in one namespace or in all, are
+indexed by it, so a thousand watches of single ConfigMaps cost an event only two lookups. One task keeps all deadlines
+and bookmarks instead of a timer per watcher; it sleeps until the next watcher is due.
 
-Writing to many sockets is the dearest thing the server does, so it paces itself: after a fan-out that took long, the
-next one of that bucket waits as long again, and what happens meanwhile goes out as one write per watcher. A few
-watchers are never made to wait; hundreds get bursts in fewer system calls, and requests get half of the loop's time.
+Writing to many sockets is the most expensive work of the server, so fan-out is throttled: after a slow fan-out, the
+next one of that bucket waits as long again, and events that arrive meanwhile go out as one write per watcher. A few
+watchers never wait; hundreds get bursts in fewer system calls, and requests keep half of the event loop's time.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from tarmac.server.storage.watchevents import (
 )
 from tarmac.store.interface import Event, Store
 
-_BEAT = 0.25  # between two looks at the watchers
+_BEAT = 0.25  # minimum interval between two checks of the watchers
 _BOOKMARKS = 60.0
-_TOGETHER = 5.0  # bookmarks go out at multiples of this, so that hundreds of watchers are not looked at all the time
+_TOGETHER = 5.0  # bookmark times are rounded to multiples of this, so that many watchers are due at once
 _BEFORE_THE_END = 2.0
-_LARGE = 256 << 10  # an initial state beyond this is waited for
+_LARGE = 256 << 10  # bytes: while a larger initial state is being sent, events queue in the backlog
 _BACKLOG = 16 << 20
-_QUICK = 0.0005  # a fan-out that takes no longer is followed by the next one at once
+_QUICK = 0.0005  # seconds: no rest after a fan-out that took no longer
 _LONGEST_REST = 0.05
 
 GroupKey = tuple[str, str, tuple[str, str], AnswerShape]
 
 
 class Watcher:
-    """One client's stream."""
+    """The stream of one client."""
 
     __slots__ = (
         "backlog",
@@ -63,10 +63,10 @@ class Watcher:
 
     def __init__(self, stream: Stream, *, skip_to: int, lifetime: float, bookmarks: bool, titled: bool) -> None:
         self.stream = stream
-        self.skip_to = skip_to  # events up to this revision are not for it
+        self.skip_to = skip_to  # events up to this revision are skipped: sent already, or not wanted
         self.lifetime = lifetime
         self.bookmarks = bookmarks
-        self.titled = titled  # whether it has seen the table's column definitions, if it needs any
+        self.titled = titled  # the table's column definitions were sent, or are not needed
         self.deadline = 0.0
         self.next_bookmark = 0.0
         self.backlog: list[Chunk] | None = None
@@ -74,17 +74,17 @@ class Watcher:
 
     @property
     def due(self) -> float:
-        """When it next has to be looked at."""
+        """The time of its next deadline or bookmark."""
         return min(self.deadline, self.next_bookmark) if self.bookmarks else self.deadline
 
     def begin(self, chunk: Chunk) -> bool:
-        """Send the initial state; events wait while the client takes a large one."""
+        """Send the initial state. After a large one, events queue in the backlog until the client has read it."""
         if chunk.size > _LARGE:
             self.backlog = []
         return self.stream.write_chunk(chunk)
 
     def send(self, chunk: Chunk) -> bool:
-        """Send, or put behind what is still on its way."""
+        """Send a chunk, or append it to the backlog. Return False when the watcher must be closed."""
         if self.backlog is None:
             return self.stream.write_chunk(chunk)
         self.backlog.append(chunk)
@@ -92,7 +92,7 @@ class Watcher:
         return self.backlog_size <= _BACKLOG
 
     def catch_up(self) -> bool:
-        """Send what waited, once the client has taken the initial state. True when it is no longer behind."""
+        """Send the backlog once the client has read the initial state. Return True when no backlog is left."""
         if self.backlog is None or self.stream.buffered > _LARGE:
             return self.backlog is None
         waiting, self.backlog, self.backlog_size = self.backlog, None, 0
@@ -102,7 +102,7 @@ class Watcher:
 
 
 class Group:
-    """Watchers that see the same."""
+    """Watchers that see the same events: same resource, namespace, selectors and representation."""
 
     __slots__ = ("key", "prefix", "selection", "served", "shape", "watchers")
 
@@ -116,37 +116,37 @@ class Group:
 
     @property
     def only(self) -> str | None:
-        """The key of the one object it follows, if it follows one; "/NAME" when it does so in every namespace."""
+        """The key of the single object it follows, or None; "/NAME" when it follows the name in every namespace."""
         if self.selection.name is None:
             return None
         anywhere = self.served.resource.namespaced and not self.prefix
         return f"{'/' if anywhere else self.prefix}{self.selection.name}"
 
     def sees(self, change: StoreChange) -> WatcherView | None:
-        """What its watchers see of a change, if anything."""
+        """Return the change as this group's watchers see it, or None."""
         if self.prefix and not change.event.entry.name.startswith(self.prefix):
             return None
         return change.seen if self.selection.everything else change.selected(self.selection)
 
 
 class _Scope:
-    """Everything that is watched in one bucket."""
+    """All groups of one bucket."""
 
     __slots__ = ("end", "general", "pending", "resting_until", "single")
 
     def __init__(self) -> None:
-        self.pending: list[Event] = []  # for the fan-out that is scheduled already
+        self.pending: list[Event] = []  # events for the next fan-out, which is scheduled already
         self.resting_until = 0.0
         self.general: dict[GroupKey, Group] = {}
         self.single: dict[str, dict[GroupKey, Group]] = {}
         self.end: Callable[[], None] = lambda: None
 
     def groups_of(self, group: Group) -> dict[GroupKey, Group]:
-        """The table that a group like this belongs in."""
+        """Return the table that a group like this belongs to."""
         return self.general if group.only is None else self.single.setdefault(group.only, {})
 
     def following(self, key: str) -> Iterable[Group]:
-        """The groups that follow the object with this key only."""
+        """Yield the groups that follow only the object with this key."""
         namespace, slash, name = key.rpartition("/")
         for followed in (key, slash + name) if namespace else (key,):
             groups = self.single.get(followed)
@@ -154,7 +154,7 @@ class _Scope:
                 yield from tuple(groups.values())
 
     def groups(self) -> Iterable[Group]:
-        """All of them."""
+        """Yield all groups."""
         yield from self.general.values()
         for groups in self.single.values():
             yield from groups.values()
@@ -168,14 +168,14 @@ class Hub:
         self._clock = clock
         self._scopes: dict[str, _Scope] = {}
         self._behind: dict[Watcher, None] = {}
-        self._due = inf  # no watcher has a deadline or a bookmark before
-        self._next = inf  # when the watchers are looked at again
-        self._sooner = asyncio.Event()  # that is earlier than it was
+        self._due = inf  # the earliest deadline or bookmark of any watcher
+        self._next = inf  # time of the next check of the watchers
+        self._sooner = asyncio.Event()  # set when `_next` moves to an earlier time
         self.sent: dict[str, int] = {}  # events by bucket, for metrics
         self.count = 0
 
     def join(self, like: Group, watcher: Watcher) -> Callable[[], None]:
-        """Let the watcher have everything from now on; returns the call that ends it."""
+        """Add the watcher to a group like this; return the function that removes it."""
         bucket = like.served.bucket
         scope = self._scopes.get(bucket)
         if scope is None:
@@ -216,7 +216,7 @@ class Hub:
             self._lost(scope)
             return
         rest = scope.resting_until - self._clock.monotonic()
-        # While something is pending, everything goes behind it, even if the rest is over: order is kept.
+        # Queue behind pending events even if the rest is over, to keep the order.
         if scope.pending:
             scope.pending.extend(events)
         elif rest > 0:
@@ -226,7 +226,7 @@ class Hub:
             self._fan_out(bucket, scope, events)
 
     def _flush(self, bucket: str, scope: _Scope) -> None:
-        """Send what has gathered, if nobody has yet."""
+        """Send the pending events, if any are left."""
         if scope.pending:
             events, scope.pending = scope.pending, []
             self._fan_out(bucket, scope, events)
@@ -260,7 +260,7 @@ class Hub:
         self.sent[bucket] = self.sent.get(bucket, 0) + len(seen) * len(group.watchers)
 
     def _write_own(self, group: Group, watcher: Watcher, seen: Sequence[tuple[StoreChange, WatcherView]]) -> None:
-        """For the few who may not see all of a batch, or need the titles of their table first."""
+        """Render for a single watcher: it must skip a part of the batch, or still needs the column definitions."""
         own = [(change, each) for change, each in seen if change.event.entry.revision > watcher.skip_to]
         if not own:
             return
@@ -269,7 +269,7 @@ class Hub:
             watcher.stream.close()
 
     def _lost(self, scope: _Scope) -> None:
-        """Events are missing: every client must list again."""
+        """Close all watchers with an error: events are missing, so every client must list again."""
         line = Chunk(error_line(Gone("too old resource version").encoded()))
         for group in tuple(scope.groups()):
             for watcher in tuple(group.watchers):
@@ -277,7 +277,7 @@ class Hub:
                 watcher.stream.close()
 
     async def run(self) -> None:
-        """Keep deadlines and bookmarks until cancelled."""
+        """Handle deadlines and bookmarks until cancelled."""
         while True:
             self._sooner.clear()
             if self._next == inf:
@@ -295,7 +295,7 @@ class Hub:
             self._sooner.set()
 
     def beat(self) -> None:
-        """End what is over, send bookmarks that are due and what waited for slow beginners."""
+        """Close expired watchers, send due bookmarks, and send backlogs whose client has caught up."""
         self._behind = {watcher: None for watcher in self._behind if not watcher.catch_up()}
         now = self._clock.monotonic()
         if now < self._due:
@@ -322,7 +322,7 @@ class Hub:
 
 
 def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[StoreChange]]) -> list[StoreChange]:
-    """The batch as changes, shared by all groups of one resource."""
+    """Return the batch as changes, shared by all groups of one resource."""
     version = group.served.resource.api_version
     changes = made.get(version)
     if changes is None:
@@ -331,7 +331,7 @@ def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[Sto
 
 
 def _next_bookmark(watcher: Watcher, now: float) -> float:
-    """Every minute, with others that are due about then, and once more shortly before the end."""
+    """Return the time of the next bookmark: every minute, rounded, and once more shortly before the deadline."""
     last = watcher.deadline - _BEFORE_THE_END
     if now >= last:
         return now + watcher.lifetime

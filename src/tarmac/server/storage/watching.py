@@ -1,12 +1,12 @@
-"""Watch: the present or a point in the past, and every change after it, exactly once and in order.
+"""Watch: the current state or a past revision, and every later change, exactly once and in order.
 
-Watchers of one resource that see the same things (namespace, selectors, shape) form a group. A batch of the store is
-rendered once per group, framed once, and written to every member; a watcher whose client does not read is cut off by
-its stream and resumes by itself. An initial state is made in pieces, of one revision. Repeating what has happened since
-that revision and joining a group is one turn of the loop, so nothing is missed or repeated.
+Watchers of one resource with the same namespace, selectors and representation form a group. A batch of the store is
+rendered once per group, framed once, and written to every member. A client that does not read is disconnected by its
+stream and resumes by itself. An initial state is rendered cooperatively, from one revision. Replaying the events since
+that revision and joining the group happen in one iteration of the event loop, so no event is lost or repeated.
 
-A watcher that begins with a large initial state is `behind` until its client has taken it: what happens meanwhile
-waits, so that it is not cut off for being slow.
+A watcher that starts with a large initial state is `behind` until its client has read it: events queue meanwhile, so
+that it is not disconnected for being slow.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class WatchQuery(NamedTuple):
 
     @property
     def starts_with_state(self) -> bool:
-        """Whether the present comes first, as additions."""
+        """True if the current objects come first, as ADDED events."""
         if self.options.send_initial_events is not None:
             return self.options.send_initial_events
         return self.revision == 0
 
     @property
     def starts_now(self) -> bool:
-        """Whether nothing but what happens from now on is wanted."""
+        """True if the client wants only events from now on."""
         return self.revision == 0 and not self.starts_with_state
 
 
 class Present(NamedTuple):
-    """What a client gets before anything new happens, and the revision it shows."""
+    """The initial state and the revision it shows."""
 
     revision: int
     chunk: Chunk | None
@@ -84,7 +84,7 @@ def watch(served: ResourceStorage, request: Request, hub: Hub) -> StreamResponse
     except Compacted:
         return _answer_from_log(query, hub)
     except FutureRevision:
-        waiting = store.fresh()  # another server may be ahead of this one
+        waiting = store.fresh()  # this server may be behind the one that issued the version
         return _answer_from_log(query, hub) if waiting is None else _resume_fresh(waiting, query, hub)
     return _answer(query, hub)
 
@@ -119,7 +119,7 @@ async def _resume_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) -
 
 
 def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
-    """Begin with the present, which is made in pieces; what happens meanwhile is repeated behind it."""
+    """Start with the initial state, rendered cooperatively; events since its revision are replayed after it."""
     if query.starts_now:
         return _answer(query, hub)
 
@@ -147,7 +147,7 @@ def _present(query: WatchQuery) -> Work[Present]:
 
 
 async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
-    """Resume from before what memory holds: the durable log first, then memory from where the log ended."""
+    """Resume from a revision that memory no longer holds: read the durable log, then memory from its end."""
     served = query.served
     try:
         events = await served.source.history(served.bucket, query.revision, query.prefix)
@@ -155,14 +155,14 @@ async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
         gone = Gone(f"too old resource version: {query.revision} ({error.oldest - 1})")
         return StreamResponse(partial(_refuse, gone))
     except FutureRevision as error:
-        # Of another store: serving it would leave out, in silence, whatever happens up to that number.
+        # The version comes from a different store: serving it would silently skip all events up to that number.
         gone = Gone(f"too large resource version: {query.revision} ({error.current})")
         return StreamResponse(partial(_refuse, gone))
     return _answer(query._replace(revision=served.source.revision), hub, events)
 
 
 def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
-    """A watch that cannot start says so inside the stream, as in Kubernetes."""
+    """Report the error inside the stream, as Kubernetes does for a watch that cannot start."""
     stream.write(error_line(error.encoded()))
     stream.close()
     return lambda: None
@@ -176,6 +176,7 @@ def _start(
     query: WatchQuery, hub: Hub, events: Sequence[Event], present: Present, stream: Stream
 ) -> Callable[[], None]:
     try:
+        # Nothing is awaited from here until `hub.join`: an event in between would be lost.
         missed = _missed(query, events, titled=present.chunk is not None)
     except ApiError as error:
         return _refuse(error, stream)
@@ -184,7 +185,7 @@ def _start(
     options = query.options
     watcher = Watcher(
         stream,
-        # What has been missed is told above. The hub may still rest before it sends some of that to the others.
+        # The events up to now are replayed above. The hub may still have some of them pending for the other watchers.
         skip_to=max(query.revision, query.served.source.revision),
         lifetime=_lifetime(options, query.served.services.randomness),
         bookmarks=options.allow_bookmarks,
@@ -202,7 +203,7 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
 
 
 def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chunk | None:
-    """What has happened since the revision that the watch begins at."""
+    """Render the events since the revision at which the watch begins. Raises Gone."""
     served, store = query.served, query.served.source
     if query.starts_now:
         return None
@@ -214,7 +215,7 @@ def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chun
 
 
 def _repeated(query: WatchQuery, events: Sequence[Event], titled: bool) -> Chunk | None:
-    """What the watchers of a group have seen meanwhile."""
+    """Render past events as the watchers of the group have seen them, or return None."""
     served, shape = query.served, query.shape
     group = Group(served, query.prefix, query.selection, shape)
     changes = [StoreChange(served, event) for event in events]

@@ -1,1 +1,1 @@
-"""Subresources: narrow doors into an object (status, scale, binding, eviction, …), each with rules of its own."""
+"""Subresources: endpoints for a part of an object (status, scale, binding, eviction, …), each with its own rules."""

@@ -1,8 +1,8 @@
-"""Binding: a pod gets its node. Schedulers do this thousands of times a second, so it touches only what it must.
+"""Binding: assigns a pod to a node.
 
-The pod is taken apart as far as its node, condition and annotations, and put together again with these; the rest stays
-the text it was, and no validation of it runs, because it does not change. As in Kubernetes, nobody becomes manager of
-these fields.
+Schedulers do this thousands of times a second, so it decodes as little as possible. Only the pod's node, conditions and
+annotations are decoded and replaced; all other fields stay encoded and are not validated again, because they do not
+change. As in Kubernetes, these fields get no manager.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
-from tarmac.api.kubernetes.core.pods.validation import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
 from tarmac.base.fielderrors import FieldErrors
@@ -31,11 +31,11 @@ SUCCESS: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "st
 _ATTEMPTS = 5
 
 Part = dict[str, Any]
-"""A part of a stored pod: fields are undecoded, and those that are set may be anything."""
+"""A part of a stored pod: its fields are undecoded, newly set ones may be any value."""
 
 
 class _Pod(msgspec.Struct):
-    """A stored pod, taken apart."""
+    """A stored pod with undecoded fields."""
 
     metadata: dict[str, msgspec.Raw]
     spec: dict[str, msgspec.Raw]
@@ -139,7 +139,7 @@ def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
 
 
 def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
-    """Spec and status of the pod on its node."""
+    """Return spec and status of the pod bound to the node."""
     scheduled: JsonObject = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     status: Part = {name: value for name, value in pod.status.items() if name != "nominatedNodeName"}
     status["conditions"] = replaced(_value(pod.status, "conditions"), scheduled)
@@ -147,7 +147,10 @@ def _with_node(pod: _Pod, node: str, now: str) -> tuple[Part, Part]:
 
 
 def _with_marks(call: Call, metadata: Part, wanted: JsonObject) -> Part:
-    """The pod's metadata with the annotations and labels of the binding. None makes it a mirror or asks for a class."""
+    """Return the pod's metadata with the annotations and labels of the binding.
+
+    Rejects annotations that make the pod a mirror pod or change its classes. Raises BadRequest, Invalid.
+    """
     if MIRROR in (wanted.get("annotations") or {}):
         raise BadRequest(f"metadata.annotations[{MIRROR}]: may not add mirror pod annotation")
     marked = dict(metadata)

@@ -1,7 +1,7 @@
-"""Subresources that lead to a node: logs, exec, attach, port-forward, and the proxies.
+"""Subresources that connect to a node: logs, exec, attach, port-forward, and the proxies.
 
-The server knows who may use them, which node is meant and what the node calls it; the way there is a `NodeConnections`,
-which a server without nodes does not have.
+The server authorizes the request, finds the node and translates the path to the node's API; `NodeConnections` carries
+the request to the node. A server without nodes has `NoConnections`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Answering = Callable[[Request], Answer | Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class PodPort:
-    """A port of a pod, and what it is called in a request to it."""
+    """A port of a pod, and the Host of requests to it."""
 
     namespace: str
     name: str
@@ -39,50 +39,53 @@ class PodPort:
 
 
 class NodeConnections(Protocol):
-    """Ways to nodes. Each method is None when there is no way to this one."""
+    """Connections to nodes. Every method returns None for a node without a connection."""
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
-        """Let the node's own API answer at `target`, a path with its query; recorded unless told not to."""
+        """Forward the request to the node's API at `target`, a path with its query. `recorded`: record the session."""
         ...
 
     def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
-        """As `forward`, with the node's errors told as the API server's own."""
+        """Like `forward`, with the node's errors converted to the API server's."""
         ...
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
-        """As `forward`, with the node's errors told as the API server's own."""
+        """Fetch a log at `target`, with the node's errors converted to the API server's."""
         ...
 
     def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
-        """Let what listens in a pod answer."""
+        """Forward the request to a port of a pod."""
         ...
 
     def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
-        """What the node's own API answers at `target`, all of it. Raises ApiError for an answer of another kind."""
+        """Fetch the whole response of the node's API at `target`, at most `most` bytes.
+
+        Raises ApiError for any other response.
+        """
         ...
 
 
 class NoConnections:
-    """No node is within reach."""
+    """No node is reachable."""
 
     def forward(self, node: str, request: Request, target: str, recorded: bool = True) -> Awaitable[Answer] | None:
-        """There is no way."""
+        """Return None."""
         return None
 
     def ask(self, node: str, request: Request, target: str, recorded: bool) -> Awaitable[Answer] | None:
-        """There is no way."""
+        """Return None."""
         return None
 
     def log(self, node: str, target: str) -> Awaitable[Answer] | None:
-        """There is no way."""
+        """Return None."""
         return None
 
     def to_pod(self, node: str, place: PodPort, request: Request, target: str) -> Awaitable[Answer] | None:
-        """There is no way."""
+        """Return None."""
         return None
 
     def fetch(self, node: str, target: str, most: int) -> Awaitable[bytes] | None:
-        """There is no way."""
+        """Return None."""
         return None
 
 
@@ -95,7 +98,7 @@ def log_route(served: ResourceStorage, connections: NodeConnections) -> Route:
         container = podstreams.container_of(pod, request.param("container"))
         node = pod["spec"].get("nodeName", "")
         if not node:
-            return Response(204, b"", "")  # nothing has run, so nothing was said
+            return Response(204, b"", "")  # not scheduled yet, so there is no log
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
         return reached(served, node, connections.log(node, f"/containerLogs/{place}?{query}"))
 
@@ -103,7 +106,7 @@ def log_route(served: ResourceStorage, connections: NodeConnections) -> Route:
 
 
 def stream_route(served: ResourceStorage, connections: NodeConnections, kind: str) -> Route:
-    """exec, attach and portforward of a pod; opening one is a create whatever the method."""
+    """exec, attach and portforward of a pod; opening one is a create for every method."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         pod = find_object(served, request.info.namespace, request.info.name)
@@ -128,7 +131,7 @@ def node_proxy_route(served: ResourceStorage, connections: NodeConnections) -> R
 
 
 def pod_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Route:
-    """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in a pod."""
+    """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: a server in a pod."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         scheme, name, port = proxies.scheme_name_port(request.info.name, "pod")
@@ -140,7 +143,7 @@ def pod_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Ro
 
 
 def service_proxy_route(routes: Routes, served: ResourceStorage, connections: NodeConnections) -> Route:
-    """`services/[SCHEME:]NAME[:PORT]/proxy/…`: what listens in one of the pods behind a Service."""
+    """`services/[SCHEME:]NAME[:PORT]/proxy/…`: a server in one of the pods behind a Service."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "service")
@@ -166,13 +169,13 @@ def _to_pod(
 
 
 def is_recorded(reader: Reader, namespace: str) -> bool:
-    """Whether sessions at the consoles of a namespace are written down."""
+    """Return whether console sessions of a namespace are recorded."""
     metadata = (reader.get("core/namespaces", namespace) or {}).get("metadata", {})
     return (metadata.get("annotations") or {}).get(ANNOTATION_CONSOLE_RECORDING) != NOT_RECORDED
 
 
 def find_object(served: ResourceStorage, namespace: str, name: str) -> JsonObject:
-    """As it is stored. Raises NotFound."""
+    """Return the stored object. Raises NotFound."""
     entry = served.store.get(served.bucket, served.key(namespace, name))
     if entry is None:
         raise served.not_found(name)
@@ -187,7 +190,7 @@ def _node_of(pod: JsonObject) -> str:
 
 
 def reached(served: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
-    """The answer of a node, if there is a way to it. Raises BadRequest, ServiceUnavailable."""
+    """Return the response of a node, or reject if it cannot be reached. Raises BadRequest, ServiceUnavailable."""
     if answer is not None:
         return answer
     known = served.services.reader.get("core/nodes", node) or {}

@@ -1,8 +1,9 @@
-"""Eviction: delete a pod, unless its disruption budget says that this would be one too many.
+"""Eviction: deletes a pod unless that would violate its disruption budget.
 
-The budget is a PodDisruptionBudget that selects the pod. Its controller says how many disruptions are allowed; an
-eviction takes one, notes the pod in the budget's status so that the controller does not count it again, and deletes the
-pod. A pod that may go only because it is not ready goes as it was seen: if it changes meanwhile, it is looked at again.
+The budget is a PodDisruptionBudget that selects the pod. Its controller computes the number of allowed disruptions; an
+eviction takes one, records the pod in the budget's status so that the controller does not count it again, and deletes
+the pod. A pod that may be deleted without budget only because it is not ready is deleted with a precondition on its
+version: if it changes meanwhile, the check is repeated.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ async def _evict(served: ResourceStorage, budgets: ResourceStorage, request: Req
     place(served.resource, metadata, request.info.namespace)
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
     call = Call(served, request, WriteOptions(deletion.dry_run))
-    call.admit("eviction", name, eviction)  # a refused eviction must not have cost the budget anything
+    call.admit("eviction", name, eviction)  # before charging the budget: a rejected eviction is free
     for _ in range(_ATTEMPTS):
         paid = await _spend_budget(call, budgets, deletion)
         announced = await _announce(call)
@@ -61,7 +62,7 @@ async def _evict(served: ResourceStorage, budgets: ResourceStorage, request: Req
 
 
 async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
-    """Remove the pod unless it has changed since it was seen: it may have become ready, and then has to be paid for."""
+    """Delete the pod unless it changed since `seen`: it may have become ready, and then needs budget."""
     version = deletion.resource_version or str(seen.revision)
     try:
         await remove(call, call.info.name, call.key, replace(deletion, resource_version=version))
@@ -73,13 +74,13 @@ async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
 
 
 async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOptions) -> bool:
-    """Whether the pod may go whatever becomes of it; if not, it may go as it is."""
+    """Charge the budget. Return True if the pod may be deleted in any state, False if only in the state seen here."""
     served = call.served
     entry = served.head(call.key)
     if entry is None:
         raise served.not_found(call.info.name)
     pod = served.load(entry)
-    check_preconditions(served, pod, deletion)  # nor must one that means another pod
+    check_preconditions(served, pod, deletion)  # before the budget is charged: it must not pay for a wrong pod
     if needs_no_budget(pod):
         return True
     found = list(budgets_of(pod, budgets.services.reader.list(budgets.bucket, f"{pod['metadata']['namespace']}/")))
@@ -96,7 +97,10 @@ async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOp
 
 
 async def _announce(call: Call) -> Entry | None:
-    """Let the pod's owner see why it ends. The pod as it is then; None when it was changed at the same moment."""
+    """Set the pod's DisruptionTarget condition, for its owner.
+
+    Return the pod's new version; None if it changed at the same time or is gone.
+    """
     served = call.served
     entry = served.head(call.key)
     if entry is None or call.options.dry_run:
@@ -106,7 +110,7 @@ async def _announce(call: Call) -> Entry | None:
     condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
     condition |= {"lastTransitionTime": served.services.now(), "reason": "EvictionByEvictionAPI"}
     status["conditions"] = replaced(status.get("conditions"), condition | {"message": "Eviction API: evicting"})
-    with suppress(Conflict, Missing):  # the deletion itself will find out what happened
+    with suppress(Conflict, Missing):  # the delete that follows handles it
         return await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
     return None
 
@@ -137,7 +141,7 @@ async def _take_one(budgets: ResourceStorage, budget: JsonObject, pod: JsonObjec
 
 
 def _exhaust(budget: JsonObject, now: str) -> None:
-    """Say in the budget that there is nothing left to spend."""
+    """Set the budget's condition DisruptionAllowed to False."""
     status = budget["status"]
     condition = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": ""}
     condition |= {"observedGeneration": status.get("observedGeneration", 0), "lastTransitionTime": now}

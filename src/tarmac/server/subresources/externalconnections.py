@@ -1,4 +1,4 @@
-"""`externalservices/NAME/connections`: live connections, as `decide/egress/connections` joins what nodes say."""
+"""`externalservices/NAME/connections`: live connections, joined from nodes' reports by `decide/egress/connections`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.connections import NodeConnections
 
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
-_LARGEST = 2 * 1024 * 1024  # of a node's answer
+_LARGEST = 2 * 1024 * 1024  # bytes of a node's response
 _read = msgspec.json.Decoder(Told).decode
 
 
@@ -48,12 +48,12 @@ async def _answer(served: ResourceStorage, nodes: NodeConnections, request: Requ
 
 
 def _is_on(pod: JsonObject | None, uid: str, node: str) -> bool:
-    """Whether it is this very pod, on the node that speaks of it."""
+    """Return whether the pod has this uid and runs on the reporting node."""
     return mapping(pod, "metadata").get("uid") == uid and mapping(pod, "spec").get("nodeName") == node
 
 
 async def _ask(nodes: NodeConnections, node: str, path: str) -> Told | None:
-    """What a node says; None when it cannot be reached, or says nothing that can be read."""
+    """Return a node's report; None when the node cannot be reached or its report cannot be decoded."""
     answer = nodes.fetch(node, path, _LARGEST)
     try:
         return _read(await answer) if answer is not None else None
@@ -62,7 +62,7 @@ async def _ask(nodes: NodeConnections, node: str, path: str) -> Told | None:
 
 
 def _relays(reader: Reader, namespace: str, name: str) -> Relays:
-    # Neither name has a dot in it, so the prefix is no other's.
+    # Neither name can contain a dot, so the prefix is unambiguous.
     forwarders = list(reader.list(_FORWARDERS, f"{NAMESPACE}/{namespace}.{name}."))
     found = (reader.get(_GATEWAYS, f"{NAMESPACE}/{address}") for address in sorted(gateways_of(forwarders)))
     return relays_of(forwarders, [each for each in found if each is not None])

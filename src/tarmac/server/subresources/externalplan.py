@@ -1,7 +1,7 @@
-"""`externalservices/NAME/plan` and `sourceipclaims/NAME/plan`: what a manifest would do, without storing anything.
+"""`externalservices/NAME/plan` and `sourceipclaims/NAME/plan`: the effects of a manifest, without storing anything.
 
-As for Workloads: a dry run of the write, then the decisions of the controller on what the store holds. A List plans
-the object in it as if the other objects in it were there, and its claims bound.
+As for Workloads: a dry run of the write, then the controller's decisions on the store's state. A List plans the object
+in it as if its other objects existed, with its claims bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`nodes/NAME/ledger`: what a node has, holds back, has promised and uses, as `tarmac node report -o json` shows it."""
+"""`nodes/NAME/ledger`: capacity, reservations, allocations and usage of a node, as in `tarmac node report -o json`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _worked_out(world: Snapshot, name: str, used: dict[str, str] | None) -> Json
     if node is None:
         return None
     word = msgspec.json.encode(name)
-    # Most pods are on other nodes: those that do not even hold its name are not read.
+    # Most pods are on other nodes: pods without the node's name in their bytes are not decoded.
     pods = [_plain(raw) for raw in world.list(PODS.resource) if word in bytes(raw)]
     here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
     cities = location_cities(_plain(raw) for raw in world.list(LOCATIONS.resource))

@@ -1,4 +1,4 @@
-"""`metrics.k8s.io`: what nodes and pods use right now, for `kubectl top`. Held in memory, never stored."""
+"""`metrics.k8s.io`: current usage of nodes and pods, for `kubectl top`. Held in memory, never stored."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ Usage = Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]
 
 
 class UsageSource(Protocol):
-    """Where measurements come from: NodeMetrics and PodMetrics objects, here or from somebody who has to be asked."""
+    """Source of NodeMetrics and PodMetrics objects, local or in another process."""
 
     def nodes(self) -> Usage:
-        """One for each node."""
+        """Return one object per node."""
         ...
 
     def pods(self) -> Usage:
-        """One for each pod."""
+        """Return one object per pod."""
         ...
 
 
 class NoUsage:
-    """Nothing is measured."""
+    """A source without measurements."""
 
     def nodes(self) -> Sequence[JsonObject]:
-        """None."""
+        """Return nothing."""
         return ()
 
     def pods(self) -> Sequence[JsonObject]:
-        """None."""
+        """Return nothing."""
         return ()
 
 
 class Metering:
-    """A source that is named when the server is there already, by whoever runs the nodes."""
+    """A source that is set after the server was built, by the code that runs the nodes."""
 
     def __init__(self) -> None:
         self.source: UsageSource = NoUsage()
 
     def nodes(self) -> Usage:
-        """The named source's."""
+        """Return the objects of the set source."""
         return self.source.nodes()
 
     def pods(self) -> Usage:
-        """The named source's."""
+        """Return the objects of the set source."""
         return self.source.pods()
 
 
 def usage_route(served: ResourceStorage, source: UsageSource) -> Route:
-    """GET of one or all."""
+    """GET of one object or of all."""
     return {"get": partial(_answer, _get, served, source), "list": partial(_answer, _list, served, source)}
 
 

@@ -1,10 +1,10 @@
-"""Questions that take long to think about: explanations and plans.
+"""Runs long computations, explanations and plans, in a thread.
 
-Over ten thousand instances they take seconds of computing, in which nobody else would be answered. They are therefore
-worked out in a thread, on a snapshot of everything that they may look at. What a snapshot refers to never changes, so
-taking one costs no more than its references; what is made of it goes when the question is answered, so nobody looks for
-garbage meanwhile. The loop gets the interpreter back within the switch interval, half a millisecond, whenever it has
-something to do.
+For ten thousand instances they take seconds of CPU, during which the event loop could not serve any other request. So
+they run in a thread, on a snapshot of all objects that they may read. The objects in a snapshot are immutable, so
+taking one only copies references. Data computed from it is freed with the response, so the garbage collector is
+disabled meanwhile. The event loop gets the interpreter back within the switch interval, half a millisecond, whenever it
+has work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
-    """What the store holds at this moment of these; by default, of what such an object depends on."""
+    """Return the current objects of these sources; by default, of all that an explanation of this kind reads."""
     buckets = [source.resource for source in sources or looked_at(served.bucket, AT_THE_SERVER)]
     store = served.store
     objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
@@ -30,6 +30,6 @@ def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | N
 
 
 async def ponder(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
-    """The answer to a question about a snapshot."""
+    """Run `question` on a snapshot in a thread and return its result."""
     with uncollected():
         return await asyncio.get_running_loop().run_in_executor(None, question, world)

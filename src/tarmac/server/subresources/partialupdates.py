@@ -1,6 +1,6 @@
-"""Doors into an object that change one part of it: `finalize`, `ephemeralcontainers`, `resize`, `approval`.
+"""Subresources that change one part of an object: `finalize`, `ephemeralcontainers`, `resize`, `approval`.
 
-Each takes the whole object, keeps everything of the stored one but its part, and is otherwise an ordinary update.
+Each takes the whole object, keeps the stored one except for its part, and is otherwise an ordinary update.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _door(served: ResourceStorage, rules: Rules) -> Route:
 
 
 def finalize_route(served: ResourceStorage) -> Route:
-    """PUT of `namespaces/NAME/finalize`: the only way to take off a namespace's own finalizers."""
+    """PUT of `namespaces/NAME/finalize`: the only way to remove finalizers from a namespace's spec."""
 
     def prepare(new: JsonObject, old: JsonObject) -> None:
         keep(new, old, "status")
 
     def validate(new: JsonObject, _: JsonObject, errors: FieldErrors) -> None:
-        # Kubernetes numbers them here, and not when a namespace is made.
+        # Kubernetes includes the index here, and not on creation of a namespace.
         for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
             validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
 
@@ -43,12 +43,12 @@ def finalize_route(served: ResourceStorage) -> Route:
 
 
 def ephemeral_containers_route(served: ResourceStorage) -> Route:
-    """`pods/NAME/ephemeralcontainers`: containers to look into a running pod with. They can be added, never changed."""
+    """`pods/NAME/ephemeralcontainers`: debug containers of a running pod. They can be added, never changed."""
     return _door(served, Rules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
 
 
 def resize_route(served: ResourceStorage) -> Route:
-    """`pods/NAME/resize`: what containers ask for, and nothing else."""
+    """`pods/NAME/resize`: the resources of containers, and nothing else."""
     return _door(served, Rules(pods.prepare_resize, pods.validate_resize))
 
 

@@ -1,9 +1,8 @@
-"""`workloads/NAME/plan`: what a manifest would do, answered without storing anything.
+"""`workloads/NAME/plan`: the effects of a manifest, computed without storing anything.
 
-The manifest goes the whole way of a write (decoding, defaults, admission, validation) as a dry run, and the object that
-would be stored is planned on what the store holds. `?without=LHR,SEA` plans as if those cities were lost. A List plans
-the Workload in it as if the other objects in it were there (`planfile`), other Workloads included: they have their
-room first.
+The manifest passes a dry run of the write (decoding, defaults, admission, validation), and the resulting object is
+planned on the store's state. `?without=LHR,SEA` plans as if those cities were lost. A List plans the Workload in it as
+if its other objects existed (`planfile`), other Workloads included: those are placed first.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ async def _plan(served: ResourceStorage, request: Request) -> Response:
 
 
 def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
-    """The world with the other objects of a file in it, and the other Workloads, which are to be made first.
+    """Return the snapshot with the other objects of the file added, and its other Workloads, which are placed first.
 
-    The call is then about the one Workload alone, in that world.
+    Changes the call: its body becomes the planned Workload, and validation uses that snapshot.
     """
     served, request = call.served, call.request
     file = read_file(request.body, served.resource.group, served.resource.kind, call.info.name)
@@ -75,9 +74,12 @@ def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
 
 
 async def dry_run(call: Call) -> Entry:
-    """The object that a write of the manifest would store: all of it, but for what others own."""
+    """Return the object that a replacement by the manifest would store.
+
+    Fields that clients cannot set keep their values.
+    """
     exists = call.served.head(call.key) is not None
-    # Admission is asked about the write itself, not about the question.
+    # Admission must see the planned write, not the create of `plan`.
     call.info = call.info._replace(subresource="", verb="update" if exists else "create")
     obj = read_object(call)
     check_name(call, obj)
@@ -98,7 +100,7 @@ def _cities(request: Request) -> set[str]:
 
 
 def causes_of(error: ApiError) -> list[Cause]:
-    """Why a manifest is refused, field by field."""
+    """Return the reasons why a manifest is rejected, by field."""
     causes = (error.details or {}).get("causes") or [{"message": error.message}]
     return [
         Cause(each.get("field", ""), each.get("reason", error.status_reason), each.get("message", ""))

@@ -1,4 +1,4 @@
-"""What a plan is asked about: an object, or a file with it and other objects that would be there too.
+"""The body of a plan request: one object, or a file with it and other objects that would exist too.
 
 A file is a `List`, in JSON.
 """
@@ -14,25 +14,25 @@ from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
 
-MOST_OBJECTS: Final = 200  # each takes a tenth of a millisecond of the loop
-MOST_WORKLOADS: Final = 20  # each is a plan
+MOST_OBJECTS: Final = 200  # each blocks the event loop for a tenth of a millisecond
+MOST_WORKLOADS: Final = 20  # each needs a plan of its own
 
 
 class PlanFile(NamedTuple):
-    """The object as a body of its own, and the other objects."""
+    """The planned object as a body of its own, and the other objects."""
 
     planned: bytes
     others: list[JsonObject]
 
 
 def read_file(body: bytes, group: str, kind: str, name: str) -> PlanFile | None:
-    """The file in a body; None where the body is no List, but the object itself. Raises BadRequest, TooLarge."""
+    """Return the file in a body; None when the body is the object itself. Raises BadRequest, TooLarge."""
     if b'"List"' not in body:
         return None
     try:
         parsed = parse_json(body).value
     except Malformed:
-        return None  # whoever reads it as the object says what is wrong with it
+        return None  # decoding it as the object reports the error
     if not isinstance(parsed, dict) or (parsed.get("apiVersion"), parsed.get("kind")) != ("v1", "List"):
         return None
     items = parsed.get("items")

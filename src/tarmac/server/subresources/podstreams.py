@@ -1,4 +1,4 @@
-"""What a node calls the logs and streams of a pod, from the words in which clients ask for them."""
+"""Translates client requests for logs and streams of a pod to paths and queries of the node's API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POSITIVE = "must be greater than 0"
 
 
 def container_of(pod: JsonObject, wanted: str) -> str:
-    """The container that is meant. Raises BadRequest."""
+    """Return the name of the requested container, or of the only one. Raises BadRequest."""
     name = pod["metadata"]["name"]
     names = [each["name"] for field in _CONTAINERS for each in pod["spec"].get(field) or ()]
     if wanted:
@@ -56,7 +56,7 @@ TARGETS: Mapping[str, Callable[[Request, JsonObject], str]] = {
 
 
 def log_query(request: Request) -> str:
-    """The node's query for a log. Raises Invalid and BadRequest."""
+    """Return the node's query for a log. Raises Invalid and BadRequest."""
     errors = FieldErrors()
     numbers = {name: _number(request, name) for name in ("tailLines", "limitBytes", "sinceSeconds")}
     since = request.param("sinceTime")

@@ -1,4 +1,4 @@
-"""Which port of which pod a proxied path means."""
+"""Resolves proxied paths to a port of a pod."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAFE = "/:@!$&'()*+,;=~-._"
 
 
 def scheme_name_port(text: str, what: str) -> tuple[str, str, str]:
-    """The parts of NAME, NAME:PORT or SCHEME:NAME:PORT. Raises BadRequest."""
+    """Split NAME, NAME:PORT or SCHEME:NAME:PORT. Raises BadRequest."""
     parts = text.split(":")
     if len(parts) <= 2:
         parts = ["", *parts, ""][:3]
@@ -28,22 +28,22 @@ def scheme_name_port(text: str, what: str) -> tuple[str, str, str]:
 
 
 def behind(request: Request) -> str:
-    """The path and query behind `…/proxy`."""
+    """Return the path and query after `…/proxy`."""
     info = request.info
     _, _, rest = request.path.partition(f"/{info.name}/proxy")
-    path = quote(rest, safe=_SAFE) or "/"  # it came in decoded
+    path = quote(rest, safe=_SAFE) or "/"  # the request's path is decoded
     return f"{path}?{request.query}" if request.query else path
 
 
 def check_node_port(node: JsonObject, port: str) -> None:
-    """Only the node's own API is proxied. Raises BadRequest."""
+    """Reject any port but the one of the node's API. Raises BadRequest."""
     own = node.get("status", {}).get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
     if port and port != str(own):
         raise BadRequest(f"port {port} is not the node's own API, the only one that is proxied")
 
 
 def port_of_pod(pod: JsonObject, port: str, scheme: str) -> int:
-    """The port that was named, or the first that the pod declares, or 80. Raises BadRequest."""
+    """Return the given port, or the first one that the pod declares, or 80. Raises BadRequest."""
     if scheme == "https":
         raise BadRequest("pods are proxied over http only")
     declared = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
@@ -61,7 +61,7 @@ def port_of_pod(pod: JsonObject, port: str, scheme: str) -> int:
 def endpoint_of(
     service: JsonObject, port: str, reader: Reader, randomness: Randomness, pod: Callable[[str, str], JsonObject]
 ) -> tuple[JsonObject, int]:
-    """A pod behind a service port, and its port there. Raises ServiceUnavailable."""
+    """Return a pod behind a service port, and the port of the pod. Raises ServiceUnavailable."""
     name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
     if port.isdecimal():
         ports = [each for each in service["spec"].get("ports") or () if each["port"] == port_number(port)]
@@ -73,13 +73,13 @@ def endpoint_of(
         target, number = chosen = randomness.choice(found)
         try:
             return pod(namespace, target), number
-        except NotFound:  # it has just gone
+        except NotFound:  # deleted meanwhile
             found.remove(chosen)
     raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 
 
 def _endpoints(reader: Reader, namespace: str, service: str, port: str) -> Iterator[tuple[str, int]]:
-    """Names of pods that answer, with their ports."""
+    """Yield the names of ready pods with their ports."""
     for part in reader.list("discovery.k8s.io/endpointslices", f"{namespace}/"):
         if (part["metadata"].get("labels") or {}).get(_SERVICE_NAME) != service:
             continue

@@ -1,6 +1,7 @@
-"""`NAME/why?reach=TARGET&port=P`: whether an instance or pod reaches something, worked out when asked.
+"""`NAME/why?reach=TARGET&port=P`: computes whether an instance or pod can reach a target.
 
-Whoever asks may get `why` of the one and the other itself; what they may not see of policies is not named.
+The user needs the right to get `why` of the sender, and to get the target (with `both`, its `why` too). Policies that
+the user may not list are not named.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.offloading import ponder, snapshot
 
 Refuses = Callable[[User, RequestInfo], str | None]
-"""Why a user may not do something; None when they may."""
+"""Returns the reason why a user may not do something; None if allowed."""
 
 _RESOURCES = {
     "instance": (COMPUTE, "instances"),
@@ -39,7 +40,7 @@ _RESOURCES = {
 
 
 async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
-    """The answer. Raises BadRequest, Forbidden, NotFound."""
+    """Return the Reachability response. Raises BadRequest, Forbidden, NotFound."""
     info = request.info
     if info.resource not in ("instances", "pods"):
         raise BadRequest(f"reach: only instances and pods reach something, {info.resource} do not")
@@ -55,7 +56,7 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
             namespace, _, name = key.partition("/")
             if refuses(request.user, RequestInfo("get", "", True, "", "v1", plural, "", namespace, name)) is not None:
                 raise Forbidden(f"{address} is of a namespace in which you may not get {plural}")
-    # Rights are looked up here, on the loop: what they are kept in is not for other threads.
+    # Check rights here, on the event loop: the authorizer's state is not thread-safe.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
     seen = await served.services.pieces.done(_seen(refuses, request.user, spaces))
 
@@ -64,7 +65,7 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
         return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
 
     try:
-        return await ponder(world, answer)  # written there too: a Service may have thousands of paths
+        return await ponder(world, answer)  # encoded in the thread too: a Service may have thousands of paths
     except BadQuestion as error:
         raise BadRequest(str(error)) from error
     except NoSuchTarget as error:
@@ -97,7 +98,7 @@ def _check_rights(refuses: Refuses, user: User, question: ReachQuestion) -> None
 
 
 def _seen(refuses: Refuses, user: User, namespaces: Iterable[str]) -> Work[set[str]]:
-    """Those whose policies somebody may list."""
+    """Return the namespaces in which the user may list policies."""
     found: set[str] = set()
     for each in namespaces:
         asked = RequestInfo("list", "", True, NETWORKING, "v1alpha", "networkpolicies", "", each)

@@ -1,4 +1,4 @@
-"""Which subresource is answered by what; anything not named here is plain storage of the object's status."""
+"""Table of all subresources and their routes; any other subresource is the object's status in plain storage."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EXPLAINED = (
 def special_routes(
     connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer, refuses: Refuses
 ) -> Mapping[Key, Answering]:
-    """By (group, plural, subresource)."""
+    """Return the routes by (group, plural, subresource)."""
 
     def measured(_: Routes, served: ResourceStorage) -> Route:
         return usage_route(served, usage)

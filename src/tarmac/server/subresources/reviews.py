@@ -1,4 +1,4 @@
-"""Questions that are answered and never stored: who is this, who may do what, and tokens for service accounts."""
+"""Reviews, which are answered and never stored: authentication, authorization, and tokens for service accounts."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Reviews(Protocol):
     """Answers reviews."""
 
     def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject | Awaitable[JsonObject]:
-        """The review with its status; later when others have to be asked for it."""
+        """Return the review with its status, or an awaitable if an external service has to be asked."""
         ...
 
 
 class TokenIssuer(Protocol):
-    """Makes tokens for service accounts."""
+    """Issues tokens for service accounts."""
 
     def issue(self, namespace: str, name: str, request: JsonObject) -> JsonObject:
-        """The TokenRequest with its status."""
+        """Return the TokenRequest with its status."""
         ...
 
 
@@ -87,7 +87,7 @@ def _token(served: ResourceStorage, issuer: TokenIssuer, request: Request) -> Re
 
 
 def _read(served: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
-    """The question, with its asker as manager of what it says."""
+    """Decode the review and record the client as manager of its fields."""
     check_plain(request)
     call = Call(served, request, write_options("CreateOptions", request))
     content_type = request.headers.get("content-type", "")

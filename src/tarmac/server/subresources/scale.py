@@ -1,7 +1,7 @@
 """`scale`: the number of replicas of any kind that has one, as an `autoscaling/v1` Scale.
 
-A Scale is made from the object when asked for and never stored. Writing one is an update of the object that changes its
-replicas and nothing else, so all rules of the kind hold. `kubectl get --subresource=scale` asks for it as a Table.
+A Scale is computed from the object on request and never stored. Writing one is an update of the object that changes
+only its replicas, so all rules of the kind apply. `kubectl get --subresource=scale` requests it as a Table.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def scale_route(served: ResourceStorage) -> Route:
 
 
 class _Door(NamedTuple):
-    """The scale of one resource."""
+    """The scale endpoint of one resource."""
 
     served: ResourceStorage
     printer: TablePrinter
 
     def answer(self, request: Request, entry: Entry, warnings: Sequence[str] = ()) -> Response:
-        """The Scale of a stored object, in the shape the client asked for."""
+        """Return the Scale of a stored object, in the representation the client asked for."""
         raw = encode_json(scale_of(self.served, self.served.load(entry)))
         now = self.served.services.clock.now()
         return object_answer(raw, entry.revision, shape_of(request), self.printer, now, 200, warnings)
 
 
 def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
-    """The Scale of an object. Raises BadRequest for one that has no single number."""
+    """Return the Scale of an object. Raises BadRequest for one without a single number of replicas."""
     spec_path, status_path, selector_path = _paths(served, obj)
     metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
     status: JsonObject = {"replicas": _read(obj, status_path) or 0}
@@ -132,7 +132,7 @@ def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
 
 
 async def _apply(call: Call) -> Entry:
-    """Applying a Scale is applying its one field to the object, in the name of the subresource."""
+    """Apply the replicas of a Scale to the object, with subresource `scale` in managedFields."""
     served, options = call.served, call.options
     body, validation = call.request.body, options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", body, "application/yaml", validation)

@@ -1,4 +1,4 @@
-"""`NAME/why`: why an object is as it is, worked out when asked from what the store holds."""
+"""`NAME/why`: explains the state of an object, computed on request from the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.offloading import ponder, snapshot
 from tarmac.server.subresources.reaching import Refuses, reach
 
-_OF_PODS = ("core/pods", "compute.datumapis.com/instances")  # an instance and its pod have one name
+_OF_PODS = ("core/pods", "compute.datumapis.com/instances")  # an instance and its pod share their name
 
 
 def why_route(served: ResourceStorage, refuses: Refuses) -> Route:

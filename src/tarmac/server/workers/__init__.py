@@ -1,1 +1,1 @@
-"""Several processes as one server: links between them, streams to nodes through any of them, figures of all."""
+"""Several processes as one server: links between them, streams to nodes through any of them, merged metrics."""

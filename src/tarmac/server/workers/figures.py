@@ -1,8 +1,8 @@
-"""One set of figures of several processes: `/metrics` of whoever is asked tells of all of them.
+"""Merges the metrics of several processes: `/metrics` of any worker reports all of them.
 
-What each process counts for itself is added up. What each knows of the same thing (objects in the store, a
-certificate's end) is the same everywhere but for a moment: there the largest is told, and where a process may say that
-something is not well (the store, a check), the smallest. Figures of a process itself get a label with its number.
+Counters are summed. Values that every process reads from the same source (objects in the store, expiry of a
+certificate) differ only for a moment: the largest is reported, or the smallest where a process may report a failure
+(the store, a check). Metrics about a process itself get a label with its number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def told(families: Iterable[Family]) -> list[Family]:
-    """Families as they are sent to another process: nothing in them that can be read only once."""
+    """Return the families in a form that can be encoded for another process: iterators become lists."""
     return [
         (name, kind, text, [(each, list(labels), value) for each, labels, value in samples])
         for name, kind, text, samples in families
@@ -38,7 +38,7 @@ def told(families: Iterable[Family]) -> list[Family]:
 
 
 def added_up(processes: Mapping[int, Iterable[Family]]) -> list[Family]:
-    """The families of all processes, by their numbers, as one."""
+    """Merge the families of all processes, given by process number."""
     heads: dict[str, tuple[str, str]] = {}
     values: dict[str, dict[tuple[str, Labels], float]] = {}
     for number, families in sorted(processes.items()):

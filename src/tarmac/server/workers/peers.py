@@ -1,12 +1,12 @@
-"""What a worker knows of the others: who is there and ready, which nodes each has tunnels of, and how to ask them.
+"""Links to the other workers of this server: their liveness and readiness, their nodes' tunnels, and requests to them.
 
-    GET  /held                 upgraded; one JSON line for each change: nodes that came and went, whether it is ready
-    GET  /open/NODE/TOKEN      ask the node for a stream on the tunnel that is here
-    GET  /stream/NODE/TOKEN    upgraded; a stream of the node that came to the one who asks and is wanted here
-    GET  /metrics, /usage/…    this worker's figures
+    GET  /held                 upgraded; one JSON line per change: nodes that connected or left, readiness
+    GET  /open/NODE/TOKEN      ask the node for a stream on the tunnel of this worker
+    GET  /stream/NODE/TOKEN    upgraded; a stream from the node that arrived at the caller and is awaited here
+    GET  /metrics, /usage/…    this worker's metrics
 
-To each of the others a worker keeps one connection at `/held`. While it lasts that other is alive; when it breaks, the
-other's nodes are forgotten with it. The lowest worker alive does what is done once on a machine.
+A worker keeps one connection to `/held` of every other worker. While it is open, that worker is alive; when it breaks,
+the nodes of that worker are forgotten too. The lowest worker alive does the work that must run only once per host.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tarmac.server.workers.sockets import WorkerSocket, socket_path, unix
 UPGRADE = "tarmac-worker"
 ANSWER_SECONDS = 1.0
 STREAM_SECONDS = 5.0
-PATIENCE = 10.0  # how long another may be away or not ready before this one is not ready either
-SETTLING = 1.0  # how long the lower ones must have been away before one takes their work over
+PATIENCE = 10.0  # seconds a peer may be missing or unready before this worker reports unready too
+SETTLING = 1.0  # seconds without any lower worker before this one takes over their work
 _RETRY, _LOOK = 0.1, 0.5
 _LARGEST = 256 * 1024 * 1024
 _LARGEST_LINE = 64 * 1024 * 1024
@@ -58,12 +58,12 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class _Link:
-    """What one other worker has told."""
+    """The last reported state of one peer."""
 
     def __init__(self, now: float) -> None:
         self.alive = False
         self.ready = False
-        self.since = now  # when it was last alive, or when we began to look
+        self.since = now  # when it was last alive, or when this process started
         self.unready_since: float | None = now
         self.nodes: set[str] = set()
 
@@ -97,7 +97,7 @@ class Peers:
         self._was_ready = False
 
     def serve(self, tunnels: Tunnels) -> None:
-        """Whose tunnels are told of."""
+        """Set the tunnels to report to the peers."""
         self._tunnels = tunnels
         tunnels.on_change = self._told
 
@@ -118,30 +118,30 @@ class Peers:
             await tasks.close()
             await listener.stop(grace=0.1)
 
-    # What is known.
+    # State of the peers.
 
     def holder(self, node: str) -> int | None:
-        """The worker that the node has a tunnel to, if it is another one."""
+        """Return the other worker that the node has a tunnel to, or None."""
         return next((other for other, link in self._links.items() if node in link.nodes), None)
 
     @property
     def is_lowest(self) -> bool:
-        """Whether nobody below has been alive for a moment."""
+        """True if no lower worker has been alive for `SETTLING` seconds."""
         now = self._clock.monotonic()
         below = [link for other, link in self._links.items() if other < self.index]
         return not any(link.alive or now - link.since < SETTLING for link in below)
 
     async def until_lowest(self, lowest: bool) -> None:
-        """Wait until this worker is the lowest alive, or is not any more."""
+        """Wait until this worker is the lowest alive, or until it no longer is."""
         while self.is_lowest != lowest:
             await self._clock.sleep(_LOOK)
 
     def lowest(self) -> int:
-        """The lowest worker alive."""
+        """Return the lowest worker alive."""
         return min([self.index, *(other for other, link in self._links.items() if link.alive)])
 
     def checks(self) -> dict[str, Callable[[], str | None]]:
-        """A check of readiness for each of the others."""
+        """Return a readiness check for each peer."""
         return {f"worker-{other}": lambda link=link: self._trouble(link) for other, link in self._links.items()}
 
     def _trouble(self, link: _Link) -> str | None:
@@ -150,23 +150,23 @@ class Peers:
         return f"not ready for {PATIENCE:g} s and more" if away else None
 
     def states(self) -> dict[str, int]:
-        """How many processes are ready, are there and not ready, and are not there."""
+        """Return the number of processes that are ready, alive but unready, and missing."""
         links = list(self._links.values())
         ready = sum(link.ready for link in links) + self.ready()
         alive = sum(link.alive for link in links) + 1
         return {"ready": ready, "unready": alive - ready, "missing": len(links) + 1 - alive}
 
-    # Asking the others.
+    # Requests to peers.
 
     async def ask(self, worker: int, node: str, token: str) -> None:
-        """Have the node asked for a stream on its tunnel there. Raises OSError."""
+        """Have `worker` ask the node for a stream on its tunnel. Raises OSError."""
         reply = await self._reach(worker, f"/open/{quote(node, safe='')}/{token}", ANSWER_SECONDS)
         reply.close()
         if reply.status != 200:
             raise ConnectionError("the tunnel has just been lost")
 
     async def stream(self, worker: int, node: str, token: str) -> Answer:
-        """Pass a stream of a node on to the worker that wants it. Raises NotFound when that does not."""
+        """Pass a node's stream on to the worker that awaits it. Raises NotFound if it does not."""
         target, headers = f"/stream/{quote(node, safe='')}/{token}", [("Connection", "Upgrade"), ("Upgrade", STREAM)]
         try:
             reply = await self._reach(worker, target, STREAM_SECONDS, headers)
@@ -178,13 +178,13 @@ class Peers:
         return answer_of(reply)
 
     async def gathered(self, what: str) -> dict[int, Any]:
-        """What each of the others answers at once; those that are silent are left out."""
+        """Fetch a path from every live peer; peers that do not answer in time are left out."""
         others = [other for other, link in self._links.items() if link.alive]
         found = await asyncio.gather(*(self._fetched(other, what) for other in others))
         return {other: each for other, each in zip(others, found, strict=True) if each is not None}
 
     async def usage(self, what: str) -> Sequence[JsonObject]:
-        """What the lowest worker has measured."""
+        """Return the measurements of the lowest worker alive."""
         return await self._fetched(self.lowest(), f"/usage/{what}") or ()
 
     async def _fetched(self, worker: int, what: str) -> Any:
@@ -193,20 +193,20 @@ class Peers:
                 reply = await self._reach(worker, what, ANSWER_SECONDS, [("Connection", "close")])
                 return _decode_any(await reply.read(_LARGEST))
         except (OSError, ConnectionBroken, msgspec.MsgspecError) as error:
-            _log.debug("a worker does not answer", worker=worker, error=str(error))
+            _log.debug("request to worker failed", worker=worker, error=str(error))
             return None
 
     async def _reach(
         self, worker: int, target: str, seconds: float, headers: Sequence[tuple[str, str]] = ()
     ) -> StreamedReply:
-        """Raises OSError."""
+        """Send a request to a worker. Raises OSError."""
         try:
             dial = unix(socket_path(self._folder, worker))
             return await ask(dial, request_head("GET", target, "worker", headers), seconds)
         except ConnectionBroken as error:
             raise ConnectionError(str(error)) from error
 
-    # The links.
+    # Links to peers.
 
     async def _keep(self, other: int) -> None:
         link = self._links[other]
@@ -216,9 +216,9 @@ class Peers:
             except OSError:
                 pass
             except (ConnectionBroken, msgspec.MsgspecError) as error:
-                _log.warning("a worker says what cannot be read", worker=other, error=str(error))
+                _log.warning("invalid message from worker", worker=other, error=str(error))
             if link.alive:
-                _log.info("a worker has gone", worker=other)
+                _log.info("connection to worker lost", worker=other)
                 link.lose(self._clock.monotonic())
             await self._clock.sleep(_RETRY)
 
@@ -250,7 +250,7 @@ class Peers:
         for each in self._listening:
             each.write(line)
 
-    # Answering the others.
+    # Requests from peers.
 
     def _answer(self, request: Request) -> Answer | Awaitable[Answer]:
         first, _, rest = request.path[1:].partition("/")
@@ -267,7 +267,7 @@ class Peers:
 
     def _begin(self, transport: asyncio.Transport, tunnels: Tunnels) -> None:
         transport.set_protocol(asyncio.Protocol())
-        # Looked at here and not when it was asked: what changes between the two would be told to nobody.
+        # Read the state here, in the step that adds the listener: a change between request and upgrade would be lost.
         transport.write(_encode(_News(came=tunnels.nodes(), ready=self._was_ready)) + b"\n")
         self._listening.append(transport)
 
@@ -277,7 +277,7 @@ def _upgraded(protocol: str) -> list[tuple[str, str]]:
 
 
 class _Hearing(asyncio.Protocol):
-    """Lines of news. `lost` is done when the connection is."""
+    """Reads lines of news. `lost` is done when the connection is closed."""
 
     def __init__(self, transport: asyncio.Transport, rest: bytes, hear: Callable[[_News], None]) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -289,7 +289,7 @@ class _Hearing(asyncio.Protocol):
             self.data_received(rest)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the connection."""
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:

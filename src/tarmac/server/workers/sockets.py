@@ -1,7 +1,7 @@
-"""Sockets between the processes of one server: in a folder of their own, mode 0600, and the peer's user is checked.
+"""Sockets between the processes of one server: in a private directory, mode 0600, with a check of the peer's user.
 
-What comes over them is believed: a stream of a node, a node's name. So both sides ask the kernel whose process the
-other is, and speak to nobody but their own user.
+Messages on them are trusted: a stream of a node, a node's name. So both sides ask the kernel for the user of the peer's
+process and talk only to their own user.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _log = log("workers")
 
 
 def socket_path(folder: Path, index: int) -> Path:
-    """Where a worker listens."""
+    """Return the path of a worker's socket."""
     return folder / f"{index}.sock"
 
 
 def make_folder(folder: Path) -> None:
-    """Make it, for our own eyes only. Raises OSError when somebody else's is there."""
+    """Create the directory with mode 0700. Raises OSError when it belongs to another user."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if folder.is_symlink() or found.st_uid != os.geteuid():
@@ -38,7 +38,7 @@ def make_folder(folder: Path) -> None:
 
 
 def unix(path: Path, is_own: Callable[[socket.socket], bool] | None = None) -> Dial:
-    """A connection to another worker. Raises PermissionError when somebody else listens there."""
+    """Return a function that connects to a worker. It raises PermissionError when another user listens there."""
     own = is_own or is_ours
 
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
@@ -58,13 +58,13 @@ def unix(path: Path, is_own: Callable[[socket.socket], bool] | None = None) -> D
 
 
 def is_ours(connection: socket.socket) -> bool:
-    """Whether the process at the other end is our own user's."""
+    """Return whether the peer's process runs as our own user."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _CREDENTIALS.unpack(found)[1] == os.geteuid()
 
 
 class WorkerSocket:
-    """Brings those who come to a listener, if they are ours. Implements `http.accepting.Welcome`."""
+    """Hands accepted connections of our own user to a listener. Implements `http.accepting.Welcome`."""
 
     def __init__(self, path: Path, listener: Listener, is_own: Callable[[socket.socket], bool] | None = None) -> None:
         self._path = path
@@ -74,9 +74,9 @@ class WorkerSocket:
 
     def open(self) -> None:
         """Listen. Raises OSError."""
-        self._path.unlink(missing_ok=True)  # of a worker that was killed
+        self._path.unlink(missing_ok=True)  # left by a killed worker
         bound = socket.socket(socket.AF_UNIX)
-        before = os.umask(0o177)  # nothing awaits between here and there, so nobody else makes files meanwhile
+        before = os.umask(0o177)  # process-wide; no await until it is restored, so no other task creates files with it
         try:
             bound.bind(str(self._path))
         finally:
@@ -84,29 +84,29 @@ class WorkerSocket:
         self._acceptor.add(bound)
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._acceptor.close()
         self._path.unlink(missing_ok=True)
 
     # Called by the acceptor.
 
     def welcome(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
-        """Those of others are cut before a byte is read."""
+        """Return the protocol of a connection. Connections of other users are closed before a byte is read."""
         if self._is_own(accepted):
             return _Adopted(self._listener)
-        _log.warning("another user's process was turned away", socket=str(self._path))
+        _log.warning("connection of another user rejected", socket=str(self._path))
         return _TurnedAway()
 
     def forget(self, protocol: asyncio.Protocol) -> None:
-        """There is nothing to forget."""
+        """Do nothing."""
 
     def make_room(self) -> int:
-        """Nobody here can be spared."""
+        """Return 0: no connection here is expendable."""
         return 0
 
     @property
     def held(self) -> int:
-        """These descriptors are not clients'."""
+        """0: these descriptors do not belong to clients."""
         return 0
 
 

@@ -1,7 +1,7 @@
-"""The plugin: which level a namespace asks for, and what happens to Pods that break it.
+"""PodSecurity plugin: enforces the levels that namespaces set by labels.
 
-Without labels a namespace is `baseline`; the system's own (`kube-*`) are `privileged`. Pods of Instances are made by
-the controllers from what users may say, so they pass the same door.
+A namespace without labels is `baseline`; the system's own (`kube-*`) are `privileged`. Pods of Instances are checked
+too: controllers create them from users' specs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INVALID_VERSION = 'must be "latest" or "v1.x"'
 
 
 class NamespacePolicy(NamedTuple):
-    """A level, and the version of the standards it was written for (the newest is what is checked)."""
+    """A level, and the version it was written for (the newest version is always checked)."""
 
     level: str
     version: str
@@ -39,7 +39,7 @@ class NamespacePolicy(NamedTuple):
 
 
 class PodSecurity(Plugin):
-    """Enforces `enforce`, warns about `warn`; `audit` is checked by reading the audit log's requests."""
+    """Enforces `enforce` and warns for `warn`; for `audit`, read the requests in the audit log."""
 
     name = "PodSecurity"
 
@@ -88,7 +88,7 @@ class PodSecurity(Plugin):
             self._warn_of_violators(attributes, namespace)
 
     def _warn_of_violators(self, attributes: Attributes, namespace: JsonObject) -> None:
-        """Raising a namespace's level does not touch its Pods; say which of them no longer fit."""
+        """Warn about existing Pods that violate a raised level. They keep running."""
         policy = policy_of(namespace, "enforce", attributes.name)
         before = policy_of(attributes.old or {}, "enforce", attributes.name)
         relaxed = policy.version == before.version and _ORDER.index(policy.level) <= _ORDER.index(before.level)
@@ -109,7 +109,7 @@ class PodSecurity(Plugin):
 
 
 def _violators(pods: Sequence[JsonObject], level: str) -> list[str]:
-    """One line for each way to break the level, with the first pod that does and how many others do as well."""
+    """Return one line per combination of violations: the first pod and the number of further pods."""
     names: dict[str, list[str]] = {}
     for pod in pods:
         if found := violations(pod, level):
@@ -122,12 +122,13 @@ def _and_others(count: int) -> str:
 
 
 def policy_of(namespace: JsonObject, mode: str, name: str) -> NamespacePolicy:
-    """What a namespace asks for in one mode."""
+    """Return a namespace's policy for one mode."""
     labels = _labels(namespace)
     level = labels.get(f"{_PREFIX}{mode}")
     if level is None:
         level = "privileged" if name.startswith("kube-") or mode != "enforce" else "baseline"
-    elif level not in LEVELS:  # a label that cannot be read is read in the strictest way, or warns of nothing
+    # an invalid level counts as the strictest one for enforce, and as no restriction for the other modes
+    elif level not in LEVELS:
         level = "restricted" if mode == "enforce" else "privileged"
     version = labels.get(f"{_PREFIX}{mode}-version", "latest")
     return NamespacePolicy(level, version if _is_version(version) else "latest")
@@ -142,7 +143,7 @@ def _is_version(text: str) -> bool:
 
 
 def _is_significant(attributes: Attributes) -> bool:
-    """Whether an update changes anything that the standards look at: images, and which containers there are."""
+    """Return True if an update changes images or the set of containers, which the standards depend on."""
     new, old = pod_of(attributes)["spec"], (attributes.old or {})["spec"]
     for field in ("containers", "initContainers"):
         if _images(new, field) != _images(old, field):

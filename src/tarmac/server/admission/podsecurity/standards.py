@@ -1,7 +1,7 @@
-"""The Pod Security Standards as functions: each looks at a Pod and says what breaks one rule, if anything.
+"""The Pod Security Standards as functions: each checks one rule on a Pod and returns its violation, or None.
 
-A level is an ordered list of rules; the order and the wording are those of Kubernetes, whose newest version of every
-rule this is. `restricted` replaces some rules of `baseline` by stricter ones.
+A level is an ordered list of rules, in the order, the wording and the newest version of Kubernetes. `restricted`
+replaces some rules of `baseline` by stricter ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _VOLUMES = frozenset(
 
 
 class StandardViolation(NamedTuple):
-    """One broken rule, in short and in detail."""
+    """A violated rule: short reason and details."""
 
     reason: str
     detail: str
@@ -61,14 +61,14 @@ Rule = Callable[[JsonObject], StandardViolation | None]
 
 
 def violations(pod: JsonObject, level: str) -> list[StandardViolation]:
-    """Everything in the Pod that the level does not allow."""
+    """Return all violations of the level in the Pod."""
     if level == "baseline" and _is_plain(pod):
         return []
     return [found for rule in LEVELS[level] if (found := rule(pod)) is not None]
 
 
 def _is_plain(pod: JsonObject) -> bool:
-    """Whether the Pod sets nothing that a baseline rule looks at: true for most, and quick to see."""
+    """Return True if the Pod sets no field that a baseline rule checks. True for most Pods, and fast."""
     spec = pod["spec"]
     if spec.get("securityContext") or any(spec.get(field) for field in ("hostNetwork", "hostPID", "hostIPC")):
         return False
@@ -98,13 +98,13 @@ def _quoted(items: Iterable[str]) -> str:
 
 
 def _noun(word: str, names: Iterable[str]) -> str:
-    """`container "a"` or `containers "a", "b"`."""
+    """Return `container "a"` or `containers "a", "b"`."""
     listed = list(names)
     return f"{word if len(listed) == 1 else word + 's'} {_quoted(listed)}"
 
 
 def _setters(pod: JsonObject, matches: Callable[[JsonObject], bool]) -> str:
-    """Who sets something bad: `pod and container "a"`; empty when nobody does."""
+    """Name the holders of a violation: `pod and container "a"`; empty without one."""
     parts = ["pod"] if matches(pod["spec"]) else []
     if names := _names(pod, matches):
         parts.append(_noun("container", names))

@@ -1,1 +1,1 @@
-"""ResourceQuota: what a namespace holds, counted as it changes, and the limit that new objects meet."""
+"""ResourceQuota: counts the usage of namespaces incrementally, and rejects objects above the limit."""

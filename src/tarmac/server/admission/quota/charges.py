@@ -1,4 +1,4 @@
-"""What one object costs, in the names that quotas use, and whether a quota counts it at all. Pure."""
+"""Computes the charges of one object under the names of quotas, and matches quota scopes. Pure."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _ONE = Quantity.parse(1)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _PLAIN_COUNTS = ("configmaps", "replicationcontrollers", "resourcequotas", "secrets")
 _CLASS = ".storageclass.storage.k8s.io/"
-# what must be said by every container of a pod when a quota limits it
+# Every container of a pod must specify these if a quota limits them.
 _MUST_SPECIFY = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 
 def count_name(bucket: str) -> str:
-    """`count/pods`, `count/workloads.compute.datumapis.com`."""
+    """Return the quota name of a resource: `count/pods`, `count/workloads.compute.datumapis.com`."""
     group, _, plural = bucket.partition("/")
     return f"count/{plural}" if group == "core" else f"count/{plural}.{group}"
 
 
 def buckets_of(names: Iterable[str]) -> set[str]:
-    """The resources whose objects may be charged under any of these names."""
+    """Return the resources with objects that may be charged under any of these names."""
     found: set[str] = set()
     for name in names:
         if name.startswith("count/"):
@@ -50,7 +50,7 @@ def buckets_of(names: Iterable[str]) -> set[str]:
 
 
 def charges(bucket: str, obj: JsonObject | None) -> ResourceList:
-    """Everything one object costs; nothing for no object, nor for an Instance that waits for quota itself."""
+    """Return the charges of an object. Empty for None, and for an Instance that itself waits for quota."""
     if obj is None or (bucket == INSTANCES and _waits_for_quota(obj)):
         return {}
     found: ResourceList = {count_name(bucket): _ONE}
@@ -107,7 +107,7 @@ def _claim(claim: JsonObject) -> ResourceList:
 
 
 def matches(spec: JsonObject, bucket: str, obj: JsonObject) -> bool:
-    """Whether a quota with this spec counts the object: every scope must fit, and only pods have scopes."""
+    """Return True if a quota with this spec counts the object. Every scope must match, and only pods have scopes."""
     expressions = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     expressions += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not expressions:
@@ -159,7 +159,7 @@ def _crosses_namespaces(spec: JsonObject) -> bool:
 
 
 def unspecified(hard: Mapping[str, object], pod: JsonObject) -> str | None:
-    """What containers leave out although a quota limits it; None when nothing is missing."""
+    """Describe the limited resources that containers do not specify, or None."""
     wanted = sorted(_MUST_SPECIFY.intersection(hard))
     pod_level = pod["spec"].get("resources") or {}
     if not wanted or pod_level.get("requests") or pod_level.get("limits"):

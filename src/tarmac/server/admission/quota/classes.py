@@ -1,8 +1,8 @@
-"""Classes in quotas: what pods cost in places of classes, and what a quota says about types.
+"""QoS classes in quotas: charges of pods for classes, and the limits of quotas.
 
-Places are charged like any amount, under names that no resource can have: the list of the quota that counts them, a
-blank, type and class. A quota counts a type by pods or by containers. Which of the two a node does is not known when a
-pod is made, so neither is a way around a quota: whatever class a pod names anywhere counts as used, at least once.
+Places in classes are charged like any amount, under names that no resource can have: the quota's list that counts them,
+a space, type and class. A quota counts a type by pods or by containers. It is unknown at creation which of the two a
+node does, so neither can be used to evade a quota: every class that a pod names counts as used, at least once.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _ONE = Quantity.parse(1)
 
 
 def charge_name(level: str, kind: str, name: str) -> str:
-    """What a place of a class is charged under."""
+    """Return the charge name of a class."""
     return f"{level} {kind}/{name}"
 
 
 def shown_name(name: str) -> str:
-    """A name of a charge as messages have it: `blockio/slow`, and that of an amount as it is."""
+    """Return a charge name for messages: `blockio/slow` for a class, a resource's name unchanged."""
     return name.partition(" ")[2] or name
 
 
 def class_charges(pod: JsonObject) -> ResourceList:
-    """What a pod costs in places."""
+    """Return a pod's charges for classes."""
     if not asks_for_classes(pod):
         return {}
     counted = places(pod)
@@ -44,7 +44,7 @@ def class_charges(pod: JsonObject) -> ResourceList:
 
 
 def limits_of(spec: JsonObject) -> Iterator[tuple[str, Quantity | None]]:
-    """The name of each class that a quota lists, and how many may be in it; None: any number."""
+    """Yield the charge name of each class that a quota lists, with its capacity; None: unlimited."""
     for level in CLASS_LISTS:
         for item in spec.get(level) or ():
             for each in item.get("classes") or ():
@@ -54,7 +54,7 @@ def limits_of(spec: JsonObject) -> Iterator[tuple[str, Quantity | None]]:
 
 
 def forbidden_class(spec: JsonObject, pod: JsonObject, before: JsonObject | None) -> str | None:
-    """Why a pod may not have a class that it names, and did not name before; None if it may have them all."""
+    """Return the reason why a pod may not have a newly named class, or None."""
     listed = {item["name"]: item for level in CLASS_LISTS for item in spec.get(level) or ()}
     if not listed or not asks_for_classes(pod):
         return None
@@ -69,7 +69,7 @@ def forbidden_class(spec: JsonObject, pod: JsonObject, before: JsonObject | None
 
 
 def usage(spec: JsonObject, used: ResourceList) -> JsonObject:
-    """The lists of a quota's status."""
+    """Return the class lists of a quota's status."""
     found: JsonObject = {}
     for level in CLASS_LISTS:
         if types := spec.get(level):
@@ -78,7 +78,7 @@ def usage(spec: JsonObject, used: ResourceList) -> JsonObject:
 
 
 def shown(lists: JsonObject, field: str) -> dict[str, str]:
-    """Capacity or use of classes that have a capacity, for `hard` and `used`: `kubectl describe` prints only these."""
+    """Return capacity or use of limited classes, for `hard` and `used`: `kubectl describe` prints only these."""
     return {
         f"classes.{item['name']}/{each['name']}": str(each[field])
         for level in CLASS_LISTS

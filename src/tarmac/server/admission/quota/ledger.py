@@ -1,9 +1,9 @@
-"""How much each quota has used, kept up to date by the store's events.
+"""Usage of each quota, updated from the store's events.
 
-A quota's visible usage is summed up once, when it is first seen, and then follows the events of the resources it
-counts. What accepted writes will add is computed when somebody asks, from what the store has not made visible yet, so a
-write that failed in the end, or a dry run, leaves no trace. Two creates that race for the last place therefore cannot
-both win; where several servers share the store, its guards see to that.
+A quota's visible usage is computed once, when the quota is first seen, and then follows the events of the counted
+resources. Usage by pending writes is computed on demand from the store's pending events, so a write that fails later,
+or a dry run, leaves no trace. Two creates that race for the last place therefore cannot both succeed; if several
+servers share the store, its guards ensure that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUCKET = "core/resourcequotas"
 
 
 class Quota:
-    """One ResourceQuota and what is visibly used of it. Without `class_resources` it does not count classes."""
+    """One ResourceQuota with its visible usage. Without `class_resources` it does not count classes."""
 
     __slots__ = ("amounts", "buckets", "counted", "hard", "name", "namespace", "spec", "used")
 
@@ -38,18 +38,18 @@ class Quota:
         self.used: ResourceList = dict.fromkeys((*self.amounts, *classes), ZERO)
         self.buckets = buckets_of(self.amounts)
         if class_resources and any(self.spec.get(field) for field in CLASS_LISTS):
-            self.buckets.add(PODS)  # also a quota that lists no class of a type says something about it
-        self.counted = 0  # the revision as of which it was summed up
+            self.buckets.add(PODS)  # a quota that lists a type without classes forbids all of them
+        self.counted = 0  # the revision of the initial count
 
     def cost(self, bucket: str, obj: JsonObject | None) -> ResourceList:
-        """What the object costs in this quota; nothing when it is not counted."""
+        """Return the object's charges in this quota; empty if it is not counted."""
         if obj is None or not matches(self.spec, bucket, obj):
             return {}
         return {name: amount for name, amount in charges(bucket, obj).items() if name in self.used}
 
 
 class Ledger:
-    """All quotas by namespace. `changed` is called when what a quota has used, or its limits, changed."""
+    """All quotas by namespace. `changed` is called if a quota's usage or limits changed."""
 
     def __init__(self, reader: Reader, changed: Callable[[Quota], None], *, class_resources: bool = False) -> None:
         self._reader = reader
@@ -60,13 +60,13 @@ class Ledger:
         self._loaded = False
 
     def quotas(self, namespace: str) -> list[Quota]:
-        """The namespace's quotas, in name order."""
+        """Return the namespace's quotas, sorted by name."""
         self._load()
         found = self._quotas.get(namespace)
         return [found[name] for name in sorted(found)] if found else []
 
     def used(self, quota: Quota) -> ResourceList:
-        """Visible usage plus what accepted writes will add."""
+        """Return the visible usage plus that of pending writes."""
         total, store, here = dict(quota.used), self._reader.store, f"{quota.namespace}/"
         for event in store.pending():
             bucket, name = event.bucket, event.entry.name
@@ -94,7 +94,7 @@ class Ledger:
         metadata = obj["metadata"]
         known = self._quotas.setdefault(metadata["namespace"], {}).get(metadata["name"])
         if known is not None and known.spec == (obj.get("spec") or {}):
-            self._changed(known)  # only its status, perhaps not by us
+            self._changed(known)  # only the status changed, perhaps by a different writer
             return
         quota = Quota(obj, class_resources=self._class_resources)
         for bucket in quota.buckets:
@@ -114,8 +114,9 @@ class Ledger:
         for event in events:
             namespace = event.entry.name.partition("/")[0]
             for quota in self._quotas.get(namespace, {}).values():
-                # A batch is visible as a whole before its events are told, kind by kind: what a new quota has counted
-                # already, itself among it where it counts quotas, is told after it.
+                # A batch becomes visible as a whole, and then its events arrive per kind. So events of objects that a
+                # new quota has already counted (the quota itself included, if it counts quotas) may arrive after it:
+                # skip them.
                 if event.bucket in quota.buckets and event.entry.revision > quota.counted:
                     self._follow(quota, event)
 
@@ -141,7 +142,7 @@ def _add(total: ResourceList, amounts: ResourceList, sign: int) -> None:
 
 
 def exceeded(used: ResourceList, delta: ResourceList, hard: ResourceList) -> Iterator[tuple[str, Quantity]]:
-    """The names of `delta` that do not fit any more, with what was asked."""
+    """Yield the names of `delta` that exceed the limits, with the requested amounts."""
     for name, amount in delta.items():
         if amount > ZERO and name in hard and used.get(name, ZERO) + amount > hard[name]:
             yield name, amount

@@ -1,12 +1,12 @@
-"""The plugin: refuses what does not fit, and keeps `status.used` of every quota current.
+"""ResourceQuota plugin: rejects writes above the limits, and keeps `status.used` of every quota current.
 
-Usage is checked last in the chain, right before the write, against everything that is accepted so far. Writes that a
-quota counts are made under the guard of its namespace, so that no other server's write slips in between. Instances are
-let through: they wait behind a gate until the quota has room.
+Usage is checked last in the chain, right before the write, against all accepted writes. Counted writes are made under
+the guard of their namespace, so that no write of a different server comes in between. Instances are admitted: they wait
+behind a scheduling gate until the quota has room.
 
-The status is written by the server itself, once per quota for each batch of changes, usually within that batch; a
-write that the quota counts is acknowledged when the status that counts it is visible, too. Whatever else is written
-into a quota's status is put right as soon as it is seen.
+The server itself writes the status, once per quota and batch of changes, usually within that batch; a counted write is
+acknowledged once the status that includes it is visible too. Any other change of a quota's status is reverted as soon
+as it is seen.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from tarmac.store.interface import Conflict, Entry, Missing, StoreError
 _UNCOUNTED = frozenset({"core/events", "core/bindings", "core/resourcequotas/status"})
 _UPDATES = frozenset({(PODS, "resize"), (SERVICES, ""), (CLAIMS, ""), (BUCKET, ""), (BUCKET, "status")})
 
-_ATTEMPTS = 5  # to write a status that other servers are writing, too, before a write is acknowledged without
+_ATTEMPTS = 5  # attempts to write a contended status before a counted write is acknowledged without it
 
 _log = log("quota")
 
 
 class ResourceQuotas(Plugin):
-    """ResourceList creates, and updates that can cost more."""
+    """Checks creates, and updates that can increase usage."""
 
     name = "ResourceQuota"
 
     def __init__(self, reader: Reader, quota_resource: Resource, *, class_resources: bool = False) -> None:
-        """`class_resources`: the feature gate. Without it, quotas for classes do not bind."""
+        """`class_resources`: the feature gate. Without it, quotas for classes are not enforced."""
         self._reader = reader
         self._class_resources = class_resources
         self._resource = quota_resource
         self._dirty: dict[str, Quota] = {}
-        self._writing: dict[str, Future[Entry]] = {}  # the newest write of each status that is under way
+        self._writing: dict[str, Future[Entry]] = {}  # the newest pending write of each status
         self._ledger = Ledger(reader, self._changed, class_resources=class_resources)
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
@@ -82,12 +82,12 @@ class ResourceQuotas(Plugin):
             if not writing:
                 return
             done, _ = await asyncio.wait(writing)
-            # One that lost a race has been followed by the event of the one that won, which made it dirty again.
+            # A write that lost a race is followed by the winner's event, which has marked the quota dirty again.
             if not any(future.cancelled() or future.exception() for future in done):
                 return
 
     def _counting(self, bucket: str, namespace: str) -> list[Quota]:
-        """The quotas of the namespace that such objects count in."""
+        """Return the namespace's quotas that count such objects."""
         return [quota for quota in self._ledger.quotas(namespace) if bucket in quota.buckets]
 
     def _check(self, attributes: Attributes, quota: Quota, bucket: str, obj: JsonObject) -> None:
@@ -109,7 +109,7 @@ class ResourceQuotas(Plugin):
                 f"limited: {_show(quota.hard, over)}",
             )
         if delta and not attributes.dry_run:
-            self._changed(quota)  # looked at when the write is accepted: its batch takes the status along
+            self._changed(quota)  # processed once the write is accepted, so that the status goes into the same batch
 
     def _changed(self, quota: Quota) -> None:
         if not self._dirty:
@@ -134,7 +134,7 @@ class ResourceQuotas(Plugin):
                 self._write(key, obj, entry)
 
     def _classes(self, quota: Quota, used: ResourceList, before: JsonObject) -> JsonObject:
-        """What the status says about classes. While nobody counts them, what it said."""
+        """Return the class lists of the status. With the feature gate off, keep the stored ones."""
         if self._class_resources:
             return usage(quota.spec, used)
         return {field: before[field] for field in CLASS_LISTS if field in before}
@@ -143,7 +143,7 @@ class ResourceQuotas(Plugin):
         try:
             future = self._reader.store.update(BUCKET, key, encode_object(obj, self._resource), entry.revision)
         except (Conflict, Missing):
-            return  # somebody else's write comes with an event, and that brings us back
+            return  # the conflicting write causes an event, which marks the quota dirty again
         self._writing[key] = future
         future.add_done_callback(partial(self._written, key))
 
@@ -156,7 +156,7 @@ class ResourceQuotas(Plugin):
 def _report(future: Future[Entry]) -> None:
     error = None if future.cancelled() else future.exception()
     if error is not None and not isinstance(error, (Conflict, Missing)):
-        _log.warning("quota status not written", error=str(error), retriable=isinstance(error, StoreError))
+        _log.warning("quota status write failed", error=str(error), retriable=isinstance(error, StoreError))
 
 
 def _show(amounts: ResourceList, names: ResourceList) -> str:

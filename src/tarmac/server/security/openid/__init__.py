@@ -1,1 +1,1 @@
-"""People known by an OpenID Connect issuer: its tokens, its keys, and whom their claims make."""
+"""OpenID Connect authentication: issuers, their keys, their tokens, and the mapping of claims to users."""

@@ -1,7 +1,7 @@
-"""The file of `--authentication-config`: an AuthenticationConfiguration of kube-apiserver's, read strictly.
+"""Strict parser of the `--authentication-config` file: kube-apiserver's AuthenticationConfiguration.
 
-Unknown and repeated fields, and whatever kube-apiserver refuses, are refused with the field's path, all at once. What
-cannot be had here (`anonymous`, `egressSelectorType`) is refused as well: it must not look as if it were in force.
+Unknown and repeated fields, and values that kube-apiserver rejects, are rejected with the field's path, all errors at
+once. Unsupported features (`anonymous`, `egressSelectorType`) are rejected too: they must not appear to be in force.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 class BadConfiguration(ValueError):
-    """The file makes no sense; the text has every mistake."""
+    """An invalid file; the text lists every error."""
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Read field by field."""
+    """The base of the file's structures: unknown fields are errors."""
 
 
 class _Issuer(_Strict):
@@ -94,7 +94,7 @@ class _Configuration(_Strict):
 
 
 def read_configuration(content: bytes) -> tuple[IssuerSettings, ...]:
-    """The issuers of a file. Raises BadConfiguration."""
+    """Return the issuers of a file. Raises BadConfiguration."""
     found = _decoded(content)
     errors = FieldErrors()
     if (found.api_version, found.kind) != (API_VERSION, KIND):
@@ -115,7 +115,8 @@ def _decoded(content: bytes) -> _Configuration:
     if len(content) > LARGEST:
         raise BadConfiguration(f"it has more than {LARGEST} bytes")
     try:
-        from tarmac.api.decode.yamltext import parse_yaml  # a server without such a file loads no reader of YAML
+        # imported here: a server without such a file needs no YAML parser
+        from tarmac.api.decode.yamltext import parse_yaml
 
         value, repeated = parse_yaml(content)
         if repeated:
@@ -137,7 +138,7 @@ def _refuse_twins(values: list[str], field: str, errors: FieldErrors) -> None:
 
 
 class _Reading:
-    """One issuer of the file: every mistake is noted, and nothing is made when there was one."""
+    """Validates one issuer of the file: records every error, and builds settings only if there is none."""
 
     def __init__(self, stated: _Authenticator, path: str, errors: FieldErrors) -> None:
         self._stated = stated
@@ -270,7 +271,7 @@ class _Reading:
         return self._expression(path, stated.expression, lambda text: expressions.user_rule(text, stated.message))
 
     def _check_email(self, path: str) -> None:
-        """A name that is an address by an expression says nothing of whether anybody verified it."""
+        """Reject an expression that takes the user name from `email` without checking `email_verified` anywhere."""
         stated = self._stated.claim_mappings
         others = [*(each.value_expression for each in stated.extra)]
         others += [each.expression for each in self._stated.claim_validation_rules]

@@ -1,7 +1,7 @@
-"""CEL expressions over claims and users, checked when they are configured and asked for every new token.
+"""CEL expressions over claims and users: compiled with the configuration, evaluated for every new token.
 
-An evaluation that fails is a value of the library's that reads like a text, so what comes out is looked at by its type
-before anything else: an error never becomes a name or a group. The library is loaded when the first expression is.
+The library returns a failed evaluation as a value that converts to text. So the type of a result is checked before it
+is used: an error must never become a name or a group. The library is loaded with the first expression.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _EMAIL_VERIFIED = re.compile(r"""\bclaims\s*(?:\.\s*email_verified\b|\[\s*(['"])
 
 
 class BadExpression(ValueError):
-    """It cannot be compiled, or is of a type that is of no use there."""
+    """An expression that does not compile, or has a wrong type for its purpose."""
 
 
 def uses_email(text: str) -> bool:
-    """Whether an expression reads the claim `email`."""
+    """Return True if an expression reads the claim `email`."""
     return _EMAIL.search(text) is not None
 
 
 def uses_email_verified(text: str) -> bool:
-    """Whether an expression reads the claim `email_verified`."""
+    """Return True if an expression reads the claim `email_verified`."""
     return _EMAIL_VERIFIED.search(text) is not None
 
 
 def username(text: str) -> Callable[[Claims], str]:
-    """A user name, which is never empty. Raises BadExpression."""
+    """Compile an expression for the user name, which is never empty. Raises BadExpression."""
     asked = _compiled("claims", text, "STRING")
 
     def name(claims: Claims) -> str:
@@ -49,7 +49,7 @@ def username(text: str) -> Callable[[Claims], str]:
 
 
 def uid(text: str) -> Callable[[Claims], str]:
-    """A text. Raises BadExpression."""
+    """Compile an expression for the uid, a string. Raises BadExpression."""
     asked = _compiled("claims", text, "STRING")
 
     def found(claims: Claims) -> str:
@@ -62,7 +62,10 @@ def uid(text: str) -> Callable[[Claims], str]:
 
 
 def texts(text: str, what: str) -> Callable[[Claims], tuple[str, ...]]:
-    """A text, a list of them, or null; empty ones are left out. Raises BadExpression."""
+    """Compile an expression for a string, a list of strings, or null.
+
+    Empty strings are dropped. Raises BadExpression.
+    """
     asked = _compiled("claims", text, "STRING", "LIST", "NULL")
 
     def found(claims: Claims) -> tuple[str, ...]:
@@ -76,13 +79,13 @@ def texts(text: str, what: str) -> Callable[[Claims], tuple[str, ...]]:
 
 
 def claim_rule(text: str, message: str) -> Callable[[Claims], None]:
-    """What has to hold of the claims. Raises BadExpression."""
+    """Compile a condition on the claims. Raises BadExpression."""
     asked = _compiled("claims", text, "BOOL")
     return lambda claims: _hold(asked(claims, "claim validation expression"), text, message)
 
 
 def user_rule(text: str, message: str) -> Callable[[User], None]:
-    """What has to hold of the user that the claims made. Raises BadExpression."""
+    """Compile a condition on the mapped user. Raises BadExpression."""
     asked = _compiled("user", text, "BOOL")
 
     def check(user: User) -> None:
@@ -99,7 +102,7 @@ def _hold(found: Any, text: str, message: str) -> None:
 
 
 def _compiled(variable: str, text: str, *kinds: str) -> Callable[[Claims, str], Any]:
-    """The expression as a function of the variable and of what to call it when it fails."""
+    """Return the expression as a function of the variable's value and a description for error messages."""
     try:
         program = _environment(variable).compile(text)
     except RuntimeError as error:
@@ -111,7 +114,8 @@ def _compiled(variable: str, text: str, *kinds: str) -> Callable[[Claims, str], 
     def evaluated(value: Claims, what: str) -> Any:
         try:
             found = program.eval(data={variable: value})
-        except (RuntimeError, TypeError, ValueError, OverflowError) as error:  # too many steps, or numbers it has not
+        # too many steps, or a number out of range
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:
             raise InvalidToken(f"oidc: error evaluating {what}: {error}") from None
         if found.type().name() == "ERROR":
             raise InvalidToken(f"oidc: error evaluating {what}: {found.value()}")

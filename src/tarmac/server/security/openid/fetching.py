@@ -1,7 +1,7 @@
-"""Getting an issuer's keys: its discovery document says where they are.
+"""Fetches an issuer's keys through its discovery document.
 
-Both documents come over HTTPS, verified, without following redirects, and both together in ten seconds: an issuer that
-sends byte after byte, or without end, is given up. What went wrong is logged and the keys that are known stay.
+Both documents are fetched over verified HTTPS, without redirects and within ten seconds in total, so a slow or endless
+response is aborted. Errors are logged, and the known keys stay in use.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tarmac.server.security.openid.keys import BadDocument, NamedKey, read_keys
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 PATIENCE = 10.0
 _LARGEST = 1024 * 1024
-_URL = re.compile(r"https://[!-~]+", re.ASCII)  # nothing that would end a line of the request, or its target
+_URL = re.compile(r"https://[!-~]+", re.ASCII)  # excludes characters that would end the request's target or line
 _log = log("openid")
 
 
 class Discovery(msgspec.Struct):
-    """What of the document matters here."""
+    """The fields of the discovery document that are used."""
 
     issuer: str
     jwks_uri: str
 
 
 class KeySource:
-    """Where the keys of one issuer come from."""
+    """The source of one issuer's keys."""
 
     def __init__(self, issuer: str, discovery_url: str, context: ssl.SSLContext) -> None:
         self._issuer = issuer
@@ -40,7 +40,7 @@ class KeySource:
         self._context = context
 
     async def fetch(self) -> tuple[NamedKey, ...] | None:
-        """The keys as they are now; None when the issuer does not answer, or not with keys."""
+        """Return the current keys, or None if the issuer does not answer with a valid key set."""
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._keys()
@@ -48,7 +48,7 @@ class KeySource:
             why = f"no answer in {PATIENCE:g} seconds"
         except (OSError, ConnectionBroken, BadDocument, ValueError) as error:
             why = str(error)
-        _log.warning("keys of the issuer could not be fetched", issuer=self._issuer, error=why)
+        _log.warning("issuer keys cannot be fetched", issuer=self._issuer, error=why)
         return None
 
     async def _keys(self) -> tuple[NamedKey, ...]:

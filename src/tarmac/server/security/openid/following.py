@@ -1,6 +1,6 @@
-"""Following the file of `--authentication-config`: what it says is in force soon after it was changed.
+"""Watches the `--authentication-config` file and applies changes.
 
-A file that makes no sense, or cannot be read, leaves what was in force, and the log says so, once for each change.
+If the file is invalid or unreadable, the previous configuration stays in force, and each such change is logged once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tarmac.base.log import log
 from tarmac.server.security.openid.configuration import LARGEST, BadConfiguration, read_configuration
 from tarmac.server.security.openid.issuers import Issuers
 
-OFTEN = 2.0  # seconds between looks
+OFTEN = 2.0  # poll interval in seconds
 _log = log("openid")
 
 
 async def follow(file: Path, content: bytes, issuers: Issuers, clock: Clock) -> NoReturn:
-    """Look at the file, whose content was in force at the start, until cancelled."""
+    """Poll the file until cancelled. `content` is the content in force at the start."""
     told = ""
     while True:
         await clock.sleep(OFTEN)
@@ -31,14 +31,16 @@ async def follow(file: Path, content: bytes, issuers: Issuers, clock: Clock) -> 
         except (OSError, BadConfiguration) as error:
             if str(error) != told:
                 told = str(error)
-                _log.error("authentication configuration refused, the one before stays", file=str(file), error=told)
+                _log.error(
+                    "authentication configuration rejected, keeping the previous one", file=str(file), error=told
+                )
             continue
         content, told = found, ""
         await issuers.use(settings)
-        _log.info("authentication configuration read", file=str(file), issuers=len(settings))
+        _log.info("authentication configuration applied", file=str(file), issuers=len(settings))
 
 
 def read_limited(file: Path) -> bytes:
-    """The content; of a file that is too large so much that the reader says so. Raises OSError."""
+    """Return the content, truncated just above the limit so that the parser rejects it. Raises OSError."""
     with file.open("rb") as opened:
         return opened.read(LARGEST + 1)

@@ -1,9 +1,9 @@
-"""Tokens of OpenID Connect issuers: whose they are, whether they are good, and whom they speak for.
+"""Verifies tokens of OpenID Connect issuers and maps them to users.
 
-A token is asked about at the one issuer that it names. What it says of itself is checked first, in an order that costs
-least: its times and audience, its algorithm, then its signature. When no key that is known made the signature, the
-issuer may have a new one: `KeysNeeded` says so, and whoever asked may wait for the keys and ask again. Nobody else
-waits. Tokens that were good are remembered until they expire, for as long as the issuer is configured as it was.
+A token is checked against the one issuer that it names, cheapest checks first: times and audience, algorithm, then
+signature. If no known key made the signature, the issuer may have a new key: `KeysNeeded` is raised, and the caller may
+wait for the keys and retry. Other requests do not wait. Verified tokens are cached until they expire, as long as the
+issuer's configuration does not change.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tarmac.server.security.signatures import ALGORITHMS
 from tarmac.server.security.users import User
 from tarmac.store.interface import Store
 
-_LEEWAY = 60.0  # for clocks that differ, of `nbf`; an expired token is expired
+_LEEWAY = 60.0  # clock skew for `nbf`; expiry has no leeway
 _GOOGLE = "https://accounts.google.com"
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", re.ASCII)
 
 
 class KeysNeeded(Exception):
-    """No key that is known made the signature, and the issuer may have others."""
+    """Raised if no known key made the signature and the issuer may have new keys."""
 
     def __init__(self, keys: RemoteKeys) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class KeysNeeded(Exception):
 
 @dataclass(frozen=True)
 class IssuerSettings:
-    """One issuer as it is configured."""
+    """The configuration of one issuer."""
 
     url: str
     audiences: frozenset[str]
@@ -48,11 +48,14 @@ class IssuerSettings:
     algorithms: frozenset[str] = frozenset(ALGORITHMS)
     discovery_url: str = ""
     source: str = ""
-    """All that it was made of, as a text: two with the same are the same, so what is known of the issuer stays."""
+    """The full configuration as text.
+
+    Settings with equal text are equal, and then the issuer's keys and cache are kept.
+    """
 
 
 class Issuer:
-    """One issuer at work."""
+    """A configured issuer with its keys and token cache."""
 
     def __init__(self, settings: IssuerSettings, store: Store, clock: Clock) -> None:
         self.settings = settings
@@ -62,7 +65,7 @@ class Issuer:
         self.known = CredentialCache(store, clock)
 
     def recognise(self, token: Unverified) -> Credential:
-        """Whom a token of this issuer speaks for. Raises InvalidToken, KeysNeeded."""
+        """Return the credential of a token of this issuer. Raises InvalidToken, KeysNeeded."""
         expires = self._check_claims(token.claims)
         algorithm = token.header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in self.settings.algorithms or "crit" in token.header:
@@ -77,7 +80,7 @@ class Issuer:
         return Credential(self.settings.mapping.user(token.claims), expires)
 
     def _check_claims(self, claims: Claims) -> float:
-        """When it expires."""
+        """Check the claims and return the expiry. Raises InvalidToken."""
         for name in ("sub", "nonce", "at_hash"):
             if not isinstance(claims.get(name, ""), str | None):
                 raise InvalidToken(f"oidc: failed to unmarshal claims: {name} is no text")
@@ -100,7 +103,7 @@ class Issuer:
 
 
 class Issuers:
-    """Those that are configured, by their URLs."""
+    """The configured issuers by URL."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -109,11 +112,11 @@ class Issuers:
 
     @property
     def none(self) -> bool:
-        """Whether no issuer is configured."""
+        """True if no issuer is configured."""
         return not self._issuers
 
     async def use(self, settings: Iterable[IssuerSettings]) -> None:
-        """Take the tokens of these and no others. One that is configured as before keeps its keys."""
+        """Replace the configured issuers. One with unchanged settings keeps its keys and cache."""
         before, self._issuers = self._issuers, {}
         for each in settings:
             kept = before.get(each.url)
@@ -126,11 +129,11 @@ class Issuers:
             await issuer.keys.close()
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Remove all issuers and cancel their fetches."""
         await self.use(())
 
     def known(self, token: str) -> User | None:
-        """The user of a token that was good before and still is."""
+        """Return the user of a cached token that is still valid, or None."""
         for issuer in self._issuers.values():
             user = issuer.known.get(token)
             if user is not None:
@@ -138,7 +141,7 @@ class Issuers:
         return None
 
     def of(self, claims: Claims) -> Issuer | None:
-        """The issuer that a token names, if it is one of these."""
+        """Return the configured issuer that a token names, or None."""
         name = claims.get("iss")
         if not isinstance(name, str):
             return None
@@ -147,7 +150,7 @@ class Issuers:
 
 
 def _moment(claims: Claims, name: str) -> float:
-    """A time in Unix seconds. Missing is long ago; a number in a text is taken, as kube-apiserver takes it."""
+    """Return a claim as Unix seconds. A missing one is 0; a number in a string is accepted, as in kube-apiserver."""
     found = claims.get(name, 0)
     if isinstance(found, str) and _NUMBER.fullmatch(found):
         return float(found)

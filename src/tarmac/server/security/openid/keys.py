@@ -1,8 +1,8 @@
-"""Public keys of an issuer: a JSON Web Key Set, read with limits, and kept up to date.
+"""Public keys of an issuer: a JSON Web Key Set, parsed with limits and refreshed on demand.
 
-Keys are fetched when the server starts, and again when no key that is there verifies a token: the issuer may have new
-ones. There is one fetch at a time and one in ten seconds, whoever asks and however many do; those who come during it
-wait for it together. A fetch that fails leaves the keys as they were.
+Keys are fetched at the server's start, and again if no known key verifies a token: the issuer may have rotated its
+keys. There is one fetch at a time and at most one in ten seconds, regardless of the number of requests; requests that
+arrive during a fetch wait for the same one. A failed fetch leaves the keys unchanged.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from tarmac.base.tasks import Tasks
 from tarmac.server.security.jwt import Unverified, unbase64url
 from tarmac.server.security.signatures import PublicKey, check_signature
 
-BETWEEN = 10.0  # seconds from the beginning of one fetch to the next
+BETWEEN = 10.0  # minimum seconds between the starts of two fetches
 _MOST_KEYS = 100
-_RSA_BITS = range(1024, 8192 + 1)  # a check with a larger key would hold everybody up
+_RSA_BITS = range(1024, 8192 + 1)  # verifying with a larger key would block the event loop
 _LARGEST_EXPONENT = 2**32
 _CURVES: dict[str, type[ec.EllipticCurve]] = {"P-256": ec.SECP256R1, "P-384": ec.SECP384R1, "P-521": ec.SECP521R1}
 
 
 class BadDocument(Exception):
-    """What the issuer answered cannot be used; the text says why."""
+    """An unusable answer of the issuer; the text has the reason."""
 
 
 class NamedKey(NamedTuple):
-    """A public key under the id that tokens name it by."""
+    """A public key and its key id."""
 
     id: str
     key: PublicKey
 
 
 class RemoteKeys:
-    """The keys of one issuer. `fetch` gets them, in its own time limits, and raises nothing: None when it failed."""
+    """The keys of one issuer. `fetch` has its own timeouts and never raises; it returns None on failure."""
 
     def __init__(self, fetch: Callable[[], Awaitable[tuple[NamedKey, ...] | None]], clock: Clock) -> None:
         self._fetch = fetch
@@ -52,7 +52,7 @@ class RemoteKeys:
         self._tasks = Tasks()
 
     def verify(self, token: Unverified) -> bool:
-        """Whether a key that is there made the token's signature."""
+        """Return True if a known key made the token's signature."""
         name, algorithm = token.header.get("kid", ""), token.header["alg"]
         for key in self._keys:
             if name in ("", key.id):
@@ -65,11 +65,11 @@ class RemoteKeys:
 
     @property
     def may_change(self) -> bool:
-        """Whether waiting for `refresh` could bring other keys."""
+        """True if waiting for `refresh` could bring new keys."""
         return self._fetching is not None or self._clock.monotonic() - self._began >= BETWEEN
 
     def begin(self) -> asyncio.Task[None]:
-        """The fetch that is under way, or a new one."""
+        """Return the fetch in progress, or start one."""
         if self._fetching is None:
             self._began = self._clock.monotonic()
             self._fetching = self._tasks.begin(self._replace(), "keys of an issuer")
@@ -77,11 +77,11 @@ class RemoteKeys:
 
     async def refresh(self) -> None:
         """Wait for a fetch."""
-        # A waiter whose client goes away is cancelled; `wait` leaves the fetch to the others.
+        # A waiter is cancelled if its client disconnects; `asyncio.wait` does not cancel the shared fetch then.
         await asyncio.wait({self.begin()})
 
     async def close(self) -> None:
-        """End a fetch that is under way."""
+        """Cancel a fetch in progress."""
         await self._tasks.close()
 
     async def _replace(self) -> None:
@@ -94,7 +94,7 @@ class RemoteKeys:
 
 
 def read_keys(document: bytes) -> tuple[NamedKey, ...]:
-    """Every key of a set that can verify a signature; those of other kinds are left out. Raises BadDocument."""
+    """Return the keys of a set that can verify signatures, skipping all other kinds. Raises BadDocument."""
     try:
         found = msgspec.json.decode(document, type=dict[str, Any]).get("keys")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -114,7 +114,7 @@ def _read_key(jwk: dict[str, Any]) -> NamedKey | None:
     try:
         key = _rsa(jwk) if jwk.get("kty") == "RSA" else _elliptic(jwk) if jwk.get("kty") == "EC" else None
     except (KeyError, TypeError, ValueError, binascii.Error, UnsupportedAlgorithm):
-        return None  # one key that makes no sense does not take the others away
+        return None  # an invalid key does not invalidate the rest of the set
     return None if key is None else NamedKey(name, key)
 
 

@@ -1,8 +1,8 @@
-"""From the claims of a token to a user: which claim is the name, which are the groups, and what has to hold.
+"""Maps the claims of a token to a user: name, groups, uid, extra, and conditions.
 
-Each part is a function of the claims, so that a part may be a claim or an expression. What a claim is called and how a
-wrong one is refused is kube-apiserver's: a missing name, a name that is no text and an e-mail address that the issuer
-says is not verified are refused; missing groups are none, and a single text is one group.
+Each part is a function of the claims, built from a claim name or an expression. Claims are read and rejected as
+kube-apiserver does it: a missing or non-string name and an unverified e-mail address are rejected; missing groups mean
+none, and a single string is one group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 @dataclass(frozen=True)
 class Mapping:
-    """How the tokens of one issuer become users. Every function raises InvalidToken."""
+    """The mapping of one issuer's tokens to users. Every function raises InvalidToken."""
 
     username: Callable[[Claims], str]
     groups: Callable[[Claims], tuple[str, ...]] = lambda _: ()
@@ -31,7 +31,7 @@ class Mapping:
     user_rules: tuple[Callable[[User], None], ...] = ()
 
     def user(self, claims: Claims) -> User:
-        """Whom the claims of a verified token speak of. Raises InvalidToken."""
+        """Return the user described by the claims of a verified token. Raises InvalidToken."""
         name = self.username(claims)
         groups, uid = self.groups(claims), self.uid(claims)
         extra = {key: values for key, of in self.extra if (values := of(claims))}
@@ -40,12 +40,12 @@ class Mapping:
         for rule in self.claim_rules:
             rule(claims)
         for rule in self.user_rules:
-            rule(User(name, uid, groups, extra))  # before the group that everybody is in is added
+            rule(User(name, uid, groups, extra))  # rules do not see system:authenticated, which is added below
         return User(name, uid, (*groups, _AUTHENTICATED), extra)
 
 
 def username_claim(claim: str, prefix: str) -> Callable[[Claims], str]:
-    """The name is a claim."""
+    """Take the user name from a claim."""
 
     def name(claims: Claims) -> str:
         found = text_of(claims, claim, f'parse username claims "{claim}"')
@@ -59,7 +59,7 @@ def username_claim(claim: str, prefix: str) -> Callable[[Claims], str]:
 
 
 def groups_claim(claim: str, prefix: str) -> Callable[[Claims], tuple[str, ...]]:
-    """The groups are a claim: a list of texts, or one."""
+    """Take the groups from a claim: a list of strings, or one string."""
 
     def groups(claims: Claims) -> tuple[str, ...]:
         found = claims.get(claim)
@@ -72,12 +72,12 @@ def groups_claim(claim: str, prefix: str) -> Callable[[Claims], tuple[str, ...]]
 
 
 def uid_claim(claim: str) -> Callable[[Claims], str]:
-    """The uid is a claim."""
+    """Take the uid from a claim."""
     return lambda claims: text_of(claims, claim, f'parse uid claim "{claim}"')
 
 
 def required_claim(claim: str, value: str) -> Callable[[Claims], None]:
-    """A claim has to be there with this text."""
+    """Require a claim with this string value."""
 
     def check(claims: Claims) -> None:
         if claim not in claims:
@@ -90,7 +90,7 @@ def required_claim(claim: str, value: str) -> Callable[[Claims], None]:
 
 
 def text_of(claims: Claims, claim: str, doing: str) -> str:
-    """A claim that is a text; null is an empty one, as kube-apiserver reads it. Raises InvalidToken."""
+    """Return a string claim; null is empty, as in kube-apiserver. Raises InvalidToken."""
     if claim not in claims:
         raise InvalidToken(f"oidc: {doing}: claim not present")
     found = claims[claim]

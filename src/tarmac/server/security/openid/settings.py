@@ -1,4 +1,4 @@
-"""What is the same for every way of configuring an issuer: what its URL may be, and whom to trust with its name."""
+"""Checks shared by all ways to configure an issuer: its URL and its certificate authorities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[!-~]*", re.ASCII)
 
 
 def url_mistakes(url: str) -> Iterator[str]:
-    """What is wrong with the URL of an issuer, or of its discovery document."""
+    """Yield the errors in the URL of an issuer or of its discovery document."""
     if url in OWN_ISSUERS:
         yield f"{url} issues the tokens of service accounts; name another issuer"
     try:
@@ -36,7 +36,7 @@ def url_mistakes(url: str) -> Iterator[str]:
 
 
 def authorities(pem: str) -> ssl.SSLContext:
-    """Whom to trust: these, or the system's when there are none. Raises ValueError."""
+    """Return a context that trusts these authorities, or the system's if there are none. Raises ValueError."""
     try:
         return ssl.create_default_context(cadata=pem or None)
     except ssl.SSLError as error:
