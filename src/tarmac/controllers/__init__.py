@@ -1,1 +1,1 @@
-"""Thin loops that observe, decide, act and explain; one package each, all through the client."""
+"""Controllers: one package each. Every controller observes, decides, acts and explains, only through the client."""

@@ -1,4 +1,4 @@
-"""What it takes to attach an interface to a network at a place: its number, packet size, subnets and routes there."""
+"""Parameters for attaching an interface to a network at a location: VNI, MTU, subnets and routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarmac.decide.addresses import range_of, routes_of
 
 
 class Attaching:
-    """Networks, contexts and subnets as they are now."""
+    """Read access to Networks, contexts and subnets, and the attachments computed from them."""
 
     def __init__(self, informers: Informers) -> None:
         self.networks = informers.informer(NETWORKS)
@@ -34,7 +34,7 @@ class Attaching:
         families: Sequence[IPFamily],
         policy: InterfacePolicy | None = None,
     ) -> Attachment | None:
-        """The interface, which leads nowhere yet; None while a family has no subnet."""
+        """Return the attachment without routes, or None while a family has no ready subnet."""
         subnets = self._ranges(context)
         if not subnets.keys() >= set(families):
             return None
@@ -44,7 +44,7 @@ class Attaching:
         return Attachment(name, key, vni, mtu, {family: subnets[family] for family in families}, policy)
 
     def leading(self, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
-        """The interfaces of one pod with their routes."""
+        """Return the attachments of one pod with their routes, which depend on all of them."""
         routes = routes_of([self._reach(each) for each in attachments])
         return tuple(replace(each, routes=leads) for each, leads in zip(attachments, routes, strict=True))
 

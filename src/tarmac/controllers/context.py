@@ -1,8 +1,8 @@
-"""What every controller is given.
+"""Dependencies of every controller.
 
-Caches, metrics and addresses are the same for all controllers of a process. The way to the server is each one's own:
-its requests and its events carry its own user, so that it can do what its role says and the audit log names it. Caches
-are fed under the identity of the process.
+Caches, metrics and the address book are shared by all controllers of a process. Each controller has its own client: its
+requests and events carry its own user, so that its role limits it and the audit log names it. The caches are filled
+under the identity of the process.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Raises ValueError for a request it cannot sign.
 """
 
 RootCa = Callable[[], str]
-"""PEM of the authorities that vouch for the server, as they are now; empty where they are not known."""
+"""Return the current CA certificates of the server as PEM; empty where they are not known."""
 
 SignToken = Callable[[TokenHolder], str]
-"""sign_token(whose token, in which Secret) -> the token."""
+"""sign_token(token holder with its Secret) -> the token."""
 
 
 def no_root_ca() -> str:
-    """Somebody else tells pods whom to trust, or nobody does."""
+    """Return no CA: another component publishes the cluster's CA bundle, or none does."""
     return ""
 
 
@@ -45,62 +45,66 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"  # of pods that name none
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator may choose. Seconds."""
+    """Settings of the operator. Durations are in seconds."""
 
-    node_grace: float = 40.0  # how long nothing may be heard from a node before it counts as silent
-    metrics_url: str = ""  # Prometheus for external metrics of places that name none of their own
-    autoscaling_period: float = 15.0  # between two looks at a deployment's metrics
-    scheduler_names: tuple[str, ...] = ("tarmac", DEFAULT_SCHEDULER)  # whose pods are given nodes here
+    node_grace: float = 40.0  # time without a heartbeat before a node counts as silent
+    metrics_url: str = ""  # Prometheus for external metrics of Locations that name none
+    autoscaling_period: float = 15.0  # interval between two readings of a deployment's metrics
+    # spec.schedulerName values that this scheduler serves
+    scheduler_names: tuple[str, ...] = ("tarmac", DEFAULT_SCHEDULER)
     class_resources: bool = False  # the feature gate ClassResources: pods get nodes that offer their classes
 
     @property
     def schedules_the_cluster(self) -> bool:
-        """Whether every pod that names no scheduler is ours. Beside another scheduler, nobody goes for our pods."""
+        """Return True if pods that name no scheduler are ours.
+
+        Beside another cluster scheduler this is False, and no pod is preempted for ours.
+        """
         return DEFAULT_SCHEDULER in self.scheduler_names
 
 
 @dataclass(frozen=True)
 class Context:
-    """A controller's way to the server, the shared caches, and the few things that only the composition root knows."""
+    """The client of one controller, the shared caches, and dependencies that only the composition root has."""
 
-    name: str  # whose context this is
+    name: str  # the controller's name
     informers: Informers
     metrics: ClientMetrics
-    book: Callable[[], AddressBook]  # the same for every controller of the process
-    recorders: list[Recorder]  # all of the process: they have to run
+    book: Callable[[], AddressBook]  # shared by all controllers of the process
+    recorders: list[Recorder]  # all recorders of the process; the manager runs them
     root_ca: RootCa = no_root_ca
     sign: Sign | None = None  # None: certificates are approved but not signed here
-    sign_token: SignToken | None = None  # None: nothing is put into Secrets here
+    sign_token: SignToken | None = None  # None: this process writes no tokens into Secrets
     settings: Settings = Settings()
     metrics_source: MetricsSource | None = None  # None: Prometheus and the server's own resource metrics
     running: frozenset[str] = frozenset()  # the controllers of this process, by name
-    networked: bool = True  # pods are connected by our Networks; False beside an API server of others
+    networked: bool = True  # pods are connected by our Networks; False beside a foreign API server
 
     def acting_as(self, name: str) -> Context:
-        """The context of another controller of the process."""
+        """Return the context of another controller of this process."""
         return replace(self, name=name)
 
     @cached_property
     def client(self) -> Client:
-        """The server, as this controller."""
+        """A client that acts as this controller's user."""
         process = self.informers.client
         transport = ActingAs(process.transport, controller_user(self.name))
         return Client(transport, process.clock, process.randomness)
 
     @cached_property
     def recorder(self) -> Recorder:
-        """For events that this controller tells of."""
+        """Recorder for this controller's events."""
         made = Recorder(self.client, PROCESS)
         self.recorders.append(made)
         return made
 
     @property
     def addresses(self) -> AddressBook:
-        """Where every controller of this process gets addresses from."""
+        """The address book, shared by all controllers of this process."""
         return self.book()
 
     def controller(self, name: str, reconcile: Reconcile, workers: int = 4) -> Controller:
-        """A controller on this context's clock, visible in its metrics."""
+        """Create a controller on this context's clock and register it with the metrics."""
         made = Controller(name, reconcile, clock=self.client.clock, randomness=self.client.randomness, workers=workers)
         self.metrics.controllers.append(made)
         return made

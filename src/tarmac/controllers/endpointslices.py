@@ -1,6 +1,6 @@
-"""EndpointSlices as we write them and find them again.
+"""Desired EndpointSlices: names, documents and writes.
 
-A slice's name follows from its Service, group and number, so that making it twice makes it once.
+A slice's name is derived from its Service, group and number, so creating the same slice twice is idempotent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEADLESS = {"service.kubernetes.io/headless": ""}
 
 
 class DesiredSlice(NamedTuple):
-    """A slice that is to be."""
+    """A slice as it should be."""
 
     name: str
     service: ServiceFacts
@@ -42,7 +42,7 @@ async def write_slices(
     groups: Iterable[tuple[Group, list[Endpoint]]],
     present: Mapping[str, Item[Any]],
 ) -> None:
-    """Bring the slices of a Service in line with the endpoints in each group."""
+    """Make the slices of a Service match the endpoints in each group."""
     wanted = await pieces.done(_wanted(service, groups, present))
     for name, slice_ in wanted.items():
         await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
@@ -58,7 +58,10 @@ async def write_slice(
     *,
     exactly: bool = False,
 ) -> bool:
-    """Write a slice unless it says all of it already, or `exactly` it; whether it was written."""
+    """Write a slice unless it already matches; return True if it was written.
+
+    Additional labels and annotations on the present slice count as a difference only if `exactly` is set.
+    """
     if present is None:
         return await create_if_absent(slices, document, manager)
     if _says(present.object, document, exactly):
@@ -69,13 +72,13 @@ async def write_slice(
 
 
 async def remove_slices(slices: ResourceClient[JsonObject], items: list[Item[Any]]) -> None:
-    """Delete slices, unless others of their names have taken their places."""
+    """Delete slices by uid, so that a new slice with the same name survives."""
     for item in items:
         await delete_same(slices, item.metadata)
 
 
 def slice_document(wanted: DesiredSlice) -> JsonObject:
-    """The object. It carries the labels of its Service and goes with it."""
+    """Return the EndpointSlice object. It carries its Service's labels and is owned by it."""
     own, group = wanted.service.metadata, wanted.group
     owner = {
         "apiVersion": "v1",
@@ -107,25 +110,28 @@ def slice_document(wanted: DesiredSlice) -> JsonObject:
 
 
 def service_of(item: Item[Any]) -> tuple[str, ...]:
-    """The key of the Service that a slice is of."""
+    """Index: slices by the key of their Service."""
     name = (item.metadata.labels or {}).get(LABEL_SERVICE)
     return (f"{item.metadata.namespace}/{name}",) if name else ()
 
 
 def is_managed(item: Item[Any], by: str = MANAGED_BY) -> bool:
-    """Whether a slice is ours to change."""
+    """Return True if the manager `by` owns the slice."""
     return (item.metadata.labels or {}).get(LABEL_MANAGED_BY) == by
 
 
 def name_of(owner: str, uid: str, group: Group) -> str:
-    """The name of a group's slices, but for their numbers."""
+    """Return the common name prefix of a group's slices; their number is appended."""
     return f"{owner}-{sha256(repr((uid, group)).encode()).hexdigest()[:8]}"
 
 
 def _wanted(
     service: ServiceFacts, groups: Iterable[tuple[Group, list[Endpoint]]], present: Mapping[str, Item[Any]]
 ) -> Work[dict[str, DesiredSlice]]:
-    """The slices of all groups, by name. There are as many groups as pods where each resolves a port in its own way."""
+    """Compute the slices of all groups, by name.
+
+    Yields after each group: where every pod resolves a port name differently, there are as many groups as pods.
+    """
     wanted: dict[str, DesiredSlice] = {}
     numbered = _by_prefix(present)
     for group, endpoints in groups:
@@ -140,7 +146,7 @@ def _wanted(
 
 
 def _by_prefix(present: Mapping[str, Item[Any]]) -> dict[str, dict[int, Item[Any]]]:
-    """Slices by what their names begin with, which their group decides, and by their number in the group."""
+    """Group slices by name prefix, which their group determines, and by their number in the group."""
     found: dict[str, dict[int, Item[Any]]] = {}
     for name, item in present.items():
         prefix, _, number = name.rpartition("-")
@@ -154,7 +160,10 @@ def _members(item: Item[Any]) -> list[str]:
 
 
 def _says(known: JsonObject, wanted: JsonObject, exactly: bool) -> bool:
-    """Whether a slice says what it should; others may have put more labels on it, unless nothing else may be there."""
+    """Return True if a slice has the wanted content.
+
+    Extra labels and annotations count as a difference only if `exactly`.
+    """
     if any((known.get(field) or []) != wanted[field] for field in ("endpoints", "ports")):
         return False
     pairs = [(known["metadata"].get(field) or {}, wanted["metadata"][field]) for field in ("labels", "annotations")]

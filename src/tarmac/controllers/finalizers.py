@@ -1,4 +1,4 @@
-"""Keeping an object that is deleted for as long as others use it, by a finalizer."""
+"""Finalizers that delay an object's deletion while other objects use it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from tarmac.controllers.writing import release, set_finalizers
 
 
 async def hold(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: str, *, used: bool) -> bool:
-    """Put the finalizer on at first sight, take it off once the object goes and is not used; whether either was due."""
+    """Add the finalizer when missing; remove it once the object is being deleted and unused.
+
+    Return True if it was written.
+    """
     held = finalizer in metadata.finalizers
     if metadata.deletion_timestamp is None:
         if not held:

@@ -1,6 +1,7 @@
-"""What several controllers look objects up by: the Network or context of bindings, the Location of deployments.
+"""Indexes shared by several controllers: bindings by Network or context, deployments by Location.
 
-Informers are shared, so an index is too: whoever comes first adds it, and everybody must mean the same by its name.
+Informers are shared, and so are their indexes: the first controller adds an index, and every controller must use the
+same function for the same name.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ BY_CONTEXT, BY_LOCATION, BY_NETWORK = "context", "location", "network"
 
 
 def network_key(binding: NetworkBinding) -> str:
-    """The Network that a binding asks for."""
+    """Return the key of the Network that a binding requests."""
     wanted = binding.spec.network
     return f"{wanted.namespace or binding.metadata.namespace}/{wanted.name}"
 
 
 def context_key(binding: NetworkBinding) -> str:
-    """The context that serves a binding, whether it exists or not."""
+    """Return the key of the context that serves a binding. The context may not exist yet."""
     namespace = binding.spec.network.namespace or binding.metadata.namespace
     return f"{namespace}/{context_name(binding.spec.network.name, binding.spec.location.name)}"
 
@@ -48,6 +49,6 @@ def context_of_claim(item: Item[Any]) -> tuple[str, ...]:
 
 
 def assigned_location(item: Item[WorkloadDeployment]) -> tuple[str, ...]:
-    """Index: deployments by the Location that the scheduler gave them."""
+    """Index: deployments by the Location that the scheduler assigned."""
     status = item.object.status
     return (status.location.name,) if status is not None and status.location is not None else ()

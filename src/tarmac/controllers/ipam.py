@@ -1,10 +1,10 @@
-"""Who holds which address: the one place in a process where addresses are given out.
+"""Address allocation: the only place in a process that assigns addresses.
 
-An address is held by every Instance and Pod whose annotation names it, and by a promise between the moment it is given
-out and the moment the object that carries it is seen. A promise is kept under the object's key: asking again for the
-same object and the same networks gives the same addresses, so an attempt whose outcome is unknown leaks nothing; asking
-for others keeps both, since the object may yet appear with either. A Pod that is slow to die keeps the addresses of an
-Instance that is gone already.
+An address is held by every Instance and Pod whose annotation names it, and by a promise from its assignment until the
+object that carries it is observed. Promises are stored under the object's key. Repeating a request for the same object
+and networks returns the same addresses, so an attempt with an unknown outcome leaks nothing. A request for different
+networks keeps both promises, since the object may appear with either. A Pod that terminates slowly keeps the addresses
+of its deleted Instance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Held = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An interface that can be made: its network here, and the subnet of each family, in the order of its families."""
+    """An interface that can be created: its network, and one subnet per family in the order of its families."""
 
     name: str
     network: str  # namespace/name
@@ -56,12 +56,12 @@ class _Promise(NamedTuple):
 
 
 def pod_holder(key: str) -> str:
-    """The name under which a Pod asks that has no Instance."""
+    """Return the holder name of a Pod without an Instance."""
     return f"pod {key}"
 
 
 class AddressBook:
-    """Addresses in use, over every network. Complete once its informers are."""
+    """Addresses in use, over all networks. Complete once its informers have synced."""
 
     def __init__(self, informers: Informers) -> None:
         self.informers: tuple[Informer[Any], ...] = (informers.informer(INSTANCES), informers.informer(PODS))
@@ -72,7 +72,10 @@ class AddressBook:
         pods.on_change(partial(self._changed, {}, pod_holder))
 
     def assign(self, key: str, attachments: Iterable[Attachment]) -> Verdict[list[AttachedInterface]]:
-        """The interfaces of the object of this key, promised until it is seen or forgotten. All of them, or none."""
+        """Assign the interfaces of the object of this key. All of them, or none.
+
+        They stay promised until the object is observed or forgotten.
+        """
         wanted = tuple(attachments)
         for promise in self._promised.get(key, ()):
             if promise.attachments == wanted:
@@ -88,11 +91,11 @@ class AddressBook:
         return Verdict(made)
 
     def uses(self, network: str) -> bool:
-        """Whether anything has an address of the network, as namespace/name."""
+        """Return True if any object or promise holds an address of the network (namespace/name)."""
         return network in self._networks and self._networks[network].held
 
     def forget(self, key: str) -> None:
-        """The object was not made and will not be."""
+        """Drop the promises of an object that was not created and will not be."""
         for promise in self._promised.pop(key, ()):
             self._release_all(promise.interfaces)
 
@@ -117,13 +120,17 @@ class AddressBook:
     def _changed(
         self, counted: dict[str, str], holder: Callable[[str], str], old: Item[Any] | None, new: Item[Any] | None
     ) -> None:
-        """Count what an object carries. `counted` is what was, by key: the last state of what is gone may differ."""
+        """Count the addresses that an object carries.
+
+        `counted` has the annotation counted last, by key: on deletion, `old` may differ from it.
+        """
         item = new or old
         assert item is not None, "a change has a state before or after it"
         key = item.key
         before, after = counted.pop(key, ""), _annotation(new)
         if after:
-            counted[key] = intern(after)  # an Instance and its Pod say the same
+            counted[key] = intern(after)  # an Instance and its Pod carry the same text
+        # Hold before release, and release the promise last: an address that stays in use must never count as free.
         if before != after:
             for network, address in _held(_read(after)):
                 self._network(network).hold(address)
@@ -135,7 +142,7 @@ class AddressBook:
         for name, address in _held(interfaces):
             network = self._network(name)
             network.release(address)
-            if not network.held:  # it may never be seen again
+            if not network.held:  # the network may be deleted: drop its state
                 del self._networks[name]
 
 
@@ -170,7 +177,7 @@ def _read(text: str) -> list[AttachedInterface]:
     try:
         return decode_interfaces(text)
     except msgspec.MsgspecError as error:
-        _log.warning("unreadable interfaces", error=str(error))
+        _log.warning("interfaces annotation cannot be decoded, ignored", error=str(error))
         return []
 
 

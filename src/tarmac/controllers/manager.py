@@ -1,13 +1,13 @@
-"""Runs a chosen set of controllers, alone or as the elected leader.
+"""Runs a selected set of controllers, alone or as the elected leader.
 
-The choice is written as kube-controller-manager's `--controllers`: `*` is everything, a name adds one, `-name` leaves
-one out, and the most specific word wins; `workloads` stands for those that look after Workloads and nothing else, which
-is what a cluster with controllers of its own needs.
+The selection has the syntax of kube-controller-manager's `--controllers`: `*` is all, a name adds one, `-name` removes
+one, and the most specific word wins. `workloads` stands for the controllers that only manage Workloads, for clusters
+that already have the other controllers.
 
-Under election everything is built anew for each leadership, over a fenced client: caches, queues and controllers of an
-ended leadership are never reused.
+With leader election, all parts are built anew for each leadership, over a fenced client: caches, queues and controllers
+of an ended leadership are never reused.
 
-The client is the process's own. It feeds the caches; the controllers act through it under names of their own.
+The client is that of the process and fills the caches; each controller acts through it under its own user.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tarmac.controllers.workload.controller import WorkloadController
 
 
 class Runnable(Protocol):
-    """A controller: works until cancelled."""
+    """A controller that works until cancelled."""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -109,7 +109,7 @@ _OF_WORKLOADS: Final = (
 
 
 def choose(words: str, known: Mapping[str, Build] = CONTROLLERS) -> list[str]:
-    """The names that `words` selects, in their own order. Raises ValueError for a name that does not exist."""
+    """Return the names that `words` selects, in the order of `known`. Raises ValueError for an unknown name."""
     chosen = [word.strip() for word in words.split(",") if word.strip()]
     if WORKLOADS in chosen:
         chosen = [*_OF_WORKLOADS, *(word for word in chosen if word != WORKLOADS)]
@@ -152,7 +152,7 @@ class Manager:
 
     @property
     def leading(self) -> bool | None:
-        """Whether these controllers are the ones that work; None when there are none of them."""
+        """Return True if these controllers are active; None when none is selected."""
         if not self._names:
             return None
         return self._elector is None or self._elector.leading

@@ -1,6 +1,6 @@
-"""Where the autoscaler reads metrics: a protocol of two questions, and the errors of asking them.
+"""The autoscaler's source of metrics: a protocol with two queries, and its error.
 
-`Prometheus` and the API server's `metrics.k8s.io` answer in a running system; a simulation answers for itself.
+`Prometheus` and the API server's `metrics.k8s.io` implement it in a running system; the simulation has its own.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from typing import Protocol
 
 
 class NoMetric(Exception):
-    """A question has no answer now; the text says why, for people."""
+    """A query without a result now. The text explains the reason to users."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalQuestion:
-    """Values of an external metric, for a place. `query` is in Prometheus' language."""
+    """A query for an external metric at a Location. `query` is PromQL."""
 
     query: str
     location: str
-    url: str  # of the Prometheus to ask; empty when none is named
+    url: str  # of the Prometheus to query; empty when none is named
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceUsage:
-    """What one instance used lately, in thousandths of each unit, and when that was measured (Unix seconds)."""
+    """Recent usage of one instance, in thousandths of each unit, and the time of measurement (Unix seconds)."""
 
     amounts: Mapping[str, int]
     measured: float
 
 
 class MetricsSource(Protocol):
-    """Answers questions about load. Both raise Unanswered."""
+    """Answers queries about load. Both queries raise NoMetric."""
 
     async def external(self, question: ExternalQuestion) -> Sequence[int]:
-        """The newest value of every series, in thousandths."""
+        """Return the newest value of every series, in thousandths."""
         ...
 
     async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
-        """What the pods that a label selector names use, by pod name."""
+        """Return the usage of the pods that a label selector matches, by pod name."""
         ...
 
     async def close(self) -> None:

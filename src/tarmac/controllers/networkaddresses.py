@@ -1,7 +1,7 @@
-"""The addresses of one network: how many hold each, and which of them are free in its subnets.
+"""Addresses of one network: the number of holders of each, and the free addresses of its subnets.
 
-A subnet's pool is made when somebody first wants an address of it. It then has to know which of its addresses are held
-already, so those are kept in order: a network may have a hundred thousand of them, in a thousand subnets.
+A subnet's pool is built when an address of it is first requested. It needs the addresses already held in the subnet, so
+held addresses are kept sorted: a network may have 100,000 of them, in 1,000 subnets.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from tarmac.decide.addresses import Pool
 
 
 class NetworkAddresses:
-    """Those of one network. Addresses come without prefix lengths; what is none is in nobody's way."""
+    """The addresses of one network, without prefix lengths.
+
+    Strings that are not addresses are counted but block no pool.
+    """
 
     def __init__(self) -> None:
         self._holders = Counter[bytes]()
-        self._ordered: dict[int, list[bytes]] = {4: [], 16: []}  # those that are held, by their length in bytes
-        # By the length of addresses in bits and how many of those tell hosts apart, which are few; then by the others.
+        self._ordered: dict[int, list[bytes]] = {4: [], 16: []}  # held addresses, sorted, by their length in bytes
+        # Keys: (address bits, host bits), of which there are few; then the network bits as a number.
         self._pools: dict[tuple[int, int], dict[int, Pool]] = {}
 
     @property
     def held(self) -> bool:
-        """Whether anybody holds any."""
+        """True if any address is held."""
         return bool(self._holders)
 
     def hold(self, address: str) -> None:
-        """One more holds it."""
+        """Add one holder of the address."""
         packed = _packed(address)
         self._holders[packed] += 1
         if self._holders[packed] == 1 and (ordered := self._ordered.get(len(packed))) is not None:
@@ -38,7 +41,7 @@ class NetworkAddresses:
                     self.put(taken[1])
 
     def release(self, address: str) -> None:
-        """One of those who hold it does no longer."""
+        """Remove one holder of the address; without holders it becomes free."""
         packed = _packed(address)
         self._holders[packed] -= 1
         if self._holders[packed] > 0:
@@ -50,7 +53,7 @@ class NetworkAddresses:
                 self.put(pool.release(address))
 
     def pool(self, subnet: str) -> Pool:
-        """What is free in a subnet."""
+        """Return the pool of a subnet's free addresses, building it at first use."""
         address, _, length = subnet.partition("/")
         for known in self._around(packed_address(address)):
             if known.subnet.prefixlen == int(length):
@@ -60,7 +63,7 @@ class NetworkAddresses:
         return made
 
     def put(self, pool: Pool) -> None:
-        """Have it, in place of what was known of its subnet."""
+        """Store the pool in place of its subnet's previous one."""
         bits, length = pool.subnet.max_prefixlen, pool.subnet.prefixlen
         place = int(pool.subnet.network_address) >> bits - length
         self._pools.setdefault((bits, bits - length), {})[place] = pool
@@ -73,14 +76,14 @@ class NetworkAddresses:
         return Pool.of(subnet, map(address_text, inside))
 
     def _around(self, packed: bytes) -> list[Pool]:
-        """The pools of subnets that an address is in."""
+        """Return the pools of all subnets that contain an address."""
         bits, number = len(packed) * 8, int.from_bytes(packed)
         found = (pools.get(number >> hosts) for (size, hosts), pools in self._pools.items() if size == bits)
         return [pool for pool in found if pool is not None]
 
 
 def _packed(address: str) -> bytes:
-    """As many bytes as an address has; of something else, so many that it is none."""
+    """Return the packed address. Any other string gives bytes whose length is no address length."""
     try:
         return packed_address(address)
     except OSError:

@@ -1,4 +1,4 @@
-"""A Node as controllers see it, decoded without the rest (images, addresses, versions)."""
+"""A Node as controllers see it, decoded without images, addresses and versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Struct(msgspec.Struct, rename="camel", frozen=True):
 
 
 class NodeCondition(_Struct, frozen=True):
-    """What a node, or whoever watches it, says of one of its sides, and when it was last said."""
+    """A condition of a node, reported by its agent or by the node controller, and its last heartbeat."""
 
     type: str
     status: str
@@ -28,7 +28,7 @@ class NodeCondition(_Struct, frozen=True):
 
 
 class NodeTaint(_Struct, frozen=True):
-    """What keeps pods off, or drives them away."""
+    """A taint: keeps pods off the node, or evicts them."""
 
     key: str
     effect: str
@@ -47,7 +47,7 @@ class _Status(_Struct, frozen=True):
 
 
 class NodeFacts(_Struct, frozen=True):
-    """What a controller needs to know of a node."""
+    """The fields of a Node that controllers read."""
 
     metadata: Metadata
     spec: _Spec = _Spec()
@@ -55,25 +55,25 @@ class NodeFacts(_Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The node's name."""
         return self.metadata.name
 
     @property
     def ready(self) -> NodeCondition | None:
-        """What it says, or is said, about its being ready."""
+        """The Ready condition, reported by the agent or by the node controller."""
         return find(self.status.conditions, READY)
 
     @property
     def readiness(self) -> str:
-        """True, False or Unknown. A node that has said nothing yet is not ready."""
+        """Status of the Ready condition: True, False or Unknown. A node without the condition is not ready."""
         found = self.ready
         return "False" if found is None else found.status
 
     @property
     def taints(self) -> list[NodeTaint]:
-        """Its taints."""
+        """The node's taints."""
         return self.spec.taints or []
 
 
 read_node = msgspec.json.Decoder(NodeFacts).decode
-"""The facts of an encoded Node."""
+"""Decode an encoded Node."""

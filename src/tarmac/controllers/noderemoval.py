@@ -1,8 +1,8 @@
-"""Taking a node out of the cluster, in an order in which a kill -9 between any two steps leaves nothing half done.
+"""Removal of a node from the cluster, in an order that is safe against a kill -9 between any two steps.
 
-Its certificates are revoked first, so that its agent cannot come back while it goes. The Node is deleted last: as long
-as it is there, whoever removes it finds it and goes on. Disks go with their node; their claims go before the pods that
-use them, so that what is made in the pods' place gets new ones.
+Certificates are revoked first, so that the agent cannot come back during the removal. The Node is deleted last: while
+it exists, the remover finds it and continues. Disks are deleted with their node; their claims are deleted before the
+pods that use them, so that replacement pods get new claims.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 async def disks_of(client: Client, node: str) -> list[JsonObject]:
-    """The volumes whose disks are on a node."""
+    """Return the volumes whose disks are on a node."""
     selector = f"{LABEL_DISK_NODE}={node}"
     return [each async for page in client.resource(VOLUMES).pages(labels=selector) for each in page.items]
 
 
 def disk_names(volumes: list[JsonObject]) -> list[str]:
-    """Disks as people know them: by the claim that has each, else by the volume."""
+    """Return the names of disks for display: the claim of each, otherwise the volume."""
     claims = [each["spec"].get("claimRef") or {} for each in volumes]
     return sorted(
         f"{claim['namespace']}/{claim['name']}" if claim.get("name") else each["metadata"]["name"]
@@ -35,10 +35,10 @@ def disk_names(volumes: list[JsonObject]) -> list[str]:
 
 
 async def release_disks(client: Client, node: str) -> None:
-    """Delete the claims and volumes of a node's disks. The volumes stay until the claims' users have gone."""
+    """Delete the claims and volumes of a node's disks. The volumes remain until no pod uses the claims any more."""
     for volume in await disks_of(client, node):
         claim, metadata = volume["spec"].get("claimRef") or {}, volume["metadata"]
-        with suppress(NotFound, Conflict):  # gone, or another claim of that name
+        with suppress(NotFound, Conflict):  # deleted, or a new claim with that name
             if claim.get("uid"):
                 await client.resource(VOLUME_CLAIMS).delete(claim["name"], claim["namespace"], uid=claim["uid"])
         with suppress(NotFound, Conflict):
@@ -46,7 +46,7 @@ async def release_disks(client: Client, node: str) -> None:
 
 
 async def forget_node(client: Client, node: str) -> None:
-    """Refuse its certificates, then delete its Lease and its Node. Safe to repeat."""
+    """Revoke the node's certificates, then delete its Lease and its Node. Idempotent."""
     await revoke(client, f"system:node:{node}")
     with suppress(NotFound):
         await client.resource(LEASES).delete(node, LEASE_NAMESPACE)

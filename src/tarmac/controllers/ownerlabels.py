@@ -1,7 +1,7 @@
-"""Whose child an object is, by its labels: they stay where an owner reference may be gone.
+"""Finds a child's parent by label: labels remain where an owner reference may be gone.
 
-Somebody who deletes a parent with `--cascade=orphan` has the collector cut its children loose. The parent's controller
-still finds them by their labels and takes them down; so it is by labels, too, that it has to hear of them.
+After a delete with `--cascade=orphan` the garbage collector removes the owner references of the children. The parent's
+controller still finds the children by label and deletes them, so it must be notified of them by label too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tarmac.client.controller import KeysOf
 
 
 def named_by(label: str) -> KeysOf:
-    """The key of the object of the same namespace that the label names."""
+    """Index: objects by the key of the object in their namespace that the label names."""
 
     def keys(item: Item[Any]) -> tuple[str, ...]:
         name = (item.metadata.labels or {}).get(label)

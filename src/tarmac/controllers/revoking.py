@@ -1,4 +1,4 @@
-"""Writing down that the certificates of a name are refused from now on. Servers act on it as soon as they read it."""
+"""Revocation of all certificates of a common name. Servers apply it as soon as they read the ConfigMap."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tarmac.client.targets.untyped import CONFIG_MAPS
 
 
 async def revoke(client: Client, name: str) -> None:
-    """Refuse every certificate of a common name that was issued until now. Safe to repeat.
+    """Revoke every certificate of a common name issued until now. Idempotent.
 
-    Only the key of this name is written, so that two who revoke at the same time do not undo each other.
+    Only the key of this name is patched, so that two concurrent revocations do not undo each other.
     """
     maps, now = client.resource(CONFIG_MAPS), client.clock.now()
     entry = {revocation_key(name): revocation(name, now)}
@@ -35,7 +35,7 @@ async def revoke(client: Client, name: str) -> None:
 
 
 async def refused_until(client: Client, name: str) -> float:
-    """The moment before which certificates of a common name are refused; 0 when none are."""
+    """Return the time before which certificates of a common name are revoked; 0 when none are."""
     try:
         known = await client.resource(CONFIG_MAPS).get(REVOKED_MAP, NAMESPACE)
     except NotFound:

@@ -1,4 +1,4 @@
-"""What is said when a name that a controller needs is somebody else's, or still its predecessor's."""
+"""The refusal for a name that another object has, or that a predecessor still has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tarmac.decide.verdict import Refusal
 
 
 def name_taken(kind: str, name: str, *, going: bool, where: str = "", change: str = "") -> Refusal:
-    """`going`: whoever has the name is being deleted, so that waiting is enough."""
+    """Return the refusal. `going`: the object with that name is being deleted, so that waiting is enough."""
     where = where or name
     if going:
         return Refusal(reasons.NAME_BEING_DELETED, f"An older {kind} {name} is still being deleted.", where)

@@ -1,7 +1,7 @@
-"""Writes that controllers share: status as a minimal patch, new objects, and many objects at once.
+"""Writes shared by controllers: status as a minimal patch, creation, finalizers, and batches of writes.
 
-A status patch carries only what differs and is conditional on the version that was looked at, so two writers of one
-status never undo each other and an unchanged status costs nothing.
+A status patch contains only the fields that differ and carries the resourceVersion that was read. Two writers of one
+status therefore never undo each other, and an unchanged status costs no request.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
 from tarmac.api.status import NAMESPACE_TERMINATING, AlreadyExists, Conflict, Forbidden, NotFound
+from tarmac.base.clock import Clock
 from tarmac.client.envelope import Metadata
 from tarmac.client.resources import ResourceClient
+from tarmac.client.turns import turns
 
 T = TypeVar("T")
 FIRST_BATCH = 8
@@ -26,7 +28,7 @@ LARGEST_BATCH = 256
 
 
 def difference(old: JsonObject, new: JsonObject) -> JsonObject:
-    """The merge patch from one object to the other; empty when they are equal."""
+    """Return the merge patch from `old` to `new`; empty when they are equal."""
     patch: JsonObject = {name: None for name in old if name not in new}
     for name, value in new.items():
         known = old.get(name)
@@ -41,7 +43,10 @@ def difference(old: JsonObject, new: JsonObject) -> JsonObject:
 async def write_status(
     resource: ResourceClient[T], metadata: ObjectMeta, old: msgspec.Struct | None, new: msgspec.Struct, manager: str
 ) -> T | None:
-    """Write what differs; None when nothing does. Raises Conflict when the object has changed since it was read."""
+    """Patch the fields that differ.
+
+    Return None when none does. Raises Conflict when the object has changed since it was read.
+    """
     if old == new:
         return None
     patch = difference(encode(old) if old is not None else {}, encode(new))
@@ -52,7 +57,7 @@ async def write_status(
 
 
 async def create_if_absent(resource: ResourceClient[Any], document: JsonObject, manager: str = "") -> bool:
-    """Create an object; False when one is there, which our copy will show, or when its namespace is on its way out."""
+    """Create an object. Return False when it exists (our cache will show it) or when its namespace is terminating."""
     try:
         await resource.create(document, manager=manager)
     except AlreadyExists:
@@ -65,7 +70,7 @@ async def create_if_absent(resource: ResourceClient[Any], document: JsonObject, 
 
 
 async def exists(resource: ResourceClient[Any], name: str, namespace: str) -> bool:
-    """Whether an object is there now, whatever our copy says."""
+    """Ask the server if an object exists, bypassing the cache."""
     try:
         await resource.get(name, namespace)
     except NotFound:
@@ -74,34 +79,41 @@ async def exists(resource: ResourceClient[Any], name: str, namespace: str) -> bo
 
 
 async def set_finalizers(resource: ResourceClient[Any], metadata: ObjectMeta, finalizers: Sequence[str]) -> None:
-    """Replace the finalizers of the version that was looked at."""
+    """Replace the finalizers, conditional on the resourceVersion that was read."""
     body = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": list(finalizers) or None}}
     await resource.patch(metadata.name, body, metadata.namespace)
 
 
 async def release(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: str) -> None:
-    """Take one finalizer off the version that was looked at."""
+    """Remove one finalizer, conditional on the resourceVersion that was read."""
     await set_finalizers(resource, metadata, [each for each in metadata.finalizers if each != finalizer])
 
 
 async def delete_same(
     resource: ResourceClient[Any], metadata: ObjectMeta | Metadata, *, grace: int | None = None
 ) -> None:
-    """Delete this very object. One that is gone, or whose name another has by now, is what our copy will show soon."""
+    """Delete the object with this uid. If it is already deleted or replaced, do nothing: our cache catches up."""
     with suppress(NotFound, Conflict):
         await resource.delete(metadata.name, metadata.namespace, grace=grace, uid=metadata.uid)
 
 
-async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T]) -> None:
-    """Act on each, in ever larger batches, each batch at once; the first failure ends it after its batch.
+async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T], clock: Clock) -> None:
+    """Act on all subjects in batches that double in size; the first failure ends it after its batch.
 
-    Writes of one batch share a commit. Starting small keeps a write that cannot succeed from being tried a thousand
-    times.
+    Writes of one batch run concurrently and share a commit. The first batch is small, so that a write that cannot
+    succeed is not tried a thousand times. Each act waits for room in a turn of the event loop: otherwise the work of a
+    whole batch before its requests would run in one turn.
     """
+    turn = turns(clock)
+
+    async def begin(subject: T) -> None:
+        await turn.wait()
+        await act(subject)
+
     size, done = FIRST_BATCH, 0
     while done < len(subjects):
         batch = subjects[done : done + size]
-        results = await asyncio.gather(*(act(subject) for subject in batch), return_exceptions=True)
+        results = await asyncio.gather(*(begin(subject) for subject in batch), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
         if failures:
             raise failures[0]

@@ -1,1 +1,1 @@
-"""The planet in a process: virtual time, simulated nodes, seeded faults, and a checker of everything that happens."""
+"""A simulated cluster in one process: virtual time, simulated nodes, seeded faults, and a checker of all changes."""

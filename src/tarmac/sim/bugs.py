@@ -1,4 +1,4 @@
-"""Listens to the log for what a controller could not handle: an exception that no fault explains is a bug."""
+"""Collects unhandled exceptions from the log: an exception that no injected fault explains is a bug."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 from tarmac.base.log import configure
 
-# What faults cause, and a controller answers by trying again.
+# Exceptions caused by faults; controllers retry after them.
 _EXPLAINED = ("Disconnected(", "RequestTimeout(", "NotLeader(", "GarbledReply(")
 _FAILED = ("reconcile failed", "handler failed", "request failed")
 
@@ -20,11 +20,11 @@ class LogTap(io.TextIOBase):
         self.bugs: list[str] = []
 
     def listen(self) -> None:
-        """Take the log of this process."""
+        """Redirect the log of this process to this stream."""
         configure(level="error", as_json=True, stream=self)  # pyright: ignore[reportArgumentType]
 
     def write(self, text: str, /) -> int:
-        """One line, or a part of one."""
+        """Take one line, or a part of one."""
         if any(failed in text for failed in _FAILED):
             line = json.loads(text)
             error = str(line.get("error") or line.get("traceback"))

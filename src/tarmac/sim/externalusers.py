@@ -1,6 +1,6 @@
-"""Somebody who talks to the outside: makes claims and services under fixed addresses, shares them, and lets them go.
+"""A simulated user of external services: creates, shares and deletes claims and services with fixed addresses.
 
-There are fewer addresses than are asked for, and whoever manages them sometimes forbids them for a while.
+There are fewer addresses than requests, and an administrator sometimes forbids their use for a while.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tarmac.sim.users import NAMESPACE
 CLASS = "outside"
 TARGET = "203.0.113.9"
 _FIRST, _ADDRESSES = 193, 4
-_MOST = 6  # claims at once
+_MOST = 6  # maximum number of claims at once
 
 
 class Partner:
-    """`begin`, `run` until cancelled, then `settle`."""
+    """The user. Call `begin`, `run` until cancelled, then `settle`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Partner:
         apps: Callable[[], Sequence[str]],
         told: Callable[[str], None] = lambda _what: None,
     ) -> None:
-        self.refused: list[str] = []  # what the platform should have accepted
+        self.refused: list[str] = []  # requests that the server should have accepted
         self._claims, self._classes = (
             client.resource(SOURCE_IP_CLAIMS.unread),
             client.resource(SOURCE_IP_CLASSES.unread),
@@ -52,7 +52,7 @@ class Partner:
         ]  # fmt: skip
 
     async def begin(self, gateways: Sequence[str]) -> None:
-        """A class of few addresses, and nodes that carry them."""
+        """Create a class of few addresses, and label the nodes that carry them."""
         sharing = self._dice.choice(("Exclusive", "Namespace", "Class"))
         spec = {
             "ranges": [{"start": f"192.168.122.{_FIRST}", "end": f"192.168.122.{_FIRST + _ADDRESSES - 1}"}],
@@ -66,20 +66,20 @@ class Partner:
             await self._nodes.patch(name, {"metadata": {"labels": {LABEL_GATEWAY: "true"}}})
 
     async def run(self) -> None:
-        """Do something every now and then."""
+        """Act at random intervals."""
         while True:
             act = self._dice.choice(self._acts)
             try:
                 if what := await act():
                     self._told(what)
             except (NotFound, Conflict, AlreadyExists):
-                pass  # somebody was faster
+                pass  # the object has changed or gone meanwhile
             except ApiError as error:
                 self.refused.append(f"{act.__name__}: {error}")
             await self._clock.sleep(self._dice.uniform(0.1, 30.0))
 
     async def settle(self) -> None:
-        """The class is for everybody again."""
+        """Allow the class again."""
         await self._allow()
 
     async def _claim(self) -> str:

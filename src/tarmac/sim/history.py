@@ -1,7 +1,7 @@
-"""Everything that ever happened in a world, in order: the changes of its store, each at its moment.
+"""The complete history of a simulated cluster: all changes of its store, in order and with their time.
 
-The store itself tells, so nothing that a faulty connection hides is missing. `digest` is the whole history as one
-number: two runs of a seed must agree on it.
+The store itself reports them, so changes hidden by a faulty connection are included. `digest` is a hash of the whole
+history: two runs with the same seed must have the same digest.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tarmac.store.memory import MemoryStore
 
 
 class Moment(NamedTuple):
-    """One change, and when it became visible."""
+    """One change, and the time at which it became visible."""
 
     time: float
     event: Event
 
 
 class HistoryStore(MemoryStore):
-    """A store that tells observers of every change, after subscribers and before its writer hears of it."""
+    """A store that calls observers with every change, after subscribers and before the writer's call returns."""
 
     def __init__(self, *, clock: Clock) -> None:
         super().__init__(clock=clock)
@@ -32,11 +32,11 @@ class HistoryStore(MemoryStore):
 
     @property
     def digest(self) -> str:
-        """The history so far."""
+        """Hash of the history so far."""
         return self._digest.hexdigest()
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Make a batch visible and tell of it."""
+        """Publish a batch and call the observers."""
         super().publish(events)
         now = self._clock.monotonic()
         for event in events:

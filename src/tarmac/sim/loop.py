@@ -1,12 +1,12 @@
-"""An event loop without a machine: time is a number that jumps when everybody waits.
+"""An event loop with virtual time, which jumps to the next timer when no task is ready.
 
-The loop is asyncio's own, over a selector that never sees a socket. When nothing is ready it moves its time to the
-next timer, so an hour of waiting costs nothing; when nothing is ready and no timer is set, nobody can ever wake
-anybody, and that is an error rather than a hang. There are no threads: what wants one is done on the spot.
+The loop is asyncio's own, over a selector without sockets. When nothing is ready it advances its time to the next
+timer, so an hour of waiting costs nothing. When nothing is ready and no timer is set, no task can ever be woken, and
+that raises Deadlock instead of hanging. There are no threads: executor calls run inline.
 
-Everything that runs here is repeatable, to the byte, in another process too. Two things in asyncio would spoil that:
-sets of tasks (a task group cancels its tasks in the order of a set) and finalizers that the garbage collector runs when
-it pleases. So tasks hash by their number instead of their address, and the collector rests while the loop runs.
+Runs are reproducible to the byte, in another process too. Two features of asyncio would prevent that: sets of tasks (a
+task group cancels its tasks in the order of a set) and finalizers run by the garbage collector at arbitrary times. So
+tasks hash by their number instead of their address, and the collector is disabled while the loop runs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ EPOCH = 1_800_000_000.0
 
 
 class Deadlock(RuntimeError):
-    """Everybody waits for somebody else."""
+    """All tasks wait, and no timer is set."""
 
 
 class _NumberedTask(asyncio.Task[T]):
-    """A task whose place in a set does not depend on where it lies in memory."""
+    """A task with a hash that does not depend on its address in memory."""
 
     def __init__(self, number: int, *args: Any, **kwargs: Any) -> None:
         self._number = number
@@ -39,13 +39,13 @@ class _NumberedTask(asyncio.Task[T]):
 
 
 class _NoSockets:
-    """The selector: waiting is moving the time."""
+    """The selector: waiting advances the time."""
 
     def __init__(self, wait: Callable[[float | None], None]) -> None:
         self._wait = wait
 
     def select(self, timeout: float | None) -> list[NoReturn]:
-        """Let `timeout` seconds pass."""
+        """Advance the time by `timeout` seconds."""
         self._wait(timeout)
         return []
 
@@ -56,13 +56,13 @@ class VirtualLoop(base_events.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self._selector = _NoSockets(self._pass)
-        self._clock_resolution = 1e-6  # far above the rounding of a float that counts seconds for centuries
+        self._clock_resolution = 1e-6  # far above the rounding error of a float that counts seconds for centuries
         self._time = 0.0
         self._tasks_made = 0
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
-        """Seconds that have passed in this world."""
+        """Return the virtual seconds since the start."""
         return self._time
 
     def _pass(self, timeout: float | None) -> None:
@@ -78,7 +78,7 @@ class VirtualLoop(base_events.BaseEventLoop):
         return _NumberedTask(self._tasks_made, coro, loop=self, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        """What wants a thread is done at once, and takes no time."""
+        """Run the function inline, in no virtual time."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
@@ -87,29 +87,29 @@ class VirtualLoop(base_events.BaseEventLoop):
         return done
 
     def _process_events(self, event_list: list[NoReturn]) -> None:
-        """There are no sockets here."""
+        """Do nothing: there are no sockets."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread that could have called."""
+        """Do nothing: there are no other threads to wake the loop."""
 
 
 class VirtualClock:
-    """The time of a virtual loop as one machine sees it. `jump` moves its wall clock, never the passing of time."""
+    """The time of a virtual loop as one machine sees it. `jump` moves its wall clock, never its monotonic time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = EPOCH) -> None:
         self._loop = loop
         self._epoch = epoch
 
     def now(self) -> float:
-        """Wall time in Unix seconds."""
+        """Return the wall time in Unix seconds."""
         return self._epoch + self._loop.time()
 
     def monotonic(self) -> float:
-        """Seconds since the world began."""
+        """Return the seconds since the start."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait. Zero or less yields to other tasks once."""
+        """Sleep. Zero or less yields to other tasks once."""
         await asyncio.sleep(max(0.0, seconds))
 
     def jump(self, seconds: float) -> None:
@@ -118,7 +118,7 @@ class VirtualClock:
 
 
 def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Run `main(loop)` in a world of its own, and clear up what it left behind."""
+    """Run `main(loop)` in a new virtual loop, and clean up its remaining tasks."""
     loop = VirtualLoop()
     collecting = gc.isenabled()
     gc.disable()

@@ -1,8 +1,8 @@
-"""Load and what it does: numbers for autoscaling and for `kubectl top`, without anybody who measures.
+"""Simulated load: metrics for autoscaling and for `kubectl top`.
 
-The world has a load at each place, in requests per second, that whoever plays fate sets. External metrics are that load
-as a Prometheus of the place would tell it: nothing is heard from a place that is cut off. Each pod uses what its
-annotations `sim.tarmac/cpu` and `sim.tarmac/memory` say, else a little.
+Each Location has a load in requests per second, set by scenarios and simulated users. External metrics report that load
+as a Prometheus at the Location would: none from a Location that is cut off. Each pod uses the amounts of its
+annotations `sim.tarmac/cpu` and `sim.tarmac/memory`, or `IDLE`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class SimulatedMetrics:
         self._clock = clock
 
     async def external(self, question: ExternalQuestion) -> Sequence[int]:
-        """The load of the place, whatever the query calls it, in thousandths."""
+        """Return the load of the Location in thousandths, for any query. Raises NoMetric."""
         if not self._heard(question.location):
             raise NoMetric(f"nothing is heard from {question.location}")
         return [round(self.load.get(question.location, 0.0) * 1000)]
 
     async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
-        """What pods use, of the nodes that can be heard."""
+        """Return the usage of pods on nodes that can report."""
         selector, now = LabelSelector.parse(labels), self._clock.now()
         return {
             pod.name: InstanceUsage({name: amount.milli() for name, amount in _used(pod).items()}, now)
@@ -46,10 +46,10 @@ class SimulatedMetrics:
         }
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
     def nodes(self) -> Sequence[JsonObject]:
-        """NodeMetrics."""
+        """Return NodeMetrics objects."""
         total = {node.name: _amounts(IDLE) for node in self._fleet.nodes.values() if node.hears}
         for pod in self._measured():
             for name, amount in _used(pod).items():
@@ -57,7 +57,7 @@ class SimulatedMetrics:
         return [{"metadata": {"name": name}, **self._when(), "usage": _text(used)} for name, used in total.items()]
 
     def pods(self) -> Sequence[JsonObject]:
-        """PodMetrics; everything is used by a pod's first container."""
+        """Return PodMetrics objects; all usage is attributed to a pod's first container."""
         return [
             {
                 "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},

@@ -1,4 +1,4 @@
-"""One process of controllers: it leads or waits to lead, may crash, and comes back as another run of itself."""
+"""One controller process: it leads or waits to lead, may crash, and can be started again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tarmac.controllers.metricsources import MetricsSource
 from tarmac.sim.faults.link import ServerLink
 
 Connect = Callable[[int], tuple[ServerLink, Client]]
-"""connect(number of the run) -> a fresh link, and a client over it."""
+"""connect(number of the run) -> a new link, and a client over it."""
 
 
 class Replica:
-    """The process. Everything in it is made anew by `start`."""
+    """The process. `start` creates all its parts anew."""
 
     def __init__(self, name: str, connect: Connect, load: MetricsSource, controllers: str = "*") -> None:
         self.name = name
@@ -28,22 +28,22 @@ class Replica:
         self._load = load
         self._controllers = controllers
         self._runs = 0
-        self._tasks = Tasks()  # also of runs that have crashed, until they have ended
+        self._tasks = Tasks()  # including those of crashed runs, until they have ended
         self._task: asyncio.Task[None] | None = None
         self._elector: Elector
 
     @property
     def running(self) -> bool:
-        """Whether the process exists."""
+        """True if the process exists."""
         return self._task is not None
 
     @property
     def leading(self) -> bool:
-        """Whether it believes that it leads."""
+        """True if the process believes that it leads."""
         return self._task is not None and self._elector.leading
 
     def start(self) -> None:
-        """Begin a run."""
+        """Start a run."""
         self._runs += 1
         self.link, client = self._connect(self._runs)
         self._elector = Elector(client, PROCESS, NAMESPACE, f"{self.name}-{self._runs}")
@@ -58,7 +58,7 @@ class Replica:
         self._task = self._tasks.begin(manager.run(), f"{self.name}-{self._runs}")
 
     def crash(self) -> None:
-        """Gone at once: nothing that its tasks still do on their way out reaches the server."""
+        """Crash at once: nothing that its tasks do while being cancelled reaches the server."""
         if self._task is not None:
             self.link.sever()
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""One seed, many independent streams of draws: what one part of a world draws does not shift what another draws."""
+"""Independent random streams from one seed: the draws of one part of a simulation do not shift those of another."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tarmac.base.randomness import Randomness
 
 
 def stream(seed: int, name: str) -> Randomness:
-    """The stream of this name."""
+    """Return the stream of this name."""
     return Randomness(int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:8]))

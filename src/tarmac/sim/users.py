@@ -1,6 +1,6 @@
-"""Somebody who uses the platform: makes workloads, changes their mind, makes mistakes, and sets things right at last.
+"""A simulated user of the platform: creates and changes workloads, makes mistakes, and corrects them at the end.
 
-What they want at the moment is in `wishes`; at the end the world must look like that.
+`wishes` holds the currently wanted workloads; at the end the cluster must match it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, PODS, RESOURCE
 from tarmac.sim.nodes.settings import CRASH_AFTER, PANIC_AFTER
 
 NAMESPACE = "default"
-PER_INSTANCE = 10.0  # requests per second that one instance should have
-_MOST = 3  # workloads at once
-_MACHINE_EVERY = 3  # of so many workloads one is of virtual machines
+PER_INSTANCE = 10.0  # target requests per second of one instance
+_MOST = 3  # maximum number of workloads at once
+_MACHINE_EVERY = 3  # one of this many workloads has virtual machines
 _IMAGE: JsonObject = {"size": "10Gi", "format": "raw"}
 _REQUESTS: JsonObject = {
     "external": {
@@ -38,26 +38,26 @@ _REQUESTS: JsonObject = {
 _WAYS: tuple[Propagation, ...] = ("Background", "Background", "Foreground", "Orphan")
 _LIMITED = ("pods", "count/instances.compute.datumapis.com", "requests.cpu", BLOCKIO)
 SCARCE, PLENTY, RARE = "slow", "fast", "idle"
-"""Classes: with few places on each node, with as many as anybody wants everywhere, and offered in some cities only."""
+"""Classes: limited on each node, unlimited everywhere, and offered in some cities only."""
 _CLASSES = ("", SCARCE, SCARCE, PLENTY, RARE)
 SHARED = "500m"
-_SIZES = (SHARED, "1", "1", "2")  # with whole numbers a container has CPUs to itself
+_SIZES = (SHARED, "1", "1", "2")  # with whole numbers a container has exclusive CPUs
 
 
 @dataclass
 class Wish:
-    """One workload as somebody wants it."""
+    """One workload as the user wants it."""
 
     name: str
     cities: list[str]
-    refuges: list[str]  # where to move when a city is lost
+    refuges: list[str]  # cities to move to when a city is lost
     replicas: int
     policy: str
     rollout: JsonObject
     version: int = 1
-    broken: str = ""  # what is wrong with the newest version
+    broken: str = ""  # the defect of the newest version
     paused: bool = False
-    most: int = 0  # with more than none, the load decides between this and `replicas`
+    most: int = 0  # if not 0, the load decides between `replicas` and this
     moves: bool = False  # while a city is lost, its instances run elsewhere
     disk: bool = False
     cpu: str = "1"
@@ -66,18 +66,18 @@ class Wish:
 
     @property
     def image(self) -> str:
-        """Of its only container, or of its machine's boot disk."""
+        """Image of its only container, or of its machine's boot disk."""
         if self.machine:
             return f"sim/os-{self.version}" + ("-lost" if self.broken == "image" else "")
         host = "registry.example.invalid" if self.broken == "image" else "docker.io/example"
         return f"{host}/app:{self.version}"
 
     def expected(self, load: float) -> int:
-        """Instances in a city with this load."""
+        """Return the number of instances in a city with this load."""
         return min(self.most, max(self.replicas, ceil(load / PER_INSTANCE))) if self.most else self.replicas
 
     def manifest(self) -> JsonObject:
-        """As a file would say it."""
+        """Return the Workload's manifest."""
         annotations = {PANIC_AFTER if self.machine else CRASH_AFTER: "3s"} if self.broken == "crash" else {}
         if self.blockio:
             annotations[default_annotation(BLOCKIO)] = self.blockio
@@ -133,7 +133,7 @@ def _make_machine(spec: JsonObject, image: str) -> None:
 
 
 def _machine_image(wish: Wish) -> JsonObject:
-    """The image that a wish names; one that is broken can be had nowhere."""
+    """Return the MachineImage that a wish names; a broken one has no source."""
     source = {} if wish.broken == "image" else {"source": {"file": "os.img"}, "checksum": f"sha256:{0:064}"}
     metadata = {"name": image_object_name(wish.image)}
     return {"apiVersion": COMPUTE, "kind": "MachineImage", "metadata": metadata, "spec": {**_IMAGE, **source}}
@@ -154,7 +154,7 @@ class Somebody:
         told: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self.wishes: dict[str, Wish] = {}
-        self.refused: list[str] = []  # what the platform should have accepted
+        self.refused: list[str] = []  # requests that the server should have accepted
         self._workloads = client.resource(WORKLOADS)
         self._images = client.resource(MACHINE_IMAGES.unread)
         self._quotas = client.resource(RESOURCE_QUOTAS)
@@ -162,7 +162,7 @@ class Somebody:
         self._clock = clock
         self._dice = dice
         self._cities = cities
-        self._load = load  # by Location, which is called as its city in lower case
+        self._load = load  # by Location, named after its city in lower case
         self._pace = pace
         self._told = told
         self._made = 0
@@ -173,13 +173,13 @@ class Somebody:
         ]  # fmt: skip
 
     async def run(self) -> None:
-        """Do something every now and then."""
+        """Act at random intervals."""
         while True:
             await self._act(self._dice.choice(self._acts))
             await self._clock.sleep(self._dice.uniform(0.1, 2 * self._pace))
 
     async def settle(self) -> None:
-        """Mend every mistake: what is wanted now can be had."""
+        """Correct every mistake, so that all wishes can be fulfilled."""
         await self._quota(None)
         if not self.wishes:
             await self._act(self._create)
@@ -191,7 +191,7 @@ class Somebody:
             await self._apply(wish)
 
     async def _has_failed(self, wish: Wish) -> bool:
-        """Whether its rollout was stopped, perhaps for nodes that were dead too long: it has to be begun anew."""
+        """Return True if its rollout was stopped, maybe because nodes were dead too long: it needs a new version."""
         try:
             status = (await self._workloads.get(wish.name, NAMESPACE)).get("status") or {}
         except NotFound:
@@ -202,7 +202,7 @@ class Somebody:
         try:
             what = await act()
         except (NotFound, Conflict):
-            return  # somebody was faster
+            return  # the object has changed or gone meanwhile
         except ApiError as error:
             self.refused.append(f"{act.__name__}: {error}")
             return
@@ -332,7 +332,7 @@ class Somebody:
         return f"sends {self._load[city.lower()]:g} requests per second to {city}"
 
     async def _delete_child(self) -> str:
-        """What a Workload made, by hand, in any of the ways there are."""
+        """Delete a child of a Workload directly, with any propagation policy."""
         resource, way = self._dice.choice(self._children), self._dice.choice(_WAYS)
         found = (await resource.list(NAMESPACE)).items
         if not found:

@@ -1,1 +1,1 @@
-"""As many instances in each city as its metrics ask for, written through `/scale` and nowhere else."""
+"""Scales each city to the number of instances that its metrics require, only through `/scale`."""

@@ -1,8 +1,8 @@
-"""Looks at the metrics of every deployment that has some, every so often, and scales it.
+"""Scales every deployment with metrics, once per period.
 
-The number is written through `/scale` only, so nobody else's fields are touched and nobody resets it. What was
-recommended before is kept in memory; after a start the number as it is then counts as recommended, so a restart never
-scales down at once. A deployment that is paused, has no place yet or is being deleted is left alone.
+The number is written only through `/scale`, so no field of another writer is touched, and none resets it. Earlier
+recommendations are kept in memory; after a start the present number counts as recommended, so a restart never scales
+down at once. A deployment that is paused, stopped, being deleted or without a Location is left alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
 from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.instances import read_instance
+from tarmac.decide.running import is_stopped
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
 from tarmac.decide.scaling.telling import told
 from tarmac.decide.verdict import Refusal
@@ -41,7 +42,7 @@ _LIMITS = (reasons.TOO_MANY_REPLICAS, reasons.TOO_FEW_REPLICAS, reasons.SCALE_RA
 
 @dataclass(slots=True)
 class _Past:
-    """What is remembered of a deployment between two looks."""
+    """The state of a deployment kept between two passes."""
 
     uid: str
     history: History
@@ -79,7 +80,7 @@ class AutoscalerController:
             await self._source.close()
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Look at one deployment if its time has come; come back for the next look."""
+        """Scale one deployment if its period is over; return when the next pass is due."""
         deployment = self._known.get(key)
         if deployment is None or not deployment.spec.scale_settings.metrics:
             self._past.pop(key, None)
@@ -115,14 +116,14 @@ class AutoscalerController:
         return await readings.all(deployment.spec.scale_settings.metrics, self._url_for(deployment))
 
     def _url_for(self, deployment: WorkloadDeployment) -> str:
-        """The Prometheus of the deployment's own Location, or else everybody's."""
+        """Return the Prometheus of the deployment's Location, otherwise the default one."""
         status = deployment.status
         reference = status.location if status is not None else None
         location = self._locations.get(reference.name) if reference is not None else None
         return (location.spec.metrics_url if location is not None else "") or self._url
 
     async def _act(self, deployment: WorkloadDeployment, outcome: ScaleDecision, past: _Past) -> ObjectMeta:
-        """Write the number if it changes; the deployment's metadata afterwards. Raises Conflict."""
+        """Write the number if it changes. Return the deployment's metadata afterwards. Raises Conflict."""
         current, own = _current(deployment), deployment.metadata
         if outcome.replicas == current:
             return own
@@ -144,10 +145,10 @@ class AutoscalerController:
         try:
             await write_status(self._deployments, metadata, deployment.status, status, MANAGER)
         except Conflict:
-            return  # the number is written; the next look says the rest
+            return  # the number is written; the next pass writes the status
 
     async def _withdraw(self, deployment: WorkloadDeployment | None) -> None:
-        """Say nothing more of a deployment that is scaled by metrics no longer."""
+        """Remove the conditions and status of a deployment that no longer scales by metrics."""
         if deployment is None or deployment.status is None:
             return
         kept = [each for each in deployment.status.conditions if each.type not in (READY, LIMITED)]
@@ -158,11 +159,12 @@ class AutoscalerController:
 
 def _is_scaled(deployment: WorkloadDeployment) -> bool:
     placed = deployment.status is not None and deployment.status.location is not None
-    return placed and not deployment.spec.paused and deployment.metadata.deletion_timestamp is None
+    going = deployment.metadata.deletion_timestamp is not None
+    return placed and not deployment.spec.paused and not going and not is_stopped(deployment.spec.template.spec)
 
 
 def _current(deployment: WorkloadDeployment) -> int:
-    """The number that is wanted now, before bounds are applied."""
+    """Return the number wanted now, before bounds are applied."""
     replicas = deployment.spec.replicas
     return deployment.spec.scale_settings.min_replicas if replicas is None else replicas
 

@@ -1,4 +1,4 @@
-"""Metrics of a running system: Prometheus over HTTP, and resource metrics from the API server itself."""
+"""Metrics of a running system: Prometheus over HTTP, and resource metrics of the API server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _read = msgspec.json.Decoder(_Answer).decode
 
 
 class ServedMetrics:
-    """Asks each Prometheus through one pool of connections of its own."""
+    """Queries each Prometheus through its own connection pool."""
 
     def __init__(self, client: Client) -> None:
         self._pods = client.resource(POD_METRICS)
@@ -51,7 +51,7 @@ class ServedMetrics:
         self._transports: dict[str, HttpTransport] = {}
 
     async def external(self, question: ExternalQuestion) -> Sequence[int]:
-        """An instant query. Series that are not numbers at the moment are left out."""
+        """Run an instant query. Series without a finite number are left out. Raises NoMetric."""
         if not question.url:
             raise NoMetric(f"no Prometheus is named for Location {question.location}, nor with --metrics-url")
         transport = self._transports.get(question.url)
@@ -65,7 +65,7 @@ class ServedMetrics:
         return _values(reply.body, question)
 
     async def usage(self, namespace: str, labels: str) -> Mapping[str, InstanceUsage]:
-        """What `kubectl top` shows, by pod."""
+        """Return the usage that `kubectl top` shows, by pod. Raises NoMetric."""
         try:
             page = await self._pods.list(namespace, labels=labels)
         except (ApiError, ClientError) as error:
@@ -73,7 +73,7 @@ class ServedMetrics:
         return {pod["metadata"]["name"]: _usage(pod) for pod in page.items}
 
     def _open(self, url: str) -> HttpTransport:
-        # An HTTP client is large and slow to load; most servers never ask a Prometheus.
+        # The HTTP client is large and slow to import; most servers never query a Prometheus.
         from tarmac.client.http import HttpConfig, HttpTransport
 
         return HttpTransport(HttpConfig(url), self._clock)

@@ -1,4 +1,4 @@
-"""The readings of one deployment's metrics, as the arithmetic of scaling takes them."""
+"""Readings of one deployment's metrics, as input of the scaling decision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRESH_SECONDS = 90.0
 
 
 class Readings:
-    """Reads for one deployment at one moment. `reported` are the instances that have ever reported; it grows."""
+    """Reads the metrics of one deployment at one moment. `reported` collects the instances that have ever reported."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Readings:
         self._usage: Mapping[str, InstanceUsage] | None = None
 
     async def all(self, metrics: Iterable[MetricSpec], url: str) -> list[Reading]:
-        """One reading for each metric, in order."""
+        """Return one reading for each metric, in order."""
         return [await self._one(metric, url) for metric in metrics]
 
     async def _one(self, metric: MetricSpec, url: str) -> Reading:
@@ -49,7 +49,9 @@ class Readings:
             values = await self._source.external(ExternalQuestion(query, self._location, url))
         except NoMetric as error:
             return Unreadable(str(error))
-        return ExternalReading(values, sum(instance.ready for instance in self._instances))
+        serving = [each for each in self._instances if not each.stopped]
+        stopped = sum(each.stopped and not each.deleting for each in self._instances)
+        return ExternalReading(values, sum(each.ready for each in serving), stopped)
 
     @property
     def _location(self) -> str:
@@ -71,5 +73,7 @@ class Readings:
             self._reported.add(instance.name)
         if instance.deleting:
             return InstanceUse(amount, request, Use.GONE)
+        if instance.stopped:
+            return InstanceUse(None, request, Use.STOPPED)
         known = instance.ready and instance.name in self._reported
         return InstanceUse(amount, request, Use.COUNTED if known else Use.STARTING)

@@ -1,1 +1,1 @@
-"""InstanceTypes and MachineImages: built-in catalogues, life cycles, and that nothing goes while it is used."""
+"""InstanceTypes and MachineImages: built-in catalogues, status, and finalizers while entries are in use."""

@@ -1,7 +1,7 @@
-"""Keeps a built-in catalogue, tells each entry how it is, and keeps one that is deleted while it is used.
+"""Keeps a built-in catalogue, writes each entry's status, and delays the deletion of entries in use.
 
-A built-in entry that is missing is made; one that is there belongs to whoever runs the platform, who may deprecate it.
-An entry is used by the Workloads that name it and by their deployments.
+A missing built-in entry is created; an existing one belongs to the operator and may be deprecated. An entry is used by
+the Workloads that name it and by their deployments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ K = TypeVar("K", bound=Any)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue(Generic[K]):
-    """One kind of entries. `named_by` are the objects that a template names, `status_of` is an entry as it is."""
+    """One kind of entries.
+
+    `named_by` returns the objects that a template names, `status_of` an entry's current status.
+    """
 
     name: str
     target: Target[K]
@@ -62,12 +65,12 @@ class CatalogueController(Generic[K]):
         await self._controller.run()
 
     def _going(self, user: Item[Any]) -> list[str]:
-        """Entries that something uses and that are deleted; of the others it does not matter who uses them."""
+        """Return the entries in deletion that the object uses; for other entries, users do not matter."""
         items = [self._known.cache.item(name) for name in self._named(user)]
         return [item.key for item in items if item is not None and item.metadata.deletion_timestamp is not None]
 
     async def reconcile(self, name: str) -> None:
-        """Bring one entry in line."""
+        """Create a missing built-in entry, or write one entry's finalizer and status."""
         known = self._known.get(name)
         if known is None:
             await self._restore(name)
@@ -81,7 +84,7 @@ class CatalogueController(Generic[K]):
             try:
                 await self._resource.create(body, manager=self._manager)
             except AlreadyExists:
-                return  # our copy is behind
+                return  # the cache is behind
 
     def _is_used(self, name: str) -> bool:
         return any(informer.indexed(self._catalogue.name, name) for informer in self._users)
@@ -90,4 +93,4 @@ class CatalogueController(Generic[K]):
         try:
             return tuple(self._catalogue.named_by(item.object.spec.template.spec))
         except msgspec.ValidationError:
-            return ()  # a server that does not know our kinds lets things through that cannot be read
+            return ()  # a server without our kinds does not validate them, so some cannot be decoded

@@ -1,4 +1,4 @@
-"""The catalogue of sizes."""
+"""The catalogue of instance types."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The catalogue of operating systems."""
+"""The catalogue of machine images."""
 
 from __future__ import annotations
 
 from tarmac.api.compute.instance import InstanceTemplateSpec
-from tarmac.api.compute.machineimage import MachineImage, built_in_images, image_object_name
+from tarmac.api.compute.machineimage import MachineImage, built_in_images, image_object_name, is_local
 from tarmac.api.compute.names import IMAGE_FINALIZER
 from tarmac.client.targets.typed import MACHINE_IMAGES
 from tarmac.controllers.catalogue.controller import Catalogue, CatalogueController
@@ -27,4 +27,4 @@ class MachineImageController(CatalogueController[MachineImage]):
 
 
 def _images_of(spec: InstanceTemplateSpec) -> list[str]:
-    return [image_object_name(name) for name in images_named_by(spec)]
+    return [image_object_name(name) for name in images_named_by(spec) if not is_local(name)]

@@ -1,1 +1,1 @@
-"""Certificates for nodes: approves the requests nodes may make, signs what is approved, removes what is old."""
+"""Certificates of nodes: approves permitted requests, signs approved ones, removes old ones."""

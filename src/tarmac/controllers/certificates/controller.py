@@ -1,10 +1,10 @@
-"""One pass over a CertificateSigningRequest: approve it if it may be, sign it once approved, remove it when old.
+"""Reconciles CertificateSigningRequests: approves permitted ones, signs approved ones, deletes old ones.
 
-A node's client certificate is approved when its sender may ask for it: one for itself (`selfnodeclient`, renewal) or
-for any node whose name is not in use (`nodeclient`, bootstrap tokens; see `newnodes`); both are permissions, asked of
-the server by SubjectAccessReview. A serving certificate is approved when the node itself asks, its names are the
-addresses that its Node object shows, no more and no fewer, and they are nobody else's (`holders`). Requests are kept an
-hour after they were decided, a day while nobody decides.
+A node's client certificate is approved when its sender has the permission: for itself (`selfnodeclient`, renewal) or
+for any node whose name is not in use (`nodeclient`, bootstrap tokens; see `nodebootstrap`). Both are checked by
+SubjectAccessReview. A serving certificate is approved when the node itself requests it, its names are exactly the
+addresses in its Node object, and no other node or Service has them (`servingnames`). Requests are kept for an hour
+after the decision, and for a day while undecided.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CertificateController:
             group.create_task(self._expired.run())
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Take one request as far as it can go now."""
+        """Take the due step for one request: approve, sign or delete it."""
         document = self._informer.get(name)
         if document is None:
             return None
@@ -89,7 +89,7 @@ class CertificateController:
         if request.is_own and await self._may(document, "selfnodeclient"):
             return _approved("Auto approving self kubelet client certificate after SubjectAccessReview.")
         if await self._may(document, "nodeclient"):
-            return await self._new_nodes.decide(document["spec"], request.node)
+            return await self._new_nodes.decide(document["spec"], request.node, request.key)
         return None
 
     async def _about_serving(self, request: CertificateRequest) -> ApprovalDecision | None:

@@ -1,4 +1,4 @@
-"""Deletes the Secrets of bootstrap tokens when their time is over, as Kubernetes' token cleaner does."""
+"""Deletes the Secrets of expired bootstrap tokens, as Kubernetes' token cleaner does."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class ExpiredTokens:
         await self._controller.run()
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Delete one token if its time is over; come back when it will be."""
+        """Delete one token if it has expired, otherwise retry when it will have."""
         secret = self._known.get(key)
         if secret is None or secret.get("type") != SECRET_TYPE:
             return None
         try:
             left = parse_rfc3339(secret_fields(secret).get("expiration", "")) - self._clock.now()
         except ValueError:
-            return None  # none, or one that cannot be read: such a token has no end, or is good for nothing
+            return None  # none or unreadable: such a token never expires, or is not accepted anyway
         if left > 0:
             return RetryAfter(left)
         metadata = secret["metadata"]
@@ -47,7 +47,7 @@ class ExpiredTokens:
                 metadata["name"], NAMESPACE, uid=metadata["uid"], resource_version=metadata["resourceVersion"]
             )
         except (NotFound, Conflict):
-            return None  # gone, or given more time
+            return None  # deleted, or extended meanwhile
         return None
 
 

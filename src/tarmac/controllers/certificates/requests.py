@@ -1,8 +1,7 @@
-"""What a certificate request asks for, and whether that is what its signer gives. Pure functions over the request.
+"""Parses certificate requests and validates them against their signer. Pure functions.
 
-Each signer's rules are Kubernetes': a kubelet's client certificate is for `system:node:<name>` in `system:nodes` and
-carries no other names; its serving certificate carries the names and addresses it will be reached by, and nothing
-else.
+The rules are those of Kubernetes: a kubelet's client certificate is for `system:node:<name>` in `system:nodes` and has
+no alternative names; its serving certificate has the names and addresses that clients use, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +11,14 @@ import binascii
 from dataclasses import dataclass
 
 from tarmac.api.schema import JsonObject
-from tarmac.http.subjects import AlternativeNames, Subject, alternative_names, load_request, subject_of
+from tarmac.http.subjects import (
+    AlternativeNames,
+    Subject,
+    alternative_names,
+    load_request,
+    public_key_digest,
+    subject_of,
+)
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -25,9 +31,10 @@ _OPTIONAL = {"digital signature", "key encipherment"}
 
 @dataclass(frozen=True, slots=True)
 class CertificateRequest:
-    """The readable content of one CertificateSigningRequest."""
+    """The parsed content of one CertificateSigningRequest."""
 
     pem: str
+    key: str  # SHA-256 of the public key, in hex digits
     subject: Subject
     names: AlternativeNames
     usages: frozenset[str]
@@ -36,18 +43,18 @@ class CertificateRequest:
 
     @property
     def node(self) -> str:
-        """The node the certificate is for, if it is for one."""
+        """The node that the certificate is for, if any."""
         name = self.subject.common_name
         return name.removeprefix(NODE_PREFIX) if name.startswith(NODE_PREFIX) else ""
 
     @property
     def is_own(self) -> bool:
-        """Whether somebody asks for themselves."""
+        """True if the user requests a certificate for itself."""
         return self.user == self.subject.common_name
 
 
 def parse(document: JsonObject) -> CertificateRequest:
-    """Read a CertificateSigningRequest object. Raises ValueError."""
+    """Parse a CertificateSigningRequest object. Raises ValueError."""
     spec = document["spec"]
     try:
         pem = base64.b64decode(spec["request"], validate=True)
@@ -56,6 +63,7 @@ def parse(document: JsonObject) -> CertificateRequest:
     request = load_request(pem)
     return CertificateRequest(
         pem=pem.decode(),
+        key=public_key_digest(request),
         subject=subject_of(request),
         names=alternative_names(request),
         usages=frozenset(spec.get("usages") or ()),
@@ -65,7 +73,7 @@ def parse(document: JsonObject) -> CertificateRequest:
 
 
 def objection(request: CertificateRequest) -> str | None:
-    """Why the request is not one its signer gives certificates for; None when it is."""
+    """Return the reason why the signer must reject the request, or None."""
     if request.signer == KUBELET_CLIENT:
         return _kubelet_client(request)
     if request.signer == KUBELET_SERVING:

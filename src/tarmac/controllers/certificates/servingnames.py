@@ -1,7 +1,7 @@
-"""Whether the names of a serving certificate are the node's own, whatever its status says.
+"""Checks that the names of a serving certificate belong to the node, regardless of its status.
 
-Addresses of nodes and Services are looked up in caches; where the API server is, is asked for at each request: there is
-one a year from each node.
+Addresses of nodes and Services come from caches; those of the API server are read for each request, since each node
+sends one a year.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ def _plain(text: str) -> str:
 
 
 class _Others(NamedTuple):
-    """Everybody but one node."""
+    """The nodes, Services and API servers, except one node."""
 
     holders: Holders
     node: str
     servers: frozenset[str]
 
     def have(self, said: str) -> str | None:
-        """Who of them has a name or an address."""
+        """Return a phrase naming the owner of a name or an address, or None."""
         if said in self.servers:
             return "the API server's"
         return self.holders.name(self.node, said) if canonical(said) is None else self.holders.address(self.node, said)
 
 
 class Holders:
-    """Who has which name and address."""
+    """Owners of names and addresses."""
 
     def __init__(self, context: Context) -> None:
         self.nodes = context.informers.informer(NODES)
@@ -77,7 +77,7 @@ class Holders:
         self._slices = context.client.resource(ENDPOINT_SLICES)
 
     async def objection(self, request: CertificateRequest, node: JsonObject) -> str | None:
-        """Why the node may not serve under what it asks for; None when it may."""
+        """Return the reason why the node may not serve under the requested names, or None."""
         beside_server = LABEL_CONTROL_PLANE in (node["metadata"].get("labels") or {})
         have = _Others(self, request.node, frozenset() if beside_server else await self._servers()).have
         names = [name_objection(request.node, each, have) for each in sorted(request.names.dns)]
@@ -85,14 +85,14 @@ class Holders:
         return next((why for why in (*names, *addresses) if why is not None), None)
 
     def address(self, node: str, said: str) -> str | None:
-        """Who but `node` has an address."""
+        """Return the owner of an address other than `node`, or None."""
         for item in self.services.indexed(_BY_ADDRESS, said):
             return f"that of Service {item.key}"
         others = sorted(item.key for item in self.nodes.indexed(_BY_ADDRESS, said) if item.key != node)
         return f'that of node "{others[0]}"' if others else None
 
     def name(self, node: str, said: str) -> str | None:
-        """Who but `node` has a name."""
+        """Return the owner of a name other than `node`, or None."""
         if said != node and self.nodes.get(said) is not None:
             return "another node's"
         service, _, namespace = said.partition(".")

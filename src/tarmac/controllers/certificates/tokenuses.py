@@ -1,11 +1,11 @@
-"""How many machines a token has joined: counted in its Secret, before anything is given for the use.
+"""Counts the machines that a token has joined, in its Secret, before a certificate is issued.
 
-A use is a node's name. It is written under the version of the Secret that was read, so that of twenty who come at once
-with a token of five uses five get one. Killed after that and before the Node is made, the next pass finds the name and
-goes on: the same token and name count once. But a name that was revoked after its use is used up for this token: what
-was on a machine that somebody removed must not bring it back.
+A use is a node's name. It is written conditionally on the Secret's version, so of twenty concurrent requests with a
+token of five uses, five succeed. After a crash between this write and the Node's creation, the next pass finds the name
+and continues: the same token and name count once. A name revoked after its use stays used for this token: the data left
+on a removed machine must not bring it back.
 
-Whoever holds a token and asks for nothing holds no use of it.
+A token alone, without a request, takes no use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AGAIN = "make another one with `tarmac token create`"
 
 
 class TokenSpent(Exception):
-    """The token joins no more machines. `reason` is the word, the text the sentence."""
+    """The token joins no more machines. `reason` is the condition's reason, the text its message."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -34,14 +34,14 @@ class TokenSpent(Exception):
 
 
 class NodeTokenUses:
-    """Counts uses of tokens that say how many there may be; others are not counted."""
+    """Counts the uses of tokens that have a limit."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._secrets = client.resource(SECRETS)
 
     async def claim(self, token: str, node: str) -> None:
-        """Take a use of the token for the node, or find that it has one. Raises TokenSpent."""
+        """Take a use of the token for the node, unless the node already has one. Raises TokenSpent."""
         while True:
             secret = await self._secret(token)
             fields = secret_fields(secret)
@@ -57,7 +57,7 @@ class NodeTokenUses:
             try:
                 await self._secrets.update(_with(secret, used))
             except Conflict:
-                continue  # somebody else took a use meanwhile: count again
+                continue  # another request took a use meanwhile: count again
             return
 
     async def _secret(self, token: str) -> JsonObject:
@@ -82,7 +82,7 @@ class NodeTokenUses:
 
 
 def _counted(token: str, fields: dict[str, str]) -> tuple[dict[str, str], int]:
-    """Names so far, and how many there may be; 0 is any number."""
+    """Return the names so far, and the limit; 0 is unlimited. Raises TokenSpent."""
     try:
         return used_names(fields), int(fields.get(USES) or "0")
     except ValueError as error:

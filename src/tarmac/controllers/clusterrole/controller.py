@@ -1,9 +1,9 @@
-"""Writes into an aggregated ClusterRole the rules that it gathers.
+"""Writes the aggregated rules into each aggregated ClusterRole.
 
-The server itself evaluates an aggregated role by the labels of the others, so nobody waits for this to have a right;
-it is for those who read the role. As in Kubernetes: selectors in their order, roles by name, each rule once, and what
-else somebody wrote into the `rules` goes. A role that gathers another aggregated one gathers what is written there, so
-a change travels one step at a time.
+The server evaluates an aggregated role by labels itself, so no permission depends on this controller; it serves readers
+of the role. As in Kubernetes: selectors in their order, roles by name, each rule once; any other content of `rules` is
+overwritten. A role that aggregates another aggregated role copies the rules written there, so a change propagates one
+step at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClusterRoleController:
         self._known = context.informers.informer(CLUSTER_ROLES)
         self._known.add_index(_AGGREGATED, lambda item: ("",) if _selectors(item.object) else ())
         self._controller = context.controller("clusterrole", self.reconcile)
-        # Whichever role changes, and whether it matched before or does now: every aggregated one may be about it.
+        # Any changed role, matching before or now, may concern every aggregated role.
         self._controller.watches(self._known, self._aggregated)
 
     async def run(self) -> None:
@@ -39,7 +39,7 @@ class ClusterRoleController:
         await self._controller.run()
 
     async def reconcile(self, name: str) -> None:
-        """Write one role's rules, unless they are there."""
+        """Write one role's rules, unless they are current."""
         role = self._known.get(name)
         if role is None or not (selectors := _selectors(role)):
             return

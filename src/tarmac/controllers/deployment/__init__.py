@@ -1,1 +1,1 @@
-"""WorkloadDeployment → its Instances and NetworkBindings, and their state back into the deployment."""
+"""Reconciles each WorkloadDeployment: its Instances and NetworkBindings, and their state back into its status."""

@@ -1,4 +1,4 @@
-"""The NetworkBindings of deployments: one per interface, made again when the interface's network changes."""
+"""NetworkBindings of deployments: one per interface, created again when the interface's Network changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _owner = controller_key("WorkloadDeployment")
 
 
 class Bindings:
-    """Makes and removes them, and knows which deployments a change of a network concerns."""
+    """Creates and deletes bindings, and maps a change of a Network to the deployments it concerns."""
 
     def __init__(self, context: Context, networks: NetworkState) -> None:
         self._resource = context.client.resource(NETWORK_BINDINGS)
@@ -57,7 +57,7 @@ class Bindings:
         return [key for binding in self._known.indexed(index, value) for key in _owner(binding)]
 
     async def ensure(self, deployment: WorkloadDeployment, location: LocationReference) -> Refusal | None:
-        """Make what is missing and remove what is not wanted; why that is not possible, if so."""
+        """Create missing bindings and delete unwanted ones. Return a refusal if a name is taken."""
         wanted = {each.metadata.name: each for each in binding_documents(deployment, location)}
         for item in self._known.indexed(BY_DEPLOYMENT, deployment.metadata.uid):
             binding = wanted.get(item.metadata.name)
@@ -73,7 +73,7 @@ class Bindings:
         return None
 
     async def remove(self, deployment_uid: str) -> None:
-        """Delete all that a deployment has, those that nobody owns any more included."""
+        """Delete all bindings of a deployment, including orphaned ones."""
         for item in self._known.indexed(BY_DEPLOYMENT, deployment_uid):
             await self._remove(item)
 
@@ -81,7 +81,7 @@ class Bindings:
         try:
             await self._resource.create(binding, manager=MANAGER)
         except AlreadyExists:
-            return  # our copy is behind; the binding that is there will wake us
+            return  # the cache is behind; the existing binding triggers the next pass
 
     async def _remove(self, item: Item[NetworkBinding]) -> None:
         if item.metadata.deletion_timestamp is None:

@@ -1,8 +1,8 @@
-"""Keeps the Instances of one city as decided: as many as wanted, of the newest template, gated until they may start.
+"""Keeps the Instances of one city as decided: the wanted number, of the newest template, gated until they may start.
 
-Every pass computes its steps from what exists, acts on all of them at once and reports; so a pass may be repeated, cut
-short or run on a copy that is a moment old. Changes of Instances are gathered for a moment, so that a thousand of them
-cost a few passes and not a thousand.
+Every pass computes its steps from the existing objects, executes all of them and reports. A pass may therefore be
+repeated, interrupted or run on a slightly outdated cache. Changes of Instances are debounced, so that a thousand of
+them cost a few passes and not a thousand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MANAGER = "tarmac-deployment"
 SCHEDULED = "Scheduled"
 GATHER_SECONDS = 0.05
 NETWORK_SECONDS = 5.0
-AGAIN_SECONDS = 15.0  # for what no watched object tells: a refusal by the server
+AGAIN_SECONDS = 15.0  # retry interval where no watch reports the end: a rejection by the server
 
 _OF_DEPLOYMENT = named_by(LABEL_DEPLOYMENT_NAME)
 
@@ -63,7 +63,7 @@ class DeploymentController:
         await self._controller.run()
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """One pass over one deployment."""
+        """Make one pass over one deployment."""
         deployment = self._known.get(key)
         if deployment is None:
             return None
@@ -87,21 +87,26 @@ class DeploymentController:
         )
 
     def _scheduling(self, deployment: WorkloadDeployment) -> list[Refusal]:
-        """Why the scheduler has no Location for it, as it said itself."""
+        """Return the scheduler's reason for assigning no Location."""
         said = find(deployment.status.conditions, SCHEDULED) if deployment.status else None
         return [Refusal(said.reason, said.message)] if said is not None and said.status == "False" else []
 
     def _is_new(self, deployment: WorkloadDeployment) -> bool:
-        """Whether its networks may yet be ready before its first Instances, which then need no gate at all."""
+        """Return True if its networks may become ready before its first Instances, which then need no gate."""
         created = deployment.metadata.creation_timestamp
         return created is not None and abs(self._clock.now() - parse_rfc3339(created)) < NETWORK_SECONDS
 
     async def _step(
         self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None
     ) -> None:
-        """Remove, make and release Instances as decided."""
+        """Start, stop, delete, create and release Instances as decided."""
         uid, goal = deployment.metadata.uid, rollout.Goal.of(deployment.spec)
         members = self._fleets.of(uid)
+        machine = deployment.spec.template.spec.runtime.virtual_machine
+        if machine is not None:
+            others = [each for each in members.values() if each.applied is (not machine.running)]
+            await self._instances.switch(others, running=machine.running)
+            members = self._fleets.of(uid)
         steps = rollout.plan(goal, self._fleets.views(uid))
         await self._instances.remove([members[each.instance.name] for each in steps.remove])
         if networks is not None or members or not self._is_new(deployment):
@@ -115,7 +120,7 @@ class DeploymentController:
     async def _explain(
         self, deployment: WorkloadDeployment, blocks: Sequence[Refusal], *, network_ready: bool
     ) -> float | None:
-        """Write the status; in how many seconds time alone changes it."""
+        """Write the status. Return the seconds after which time alone changes it, or None."""
         own, goal, known = deployment.metadata, rollout.Goal.of(deployment.spec), deployment.status
         facts = DeploymentFacts(
             city=deployment.spec.city_code,
@@ -136,7 +141,7 @@ class DeploymentController:
         return again
 
     async def _finish(self, deployment: WorkloadDeployment) -> None:
-        """Let a deleted deployment go when all its Instances are gone, and with it its hold on networks."""
+        """Release a deleted deployment once all its Instances are gone, and its bindings with it."""
         metadata = deployment.metadata
         members = list(self._fleets.of(metadata.uid).values())
         await self._instances.remove([member for member in members if not member.view.deleting])

@@ -1,7 +1,7 @@
-"""The Instances of every deployment as a few facts each, kept in step with the shared copy.
+"""The Instances of every deployment as a few fields each, kept up to date by the shared informer.
 
-A deployment looks at all its Instances whenever one of them changes. Reading a thousand objects for each of a
-thousand changes would be a million reads, so each object is read once, when it changes.
+A deployment examines all its Instances whenever one of them changes. Decoding a thousand objects for each of a thousand
+changes would be a million reads, so each object is decoded once, when it changes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ _read = msgspec.json.Decoder(InstanceFacts).decode
 
 
 class FleetMember(NamedTuple):
-    """One Instance: what decisions see, its identity, and the gates that it waits behind."""
+    """One Instance: its view for decisions, its identity, and its scheduling gates.
+
+    `applied` is the template's `running` that was last applied to its machine; None for a sandbox.
+    """
 
     key: str
     view: InstanceView
     uid: str
     version: str
     gates: tuple[str, ...]
+    applied: bool | None
 
     @property
     def waits_for_network(self) -> bool:
-        """Whether it has no addresses yet."""
+        """True if it has no addresses yet."""
         return GATE_NETWORK in self.gates and not self.view.deleting
 
 
@@ -44,11 +48,11 @@ class Fleets:
         instances.on_change(self._changed)
 
     def of(self, deployment_uid: str) -> dict[str, FleetMember]:
-        """The members of a deployment. Shared: do not change it, and do not hold it over an await."""
+        """Return the members of a deployment. A live view: do not change it, and do not hold it over an await."""
         return self._members.get(deployment_uid, {})
 
     def views(self, deployment_uid: str) -> Iterator[InstanceView]:
-        """What decisions see of them."""
+        """Return the members' views for decisions."""
         return (member.view for member in self.of(deployment_uid).values())
 
     def _changed(self, old: Item[Instance] | None, new: Item[Instance] | None) -> None:
@@ -75,4 +79,5 @@ def _member(item: Item[Instance]) -> FleetMember:
     controller = facts.spec.controller
     gates = tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
     uid, version = intern(item.metadata.uid), item.metadata.resource_version
-    return FleetMember(item.key, InstanceView.of(facts), uid, version, gates)
+    applied = None if facts.spec.runtime.virtual_machine is None else controller is None or controller.running
+    return FleetMember(item.key, InstanceView.of(facts), uid, version, gates, applied)

@@ -1,8 +1,8 @@
-"""Making, releasing and removing the Instances of a deployment, many at a time.
+"""Creates, releases and deletes the Instances of a deployment, in batches.
 
-An Instance is never changed except to take a gate away. Its addresses are written in the same write that takes away
-the gate `Network`, or at once when the networks are ready beforehand; the gate `Quota` is there only where a quota
-could say no.
+An Instance is never changed except to remove a gate, or to start or stop its machine. Its addresses are written
+together with the removal of the gate `Network`, or at creation when the networks are ready by then. The gate `Quota` is
+set only where the namespace has a quota.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BY_NAMESPACE, BY_DEPLOYMENT = "namespace", "deployment"
 
 
 class InstanceRefused(Exception):
-    """An Instance cannot be made now."""
+    """An Instance cannot be created now."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -50,9 +50,10 @@ class InstanceRefused(Exception):
 
 
 class Instances:
-    """The writes of the deployment controller on Instances and their disks."""
+    """The deployment controller's writes to Instances and their disks."""
 
     def __init__(self, context: Context) -> None:
+        self._clock = context.client.clock
         self._instances = context.client.resource(INSTANCES.unread)
         self._claims = context.client.resource(VOLUME_CLAIMS)
         self._addresses = context.addresses
@@ -70,7 +71,7 @@ class Instances:
         ordinals: Sequence[int],
         attachments: Sequence[Attachment] | None,
     ) -> None:
-        """Make Instances at these ordinals. Raises Refused when one cannot be made."""
+        """Create Instances at these ordinals. Raises InstanceRefused when one cannot be created."""
         limited = bool(self._quotas.indexed(BY_NAMESPACE, deployment.metadata.namespace))
         quota = (GATE_QUOTA,) if limited else ()
 
@@ -81,12 +82,12 @@ class Instances:
                 instance_document(deployment, location, ordinal, template_hash, gates, annotations or {})
             )
 
-        await in_batches(make_one, ordinals)
+        await in_batches(make_one, ordinals, self._clock)
 
     def _addressed(
         self, deployment: WorkloadDeployment, ordinal: int, attachments: Sequence[Attachment] | None
     ) -> dict[str, str] | None:
-        """The annotation with the Instance's addresses; None while there are none to be had."""
+        """Return the annotation with the Instance's addresses; None while none are available."""
         if attachments is None:
             return None
         own = deployment.metadata
@@ -102,14 +103,17 @@ class Instances:
         except AlreadyExists:
             await self._recognise(instance, key)
         except ApiError as error:
-            if error.http_code < 500:  # otherwise it may have been made
+            if error.http_code < 500:  # otherwise it may have been created
                 self._addresses.forget(key)
             if exceeds_quota(error):
                 raise InstanceRefused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
             raise
 
     async def _recognise(self, instance: Instance, key: str) -> None:
-        """One of ours was made by an attempt whose answer was lost, and has the addresses that were promised for it."""
+        """Check an existing Instance: ours, with the promised addresses, if the response to its creation was lost.
+
+        Raises InstanceRefused when it belongs to another owner.
+        """
         metadata = instance.metadata
         try:
             present = metadata_of(await self._instances.get(metadata.name, metadata.namespace))
@@ -123,7 +127,7 @@ class Instances:
             raise InstanceRefused(name_taken("Instance", metadata.name, going=going))
 
     async def release(self, members: Iterable[FleetMember], attachments: Sequence[Attachment]) -> None:
-        """Give addresses to Instances that wait for networks, and take that gate away."""
+        """Assign addresses to Instances that wait for networks, and remove that gate. Raises InstanceRefused."""
 
         async def release_one(member: FleetMember) -> None:
             verdict = self._addresses.assign(member.key, attachments)
@@ -141,12 +145,31 @@ class Instances:
             try:
                 await self._instances.patch(name, patch, namespace, manager=MANAGER)
             except (Conflict, NotFound):
-                return  # it has changed meanwhile, and that change brings us back
+                return  # it has changed meanwhile, and that change triggers the next pass
 
-        await in_batches(release_one, list(members))
+        await in_batches(release_one, list(members), self._clock)
+
+    async def switch(self, members: Iterable[FleetMember], *, running: bool) -> None:
+        """Start or stop machines as the template says.
+
+        A machine switched individually stays so until the template changes.
+        """
+
+        async def switch_one(member: FleetMember) -> None:
+            # One write for both: after a crash in between, the next pass would undo a user's later switch of the
+            # machine.
+            spec: JsonObject = {"runtime": {"virtualMachine": {"running": running}}, "controller": {"running": running}}
+            patch: JsonObject = {"metadata": {"resourceVersion": member.version}, "spec": spec}
+            namespace, _, name = member.key.rpartition("/")
+            try:
+                await self._instances.patch(name, patch, namespace, manager=MANAGER)
+            except (Conflict, NotFound):
+                return  # it has changed meanwhile, and that change triggers the next pass
+
+        await in_batches(switch_one, list(members), self._clock)
 
     async def remove(self, members: Iterable[FleetMember]) -> None:
-        """Delete Instances; those that are gone or replaced already are left alone."""
+        """Delete Instances; those already deleted or replaced are skipped."""
 
         async def remove_one(member: FleetMember) -> None:
             namespace, _, name = member.key.rpartition("/")
@@ -155,10 +178,10 @@ class Instances:
             except (Conflict, NotFound):
                 return
 
-        await in_batches(remove_one, list(members))
+        await in_batches(remove_one, list(members), self._clock)
 
     async def remove_disks(self, deployment_uid: str, desired: int, ordinals: set[int]) -> None:
-        """Delete the disks of ordinals that are scaled away and have no Instance any more, unless to be retained."""
+        """Delete the disks of ordinals that are scaled away and have no Instance any more, unless retained."""
         for item in self._known_claims.indexed(BY_DEPLOYMENT, deployment_uid):
             metadata = item.metadata
             ordinal = int((metadata.labels or {}).get(LABEL_INSTANCE_INDEX, "-1"))

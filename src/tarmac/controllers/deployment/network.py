@@ -1,7 +1,7 @@
-"""Whether the networks of a deployment are usable at its Location, and through which subnets.
+"""Readiness of a deployment's Networks at its Location, and the subnets to attach to.
 
-A deployment asks for a network at a place with a NetworkBinding; the network's controller answers with a context and
-its subnets. Until every interface has a subnet of every family it wants, new Instances wait behind the gate `Network`.
+A deployment requests a Network at a Location with a NetworkBinding; the network controller answers with a context and
+its subnets. Until every interface has a subnet of every family it needs, new Instances wait behind the gate `Network`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 
 class NetworkState:
-    """Networks, bindings, contexts and subnets as they are now."""
+    """Networks, bindings, contexts and subnets from the caches."""
 
     def __init__(self, informers: Informers) -> None:
         self._attaching = Attaching(informers)
@@ -30,7 +30,7 @@ class NetworkState:
         self.bindings = informers.informer(NETWORK_BINDINGS)
 
     def attachments(self, deployment: WorkloadDeployment) -> Verdict[tuple[Attachment, ...]]:
-        """Every interface of the deployment, or the first reason why there is none yet."""
+        """Return every interface of the deployment, or the first reason why one is missing."""
         found: list[Attachment] = []
         interfaces = deployment.spec.template.spec.network_interfaces
         for index, nic in enumerate(interfaces):
@@ -38,7 +38,7 @@ class NetworkState:
             if verdict.value is None:
                 return Verdict(None, verdict.refusals)
             found.append(verdict.value)
-        # Last, because networks that have subnets have their ranges; what has none yet overlaps nothing.
+        # Last: Networks with subnets have their ranges, and Networks without ranges overlap nothing.
         clash = overlap(deployment.metadata.namespace, interfaces, self.networks.get)
         return Verdict(None, (clash.refusal,)) if clash else Verdict(self._attaching.leading(found))
 
@@ -72,7 +72,7 @@ class NetworkState:
 
 
 def _waiting(conditions: list[Condition]) -> Verdict[Attachment]:
-    """A binding that failed says why; any other is being made."""
+    """Return the reason of a failed binding; any other is being provisioned."""
     failed = find(conditions, "Ready")
     if (
         failed is not None

@@ -1,1 +1,1 @@
-"""Disruption budgets: how many of their pods may be taken away."""
+"""Disruption budgets: the number of their pods that may be evicted."""

@@ -1,10 +1,10 @@
-"""Keeps the status of every PodDisruptionBudget: how many of its pods may be taken away.
+"""Keeps the status of every PodDisruptionBudget: the number of its pods that may be evicted.
 
-The eviction subresource spends what is allowed here and notes whom it took. Both write the same status, each only on
-the version it has looked at, so neither undoes the other: the one that lost looks again. What is not allowed until
-somebody has counted is refused, so a controller that is away or behind never lets too many go.
+The eviction subresource spends the allowed number and records the evicted pods. Both write the same status, each
+conditionally on the version it has read, so neither undoes the other: the loser of a conflict reads again. Evictions
+are refused until the pods have been counted, so a controller that is stopped or behind never allows too many.
 
-A budget whose pods cannot be counted, since something unknown controls them, allows nothing and says why.
+A budget allows nothing and reports the reason if its pods cannot be counted, because an unknown kind controls them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from tarmac.decide.disruption import PodHealth, failed_status, read_health, stat
 
 MANAGER = "tarmac-disruption"
 BY_NAMESPACE = "namespace"
-GATHER_SECONDS = 0.1  # pods of a rollout change together
-AGAIN_SECONDS = 30.0  # for what cannot be counted: nobody tells when its controller becomes known
+GATHER_SECONDS = 0.1  # debounce: pods of a rollout change together
+# retry interval for pods that cannot be counted: no watch reports when their controller becomes known
+AGAIN_SECONDS = 30.0
 
 
 class DisruptionController:
@@ -88,7 +89,7 @@ class DisruptionController:
                 self._controller.queue.add_after(key, GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Count the pods of one budget."""
+        """Count the pods of one budget and write its status."""
         item = self._known.cache.item(key)
         if item is None or item.metadata.deletion_timestamp is not None:
             return None
@@ -111,7 +112,7 @@ class DisruptionController:
         return RetryAfter(max(0.0, census.recheck - now)) if census.recheck is not None else None
 
     async def _write(self, item: Item[JsonObject], status: JsonObject) -> bool:
-        """Write what differs from the version that was counted for; an eviction in between makes it a conflict."""
+        """Write the fields that differ, conditional on the counted version. An eviction in between raises Conflict."""
         patch = difference(item.object.get("status") or {}, status)
         if not patch:
             return False
@@ -138,12 +139,12 @@ class DisruptionController:
 
 
 def _alike(old: Item[Any], new: Item[Any]) -> bool:
-    """Whether a change of a pod is none to those who count it."""
+    """Return True if a change of a pod does not affect any count."""
     return (old.metadata.labels, read_health(old.raw)) == (new.metadata.labels, read_health(new.raw))
 
 
 async def _read(pods: list[Item[Any]]) -> list[PodHealth]:
-    """The health of each. A pod that changes meanwhile brings us here again."""
+    """Decode the health of each pod. A pod that changes meanwhile triggers another pass."""
     found: list[PodHealth] = []
     for number, pod in enumerate(pods, 1):
         found.append(read_health(pod.raw))

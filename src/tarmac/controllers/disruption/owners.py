@@ -1,8 +1,8 @@
-"""Who scales the pods under a budget, and to how many.
+"""Expected scale of the pods under a budget, from their owners.
 
 A pod of a Workload belongs to an Instance, which belongs to the WorkloadDeployment of its city. A budget that selects
-the pods of several cities counts what each of them should have, also a city that has no pod at the moment: what is
-missing there is missing from the budget. What stands in for a lost city is not counted beside the city itself.
+the pods of several cities counts the replicas of each of them, including a city that has no pod at the moment: its
+missing pods are missing from the budget. A replacement for a lost city is not counted in addition to the city itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tarmac.decide.children.instances import instance_labels
 from tarmac.decide.rollout import desired_replicas
 
 BY_WORKLOAD = "workload"
-AT_ONCE = 250  # pods that are looked at before others have the loop
+AT_ONCE = 250  # pods examined between two yields to the event loop
 
 
 class NoController(Exception):
-    """A pod is controlled by something whose scale cannot be found."""
+    """The scale of a pod's controller cannot be determined."""
 
 
 class Owners:
-    """The scales of what pods belong to."""
+    """The scales of pods' controllers."""
 
     def __init__(self, informers: Informers) -> None:
         self._instances = informers.informer(INSTANCES)
@@ -39,11 +39,14 @@ class Owners:
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
-        """What must be complete before anything is counted."""
+        """Informers that must have synced before any count."""
         return (self._instances, self.deployments)
 
     async def scales(self, pods: Iterable[Item[Any]], selector: LabelSelector) -> dict[str, int]:
-        """The scale of everything that controls one of the pods, by uid. Pods without a controller have none."""
+        """Return the scale of every controller of the pods, by uid.
+
+        Pods without a controller have none. Raises NoController.
+        """
         alone: dict[str, int] = {}
         found: dict[str, WorkloadDeployment] = {}
         for number, pod in enumerate(pods, 1):
@@ -61,7 +64,7 @@ class Owners:
         return {**alone, **_counted_once(found)}
 
     def _deployment_of(self, pod: Item[Any], owner: OwnerReference) -> WorkloadDeployment | None:
-        """What scales the pod's Instance; None for an Instance that stands alone."""
+        """Return the deployment that scales the pod's Instance; None for a standalone Instance. Raises NoController."""
         namespace = pod.metadata.namespace
         ours = (owner.api_version, owner.kind) == (API_VERSION, "Instance")
         instance = self._instances.cache.item(f"{namespace}/{owner.name}") if ours else None
@@ -72,7 +75,7 @@ class Owners:
         return deployment if above is not None and deployment and deployment.metadata.uid == above.uid else None
 
     def _siblings(self, deployment: WorkloadDeployment, selector: LabelSelector) -> dict[str, WorkloadDeployment]:
-        """The same Workload's deployments whose pods the budget would select."""
+        """Return the same Workload's deployments whose pods the budget would select."""
         workload = deployment.metadata.labels.get(LABEL_WORKLOAD_UID, "")
         others = [item.object for item in self.deployments.indexed(BY_WORKLOAD, workload)]
         return {each.metadata.uid: each for each in others if selector.matches(instance_labels(each, 0))}
@@ -88,7 +91,7 @@ def _counted_once(deployments: dict[str, WorkloadDeployment]) -> dict[str, int]:
 
 
 def _place(deployment: WorkloadDeployment) -> tuple[str, str]:
-    """The placement, and the city whose instances these are meant to be."""
+    """Return the placement, and the city that the instances belong to originally."""
     spec = deployment.spec
     return spec.placement_name, deployment.metadata.labels.get(LABEL_MOVED_FROM, spec.city_code)
 

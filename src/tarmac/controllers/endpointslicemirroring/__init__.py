@@ -1,1 +1,1 @@
-"""Endpoints that somebody wrote → EndpointSlices."""
+"""Mirrors Endpoints written by users into EndpointSlices."""

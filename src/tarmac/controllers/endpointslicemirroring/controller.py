@@ -1,9 +1,9 @@
-"""Mirrors Endpoints of Services without a selector into EndpointSlices, which is where connections look.
+"""Mirrors Endpoints of Services without a selector into EndpointSlices, which the data path reads.
 
-The slices carry the labels and annotations of the Endpoints, so an annotation that names a Network counts there too,
-and are owned by it. They go when it goes, when it asks not to be mirrored, and when its Service goes or gets a
-selector. Reconciled by the key of both, since they share their name. Endpoints of Services that select pods are written
-all the time and cost a look at the Service each.
+The slices carry the labels and annotations of the Endpoints, so an annotation that names a Network applies to them too,
+and are owned by it. They are deleted with it, when it declines mirroring, and when its Service is deleted or gets a
+selector. Service and Endpoints share one key. Endpoints of Services with a selector change all the time; each change
+costs only a look at the Service.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MirroringController:
         await self._controller.run()
 
     async def reconcile(self, key: str) -> None:
-        """Bring the mirrors of one object in line."""
+        """Write or delete the mirrors of one object."""
         present = {each.metadata.name: each for each in self._known.indexed(BY_SERVICE, key) if _is_mirror(each)}
         item = self._endpoints.cache.item(key)
         if item is None or not self._awaits_endpoints(key):
@@ -76,7 +76,7 @@ class MirroringController:
             await self._mirror(item, present)
 
     def _awaits_endpoints(self, key: str) -> bool:
-        """Whether there is a Service whose addresses somebody writes."""
+        """Return True if the Service exists and has no selector, so that users write its Endpoints."""
         service = self._services.cache.item(key)
         return service is not None and not _read_service(service.raw).spec.selector
 
@@ -89,7 +89,7 @@ class MirroringController:
             document = _document(item, name, group, found.slices[group])
             try:
                 written |= await write_slice(self._slices, document, present.get(name), _MANAGER, exactly=True)
-            except Invalid as refusal:  # ports of one name, for example, which Endpoints may have
+            except Invalid as refusal:  # for example ports with the same name, which Endpoints may have
                 raise Terminal(f"cannot be mirrored: {refusal}") from refusal
             await asyncio.sleep(0)
         await remove_slices(self._slices, [each for name, each in present.items() if name not in wanted])

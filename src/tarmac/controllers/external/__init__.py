@@ -1,1 +1,1 @@
-"""External services: claims and their addresses; who may use them, and which nodes carry them."""
+"""External services: claims, their addresses, the namespaces that may use them, and the nodes that carry them."""

@@ -1,6 +1,6 @@
-"""SourceIP: its phase and identity while it is held, and its way to rest when its claims are gone.
+"""Reconciles SourceIPs: phase and identity while claims hold one, and its release, quarantine and deletion afterwards.
 
-One step at a time, each following from the object as it is (`decide.egress.releasing`).
+Each pass takes one step, derived only from the current object (`decide.egress.releasing`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
 
 
 class AddressLoop:
-    """Reconciles by the name of the SourceIP, one worker: identities are given out here."""
+    """Reconciles by the name of the SourceIP. One worker, since it assigns the identities."""
 
     def __init__(self, context: Context, stock: Stock) -> None:
         self._stock = stock
@@ -42,7 +42,7 @@ class AddressLoop:
         self.controller.awaits(stock.classes)
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Take one address a step further."""
+        """Take the next step for one address."""
         known = self._stock.source_ips.get(name)
         if known is None:
             return None
@@ -60,10 +60,11 @@ class AddressLoop:
         return RetryAfter(step.after) if step.after is not None else None
 
     async def _is_alive(self, reference: ClaimReference, name: str) -> bool:
-        """Whether the very claim is there, and names no other address in this one's place.
+        """Return True if the claim of this uid exists and is not bound to a different address.
 
-        What our copy does not show is asked for: it may be newer than our copy. Two processes that once ran side by
-        side may have taken two addresses for one claim; the one that it does not name is let go.
+        A claim missing from the cache is read from the server: it may be newer than the cache. Two processes that once
+        ran side by side may have taken two addresses for one claim; the address that the claim does not name is
+        released.
         """
         if not reference.uid:
             return False
@@ -98,7 +99,7 @@ class AddressLoop:
         self._stock.source_ips.wrote(changed)
 
     async def _tell(self, known: SourceIP, wanted: SourceIPStatus) -> None:
-        """Phase, identity, and who carries it by the word of the nodes."""
+        """Write the status: phase, identity, and the owner according to the nodes."""
         own, old = known.metadata, known.status or SourceIPStatus()
         gateway = self._stock.gateways.get(f"{NAMESPACE}/{own.name}")
         said, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
@@ -124,7 +125,7 @@ class AddressLoop:
                 self._say(known, "Normal", "OwnerChanged", news)
 
     def _next_id(self) -> int:
-        """Zero while none is free: the address is then carried by nobody."""
+        """Return a free identity; 0 while none is free, and no node carries the address then."""
         taken = self._stock.identities.taken
         found = next_id(taken, self._last_id or max(taken, default=0))
         self._last_id = found or self._last_id

@@ -1,9 +1,9 @@
-"""SourceIPClaim → SourceIP: binds the claims of a class, the oldest first, in one pass of one worker.
+"""Reconciles SourceIPClaims: binds the claims of a class to SourceIPs, the oldest first, in one pass of one worker.
 
-The address is taken first (`taking`), then the claim says Bound. A crash in between leaves a SourceIP that names the
-claim by its uid, which the next pass finds and says.
+The address is taken first (`taking`), then the claim's status becomes Bound. A crash in between leaves a SourceIP that
+names the claim by uid; the next pass finds it and completes the binding.
 
-A claim that was bound is never given another address: when its own is gone, it is Lost.
+A claim that was bound never gets a different address: when its own is gone, the claim is Lost.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from tarmac.decide.rollup import Finding, merge
 from tarmac.decide.verdict import Refusal, Verdict
 
 _SHOWN = 3
-_PODS_SECONDS = 2.0  # between two looks for pods of a claim that waits for them: they change too often to be watched
+_PODS_SECONDS = 2.0  # poll interval for a claim that waits for pods: they change too often to be watched
 
 
 class ClaimLoop:
-    """Reconciles by the name of the class."""
+    """Reconciles by the name of the class. One worker, so that no address is assigned twice."""
 
     def __init__(self, context: Context, stock: Stock, world: CachedWorld, bound: Histogram) -> None:
-        """`bound` counts how long claims have waited for their address."""
+        """`bound` observes the time from a claim's creation to its binding."""
         self._bound = bound
         self._stock, self._world, self._taking = stock, world, Taking(stock, world)
         self.controller = context.controller("source-ip-claims", self.reconcile, workers=1)
@@ -54,12 +54,12 @@ class ClaimLoop:
             self.controller.awaits(informer)
 
     def _classes_of(self, namespace: str) -> list[str]:
-        """The classes that a namespace's claims take from."""
+        """Return the classes that a namespace's claims request."""
         claims = self._stock.claims.indexed(BY_NAMESPACE, namespace)
         return sorted({item.object.spec.class_name for item in claims})
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Every claim of one class."""
+        """Bind every claim of one class and write its status."""
         claims = [item.object for item in self._stock.claims.indexed(BY_CLASS, name)]
         claims.sort(
             key=lambda claim: (claim.metadata.creation_timestamp or "", claim.metadata.namespace, claim.metadata.name)
@@ -74,11 +74,11 @@ class ClaimLoop:
                 unplaced |= any(each.rule == UNPLACED for each in verdict.refusals)
                 await self._tell(claim, offered, verdict)
             except ApiError as error:
-                failures.append(error)  # of this one: the others are served
+                failures.append(error)  # concerns this claim only: the remaining claims are served
         if any(not isinstance(each, Conflict | NotFound) for each in failures):
             raise failures[0]
         if failures:
-            return RetryAfter(1.0)  # our copy is behind about some
+            return RetryAfter(1.0)  # the cache is behind for some claims
         return RetryAfter(_PODS_SECONDS) if unplaced else None
 
     def _pool(self, offered: SourceIPClass) -> Pool:
@@ -87,7 +87,7 @@ class ClaimLoop:
         return Pool(offered, known, stock.nodes_seen.addresses)
 
     async def _decided(self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None) -> Verdict[Takes]:
-        """What the claim holds after this; a refusal leaves what it has as it is."""
+        """Return the addresses that the claim holds after this pass. A refusal leaves its status unchanged."""
         if has_been_bound(claim):
             return await self._kept(claim, pool)
         refusal = refused(claim, offered, self._stock.users(claim), self._world)
@@ -96,7 +96,10 @@ class ClaimLoop:
         return await self._taking.bind(claim, pool)
 
     async def _kept(self, claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
-        """What a bound claim has. Before it is called Lost the server is asked: our copy may be behind."""
+        """Return the addresses of a bound claim.
+
+        Before the claim is declared Lost, ask the server: the cache may be behind. Raises Conflict when it is.
+        """
         verdict = kept(claim, pool)
         if verdict.value is None and pool is not None and await self._still_there(claim):
             raise Conflict("our copy is behind")
@@ -116,7 +119,7 @@ class ClaimLoop:
         return False
 
     async def _tell(self, claim: SourceIPClaim, offered: SourceIPClass | None, verdict: Verdict[Takes]) -> None:
-        """The finalizer, then the status of the claim."""
+        """Set the finalizer, then the status of the claim."""
         users = self._stock.users(claim)
         if await hold(self._stock.claim_resource, claim.metadata, CLAIM_FINALIZER, used=bool(users)):
             return
@@ -140,7 +143,7 @@ class ClaimLoop:
         return Finding("Authorized", "False", reasons.NOT_AUTHORIZED, message)
 
     def _say(self, claim: SourceIPClaim, old: SourceIPClaimStatus, found: Finding) -> None:
-        """Tell of a binding once, and of each reason why there is none."""
+        """Record an event once for a binding, and once for each reason against it."""
         own, before = claim.metadata, next((each for each in old.conditions if each.type == "Bound"), None)
         about = InvolvedObject(API_VERSION, "SourceIPClaim", own.name, own.namespace, own.uid)
         known = before is not None and (before.status, before.reason) == (found.status, found.reason)

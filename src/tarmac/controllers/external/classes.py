@@ -1,4 +1,4 @@
-"""SourceIPClass: how many addresses it has and whether nodes can carry them; and its stay while they are in use."""
+"""Reconciles SourceIPClasses: address counts, whether nodes can carry them, and a finalizer while they are in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.decide.egress.classes import class_findings, is_in_use, overlapped_b
 from tarmac.decide.egress.ranges import Ranges
 from tarmac.decide.rollup import merge
 
-_GATHER = 1.0  # seconds: many addresses of a class change together
+_GATHER = 1.0  # seconds of debounce: many addresses of a class change together
 
 
 class ClassLoop:
@@ -32,7 +32,7 @@ class ClassLoop:
             self.controller.queue.add_after(name, _GATHER)
 
     async def reconcile(self, name: str) -> None:
-        """Finalizer and status of one class."""
+        """Write the finalizer and the status of one class."""
         offered = self._stock.classes.get(name)
         if offered is None:
             return

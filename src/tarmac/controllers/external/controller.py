@@ -1,4 +1,4 @@
-"""Runs the loops of external services over one stock of objects."""
+"""Runs the loops of external services over shared caches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarmac.controllers.external.world import CachedWorld
 
 
 class ExternalController:
-    """Claims by class, addresses, classes and Gateways by name, ExternalServices by key."""
+    """Reconciles claims by class; addresses, classes and Gateways by name; ExternalServices by key."""
 
     def __init__(self, context: Context) -> None:
         stock = Stock(context)

@@ -1,4 +1,4 @@
-"""Numbers about addresses, claims and ExternalServices, worked out of the caches when somebody scrapes."""
+"""Metrics of addresses, claims and ExternalServices, computed from the caches at each scrape."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BOUNDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0)
 
 
 class ExternalFigures:
-    """What the loops of one process know; how long claims waited is counted by whoever binds them."""
+    """Metrics of the loops of one process. The claim loop observes the histogram of binding times."""
 
     def __init__(self, stock: Stock) -> None:
         self._stock = stock
         self.bound = Histogram(_BOUNDS)
 
     def families(self) -> Iterator[Family]:
-        """Called at each scrape."""
+        """Yield the metric families; called at each scrape."""
         yield _counted(
             "tarmac_sourceip_addresses", "Addresses by state.", ("class", "family", "state"), self._addresses()
         )

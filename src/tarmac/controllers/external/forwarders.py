@@ -1,4 +1,4 @@
-"""The Forwarders of an ExternalService: one for each node with source pods."""
+"""Forwarders of an ExternalService: one for each node with source pods."""
 
 from __future__ import annotations
 
@@ -30,19 +30,22 @@ _bytes = msgspec.json.Encoder().encode
 
 
 class Forwarders:
-    """Finds and writes them."""
+    """Finds and writes Forwarders."""
 
     def __init__(self, stock: Stock) -> None:
         self._stock = stock
 
     def of(self, key: str) -> list[Forwarder]:
-        """Those of an ExternalService."""
+        """Return the Forwarders of an ExternalService."""
         return [each for each in self._stock.forwarders.indexed(BY_OWNER, key) if service_key(each) == key]
 
     async def write(
         self, service: ExternalService, made: Compiled, known: Mapping[str, Forwarder], *, early: bool
     ) -> None:
-        """Make, change and remove them. `early`: gateways do not know the new ways yet, so these wait."""
+        """Create, change and delete Forwarders.
+
+        `early`: the Gateway does not have the new rules yet, so new rules and new Forwarders are held back.
+        """
         for node, spec in sorted(made.forwarders.items()):
             present = known.get(node)
             if early and present is None:
@@ -64,7 +67,7 @@ class Forwarders:
                 "metadata": metadata,
                 "spec": encode(spec),
             }
-            with suppress(AlreadyExists):  # our copy is behind, and will show it
+            with suppress(AlreadyExists):  # the cache is behind and will show it
                 self._wrote(await resource.create(body, manager=MANAGER))
             return
         patch = difference(encode(known.spec), encode(spec))
@@ -78,7 +81,10 @@ class Forwarders:
 
 
 def _kept(present: ForwarderSpec, wanted: ForwarderSpec) -> ForwarderSpec:
-    """What is there and stays: withdrawn rules go now, new ones come when the gateway knows them."""
+    """Return the wanted rules that are already present.
+
+    Withdrawn rules are removed at once; new rules are added once the Gateway has them.
+    """
     there = {_bytes(rule) for rule in (*present.egress_rules, *present.ingress_rules)}
     return ForwarderSpec(
         external_service=wanted.external_service,

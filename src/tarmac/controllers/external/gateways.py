@@ -1,8 +1,8 @@
-"""Gateway for each SourceIP that is used: who may carry it, who votes, and the rules of those that use it.
+"""Reconciles the Gateway of each used SourceIP: candidates, voters, and the rules of the ExternalServices that use it.
 
-The loop keeps what a Gateway is besides its rules, and takes it away when nobody uses the address any more. Rules are
-put in by the loop of ExternalServices, each its own. Both write the version that they looked at. The conditions are put
-together here of what the nodes say, each of which writes its own entry only.
+This loop writes all parts of a Gateway except its rules, and deletes it when the address is no longer used. The loop of
+ExternalServices adds the rules, each service its own. Both loops write conditionally on the version they read. The
+conditions are computed here from the reports of the nodes; each node writes only its own entry.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.gateways import gateway_spec, senders
 from tarmac.decide.rollup import merge
 
-_LATER = 2.0  # seconds: nodes and owners change together
+_LATER = 2.0  # seconds of debounce: nodes and owners change together
 
 
 class GatewayLoop:
@@ -53,7 +53,7 @@ class GatewayLoop:
         return [item.key for item in self._stock.known_source_ips.indexed(BY_HOLDER, namespace)]
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Make, keep or take away one Gateway."""
+        """Create, update or delete one Gateway."""
         address, known = self._stock.source_ips.get(name), self._stock.gateways.get(f"{NAMESPACE}/{name}")
         if address is None and known is not None:
             await self._confirm_gone(name)
@@ -70,7 +70,7 @@ class GatewayLoop:
         return None
 
     async def _tell(self, gateway: Gateway) -> None:
-        """Whether all of its nodes have its newest rules in force."""
+        """Write the conditions: whether all of its nodes have applied the newest rules."""
         own, old = gateway.metadata, gateway.status or GatewayStatus()
         conditions = merge(old.conditions, gateway_findings(gateway), own.generation, self._stock.clock.now())
         status = GatewayStatus(own.generation, conditions, old.nodes)
@@ -79,13 +79,16 @@ class GatewayLoop:
             self._stock.gateways.wrote(told)
 
     async def _confirm_gone(self, name: str) -> None:
-        """Taking a Gateway away silences an address: not because our copy of addresses is behind."""
+        """Ask the server before a Gateway is deleted, since that stops its address.
+
+        Raises Conflict when the cache is behind.
+        """
         with suppress(NotFound):
             self._stock.source_ips.wrote(await self._stock.source_ip_resource.get(name))
             raise Conflict("our copy is behind")
 
     def wanted(self, address: SourceIP, known: Gateway | None) -> GatewaySpec | None:
-        """The Gateway with the rules that it has; None when the address is not used, or by nobody who may."""
+        """Return the Gateway with its present rules; None when the address is unused or no holder is allowed to."""
         offered = self._stock.classes.get(address.spec.class_name)
         status = address.status
         claims = [self._stock.claims.get(f"{each.namespace}/{each.name}") for each in holders(address)]
@@ -101,7 +104,7 @@ class GatewayLoop:
         return gateway_spec(known, address, offered, limits, able, list(self._stock.nodes_seen.views.values()))
 
     async def write(self, name: str, known: Gateway | None, wanted: GatewaySpec) -> Gateway | None:
-        """Make it, or change what differs; what it is after that. Whose rules it has decides on its senders."""
+        """Create the Gateway or patch the fields that differ; return the result. Its senders follow from its rules."""
         wanted.senders = senders(wanted, self._stock.nodes_seen.by_digits)
         resource = self._stock.gateway_resource
         if known is None:
@@ -114,7 +117,7 @@ class GatewayLoop:
                 "metadata": metadata,
                 "spec": encode(wanted),
             }
-            with suppress(AlreadyExists):  # our copy is behind, and will show it
+            with suppress(AlreadyExists):  # the cache is behind and will show it
                 made = await resource.create(body, manager=MANAGER)
                 self._stock.gateways.wrote(made)
                 return made

@@ -1,7 +1,8 @@
-"""A cache, and what this process has written that the cache does not show yet.
+"""Read-your-writes view of an informer cache.
 
-A decision over many objects (which address is free, which number) that looked at the cache alone would give the same
-thing twice: what it wrote a moment ago is still on its way back to it.
+Objects returned by our own writes take precedence until the watch delivers the same or a newer version. A decision over
+many objects (free addresses, free numbers) needs this: with the plain cache it could assign the same one twice, since
+the last write may not have come back yet.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ K = TypeVar("K", bound=Kind)
 
 
 def key_of(obj: Kind) -> str:
-    """namespace/name, or the name of what has no namespace."""
+    """Return namespace/name, or the name of a cluster-scoped object."""
     own = obj.metadata
     return f"{own.namespace}/{own.name}" if own.namespace else own.name
 
@@ -32,14 +33,14 @@ class Lately(Generic[K]):
         informer.on_change(self._changed)
 
     def wrote(self, obj: K) -> None:
-        """The server's answer to a write. The cache may have been faster than the answer."""
+        """Record the server's response to a write. The cache may already show it, or a newer version."""
         key = key_of(obj)
         shown = self._informer.cache.item(key)
         if shown is None or is_newer(obj.metadata.resource_version, shown.metadata.resource_version):
             self._written[key] = obj
 
     def get(self, key: str) -> K | None:
-        """One of them."""
+        """Return the newest known version of an object."""
         return self._written.get(key) or self._informer.get(key)
 
     def __iter__(self) -> Iterator[K]:
@@ -49,12 +50,15 @@ class Lately(Generic[K]):
         yield from self._written.values()
 
     def indexed(self, index: str, value: str) -> list[K]:
-        """Those that the cache has under an index, and all that were written lately: look at them again."""
+        """Return the objects that the cache has under an index, and all recently written ones.
+
+        The caller must filter again.
+        """
         found = [item for item in self._informer.indexed(index, value) if item.key not in self._written]
         return [*(item.object for item in found), *self._written.values()]
 
     def _changed(self, old: Item[K] | None, new: Item[K] | None) -> None:
-        """The cache has caught up with a write, gone beyond it, or lost the object since."""
+        """Drop a recorded write once the cache shows it or a newer version, or the object's deletion."""
         item = new or old
         if item is None:
             return

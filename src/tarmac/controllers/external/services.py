@@ -1,8 +1,8 @@
-"""ExternalService → Forwarders, its rules at Gateways, and its status; one at a time, each by itself.
+"""Reconciles ExternalServices: their Forwarders, their rules at Gateways, and their status.
 
-One worker, since dialled addresses and transit numbers are given out here. What is withdrawn is written to Gateways and
-Forwarders at once. A new way is written to the Gateway first, and to Forwarders when its owner has acknowledged it, or
-after a second: packets that come before the gateway knows them would be dropped.
+One worker, since it assigns dialled addresses and transit numbers. Withdrawn rules are removed from Gateways and
+Forwarders at once. A new rule is written to the Gateway first, and to Forwarders once the Gateway's owner has
+acknowledged it, or after a second: the owner drops packets that match no rule of its own yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tarmac.controllers.external.stock import BY_OWNER, Stock, owner_of_forwarde
 from tarmac.controllers.external.world import CachedWorld
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writing import delete_same, exists, release
-from tarmac.decide.egress.compiling import Compiled, compile_service
+from tarmac.decide.egress.compiling import Compiled
+from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.gateways import rules_of, with_part
 from tarmac.decide.egress.numbers import dialled_address
 from tarmac.decide.egress.reading import pod_view
@@ -32,12 +33,12 @@ from tarmac.decide.egress.sources import resolve
 from tarmac.decide.egress.status import owner_of
 
 BY_SOURCE, BY_PLACE = "source", "place"
-_GATHER = 0.05  # seconds: endpoints of a rollout change together
-_HEAD_START = 1.0  # of gateways before forwarders
+_GATHER = 0.05  # seconds of debounce: endpoints of a rollout change together
+_HEAD_START = 1.0  # seconds that Gateways get to apply rules before Forwarders have them
 
 
 def sources_of(item: Item[ExternalService]) -> list[str]:
-    """The Services that an ExternalService names, as namespace/name."""
+    """Index: ExternalServices by the Services they name, as namespace/name."""
     own = item.metadata.namespace
     return sorted({f"{each.service.namespace or own}/{each.service.name}" for each in item.object.spec.sources})
 
@@ -48,7 +49,7 @@ class ServiceLoop:
     def __init__(self, context: Context, stock: Stock, world: CachedWorld, gateways: GatewayLoop) -> None:
         self._stock, self._world, self._gateways = stock, world, gateways
         self._status, self._forwarders = ServiceStatus(stock, world), Forwarders(stock)
-        self._pending: dict[str, float] = {}  # key -> when a Gateway was told of a new way
+        self._pending: dict[str, float] = {}  # key -> time when new rules were written to a Gateway
         stock.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)
         self.controller.watches(stock.services)
@@ -73,7 +74,10 @@ class ServiceLoop:
             self.controller.queue.add_after(key, _HEAD_START)
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
-        """A slice may name a pod before our copy shows it, or its addresses: look again when that changes."""
+        """Reconcile again when a pod's relevant fields change.
+
+        A slice may name a pod before the pod, or its addresses, are in the cache.
+        """
         item = new or old
         using = self._stock.services.indexed(BY_PLACE, item.metadata.namespace) if item is not None else []
         if using and (old is None or new is None or pod_view(old.object) != pod_view(new.object)):
@@ -91,7 +95,7 @@ class ServiceLoop:
         return [f"{each.metadata.namespace}/{each.metadata.name}" for each in self._world.users(name)]
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Bring everything that follows from one ExternalService in line."""
+        """Bring all objects derived from one ExternalService in line with it."""
         service = self._stock.services.get(key)
         if service is None:
             await self._sweep(key)
@@ -105,7 +109,7 @@ class ServiceLoop:
         found = resolve(service, self._world)
         dialled = self._dial(service, found.target.version)
         known = {each.spec.node_name: each for each in self._forwarders.of(key)}
-        made = compile_service(found, dialled, known, self._stock.transits.of_others(key))
+        made = compile_fitting(found, dialled, known, self._stock.transits.of_others(key), self._world.gateway)
         gateways = await self._write_gateways(service, made)
         early = self._is_early(key, made, known, gateways)
         await self._forwarders.write(service, made, known, early=early)
@@ -113,7 +117,10 @@ class ServiceLoop:
         return RetryAfter(_HEAD_START) if early else None
 
     def _dial(self, service: ExternalService, family: int) -> str:
-        """The address that Pods dial, kept for life. It counts as taken before it is in anybody's status."""
+        """Return the address that Pods dial, constant for the service's lifetime.
+
+        It counts as taken before any status has it.
+        """
         uid, status = service.metadata.uid, service.status
         given = self._stock.dialled
         known = given.get(uid) or next(iter(status.addresses if status is not None else ()), "")
@@ -122,7 +129,7 @@ class ServiceLoop:
         return address
 
     async def _write_gateways(self, service: ExternalService, made: Compiled | None) -> dict[str, Gateway]:
-        """Its part of every Gateway that has one or shall have one."""
+        """Write the service's rules to every Gateway that has or needs some. Without `made`, remove them."""
         own = service.metadata
         mine, key = rules_of(own.namespace, own.name), f"{own.namespace}/{own.name}"
         present = {each.metadata.name for each in self._stock.gateways.indexed(BY_OWNER, key)
@@ -137,23 +144,26 @@ class ServiceLoop:
             changed = await self._gateways.write(name, known, wanted)
             if changed is not None:
                 written[name] = changed
-                if known is None or changed.metadata.generation != known.metadata.generation:
-                    self._pending[key] = self._stock.clock.monotonic()
+            # Of a Gateway that another controller has just created, these rules are still to be written.
+            if changed is None or known is None or changed.metadata.generation != known.metadata.generation:
+                self._pending[key] = self._stock.clock.monotonic()
         return written
 
     def _is_early(
         self, key: str, made: Compiled, known: Mapping[str, Forwarder], gateways: Mapping[str, Gateway]
     ) -> bool:
-        """Whether a Gateway has yet to acknowledge ways that forwarders do not have either, and still has its time."""
+        """Return True while a Gateway has not acknowledged rules that Forwarders lack; at most for `_HEAD_START`."""
         news = any(node not in known or spec != known[node].spec for node, spec in made.forwarders.items())
         waited = self._stock.clock.monotonic() - self._pending.get(key, float("-inf"))
         if not news or waited >= _HEAD_START:
             return False
+        if made.gateways.keys() - gateways.keys():
+            return True
         owners = [(owner_of(each), each.metadata.generation) for each in gateways.values()]
         return any(owner is None or owner.applied_generation != newest for owner, newest in owners)
 
     async def _remove(self, service: ExternalService) -> None:
-        """Rules go first, then the object; nodes are not waited for."""
+        """Remove the rules first, then the finalizer. Nodes are not waited for."""
         own = service.metadata
         if EXTERNAL_SERVICE_FINALIZER not in own.finalizers:
             return
@@ -163,7 +173,10 @@ class ServiceLoop:
         await release(self._stock.service_resource, own, EXTERNAL_SERVICE_FINALIZER)
 
     async def _sweep(self, key: str) -> None:
-        """Forwarders of one that went without us, its finalizer taken off by others. Our copy may merely be behind."""
+        """Delete the Forwarders of a service that is gone because a third party removed its finalizer.
+
+        The server is asked first, since the cache may be behind.
+        """
         self._pending.pop(key, None)
         orphans = self._forwarders.of(key)
         namespace, _, name = key.partition("/")

@@ -1,4 +1,4 @@
-"""What an ExternalService says of itself, and what people are told when that changes."""
+"""Status and events of an ExternalService."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _TOLD_BY_NAME = (reasons.AMBIGUOUS_SOURCE, reasons.INBOUND_CONFLICT)
 
 
 class ServiceStatus:
-    """Writes it."""
+    """Writes the status."""
 
     def __init__(self, stock: Stock, world: CachedWorld) -> None:
         self._stock, self._world = stock, world
 
     async def tell(self, found: Resolution, made: Compiled, dialled: str, forwarders: list[Forwarder]) -> None:
-        """Write what differs, and tell people of what they would ask about."""
+        """Write the fields that differ, and record events for changes that concern users."""
         service, own = found.service, found.service.metadata
         seen = observe(found, {each.spec.node_name: each for each in forwarders}, self._world)
         status, findings = roll_up(found, made, dialled, seen)
@@ -39,7 +39,7 @@ class ServiceStatus:
             self._tell_of_readiness(about, old, findings)
 
     def _tell_of_sources(self, about: InvolvedObject, old: ExternalServiceStatus, new: ExternalServiceStatus) -> None:
-        """Each source that is refused, or something of it, once for each reason."""
+        """Record one event per refused source and reason. The source may be refused in part."""
         known = {(each.service.namespace, each.service.name, each.reason) for each in old.sources}
         for each in new.sources:
             if each.reason and (each.service.namespace, each.service.name, each.reason) not in known:
@@ -47,7 +47,7 @@ class ServiceStatus:
                 self._stock.recorder.event(about, "Warning", reason, each.message)
 
     def _tell_of_readiness(self, about: InvolvedObject, old: ExternalServiceStatus, findings: list[Finding]) -> None:
-        """When it begins to work, when it stops, and whenever it does not work for another reason."""
+        """Record an event when Ready changes, and when the reason for not being ready changes."""
         ready = next(each for each in findings if each.type == "Ready")
         known = next((each for each in old.conditions if each.type == "Ready"), None)
         if known is not None and (known.status, known.reason) == (ready.status, ready.reason):

@@ -1,4 +1,4 @@
-"""What the loops of external services share: the objects as this process knows them, and how they are found."""
+"""Caches, indexes and clients shared by the loops of external services."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ MANAGER = "tarmac-external"
 
 
 def class_of(item: Item[SourceIPClaim]) -> tuple[str, ...]:
-    """The class that a claim takes from."""
+    """Index: claims by their class."""
     return (item.object.spec.class_name,)
 
 
 def claims_named(item: Item[ExternalService]) -> list[str]:
-    """The claims that an ExternalService names, as namespace/name."""
+    """Index: ExternalServices by the claims they name, as namespace/name."""
     sources = item.object.spec.sources
     named = {source.source_ip_claim.name for source in sources if source.source_ip_claim is not None}
     return [f"{item.metadata.namespace}/{each}" for each in sorted(named)]
 
 
 def addresses_of(item: Item[ExternalService]) -> list[str]:
-    """The addresses that an ExternalService names, as namespace/address."""
+    """Index: ExternalServices by the addresses they name, as namespace/address."""
     return [f"{item.metadata.namespace}/{each}" for each in sorted(addresses_named(item.object))]
 
 
 def owner_of_forwarder(item: Item[Forwarder]) -> tuple[str, ...]:
-    """The ExternalService, as namespace/name, that a Forwarder is of, by its labels."""
+    """Index: Forwarders by their ExternalService (namespace/name), read from their labels."""
     labels = item.metadata.labels or {}
     return (f"{labels.get(LABEL_NAMESPACE, '')}/{labels.get(LABEL_EXTERNAL_SERVICE, '')}",)
 
 
 def owner_of_rule(rule: GatewayRule) -> str:
-    """The ExternalService, as namespace/name, whose rule it is, by the name of its Forwarder."""
+    """Return the ExternalService (namespace/name) that owns a rule, read from the name of its Forwarder."""
     name = rule.forwarder.name if rule.forwarder is not None else ""
     namespace, _, rest = name.partition(".")
     return f"{namespace}/{rest.partition('.')[0]}"
 
 
 def owners_of_gateway(item: Item[Gateway]) -> list[str]:
-    """The ExternalServices, as namespace/name, that have rules at a Gateway."""
+    """Index: Gateways by the ExternalServices (namespace/name) with rules in them."""
     spec = item.object.spec
     return sorted({owner_of_rule(rule) for rule in (*spec.egress_rules, *spec.ingress_rules)})
 
 
 class Stock:
-    """Caches and clients."""
+    """Shared caches and clients."""
 
     def __init__(self, context: Context) -> None:
         informers, client = context.informers, context.client
@@ -104,7 +104,7 @@ class Stock:
         self.forwarder_resource = client.resource(FORWARDERS)
 
     def users(self, claim: SourceIPClaim) -> list[ExternalService]:
-        """The ExternalServices that name a claim, or an address that it holds; the oldest first."""
+        """Return the ExternalServices that name a claim or an address that it holds, the oldest first."""
         own, status = claim.metadata, claim.status
         found = {item.key: item.object for item in self.services.indexed(BY_CLAIM, f"{own.namespace}/{own.name}")}
         for address in status.addresses if status is not None else ():

@@ -1,7 +1,7 @@
-"""Takes addresses for claims, and gives back what was taken for nothing.
+"""Takes addresses for claims, and returns addresses taken by incomplete passes.
 
-An address is taken by making the SourceIP of its name, or by changing one that is there in the version that was looked
-at; only one can succeed, whoever else tries.
+An address is taken by creating the SourceIP of its name, or by a conditional update of an existing one. Both succeed
+for only one of several concurrent writers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tarmac.decide.egress.pool import Pool, Take, Takes
 from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Verdict
 
-_TRIES = 64  # addresses that somebody else was faster for, before the pass ends and begins anew
+_TRIES = 64  # addresses lost to concurrent writers before the pass fails and is retried
 
 
 class Taking:
@@ -28,7 +28,10 @@ class Taking:
         self._stock, self._world = stock, world
 
     async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:
-        """Make the addresses that the pool decides on the claim's, one after another."""
+        """Take the addresses that the pool chooses for the claim, one after another.
+
+        Raises Conflict after `_TRIES` lost races.
+        """
         for _ in range(_TRIES):
             verdict = pool.bind(claim)
             if verdict.value is None:
@@ -48,14 +51,17 @@ class Taking:
         raise Conflict("too many others take addresses of this class")
 
     async def _taken_by_others(self, name: str) -> SourceIP | None:
-        """Somebody was faster: see for whom. It may have been another process, for this very claim."""
+        """Return the SourceIP that was written concurrently. Another process may have taken it for this very claim."""
         try:
             return await self._stock.source_ip_resource.get(name)
         except NotFound:
             return None
 
     async def _take(self, claim: SourceIPClaim, take: Take, offered: SourceIPClass) -> SourceIP:
-        """Make the address the claim's. Creating the object is the lock; a change is of the version looked at."""
+        """Take the address for the claim.
+
+        Creating the object is the lock; an update is conditional on the version read.
+        """
         resource, own = self._stock.source_ip_resource, claim.metadata
         reference: JsonObject = {"namespace": own.namespace, "name": own.name, "uid": own.uid}
         if take.known is None:
@@ -77,22 +83,22 @@ class Taking:
         changed = await resource.patch(take.name, {"metadata": version, "spec": spec}, manager=MANAGER)
         if changed.status is None or changed.status.phase not in ("Released", "Quarantined"):
             return changed
-        # It rested, and goes back to the namespace that had it. Should this not be written, the loop of addresses
-        # sees a living claim and writes it.
+        # The address was in quarantine and returns to the namespace that had it. If a crash prevents this write, the
+        # loop of addresses finds a live claim and writes it.
         version = {"resourceVersion": changed.metadata.resource_version}
         status = {"phase": "Bound", "quarantinedUntil": None}
         body = {"metadata": version, "status": status}
         return await resource.patch(take.name, body, subresource="status", manager=MANAGER)
 
     def _place(self, claim: SourceIPClaim, offered: SourceIPClass) -> str:
-        """Where the address is to be carried; empty: anywhere that the class is."""
+        """Return the Location where the address is to be carried; empty: any Location of the class."""
         users = self._stock.users(claim)
         if claim.spec.location or offered.spec.binding_mode == "Immediate" or not users:
             return claim.spec.location
         return first_place(users[0], offered, self._world)
 
     async def _give_back(self, claim: SourceIPClaim, pool: Pool) -> None:
-        """All families or none: what a pass that was cut short took, and nobody has used, is let go."""
+        """Release the addresses of an interrupted pass that the claim does not use: it gets all families or none."""
         for known in pool.held_by(claim):
             version = {"resourceVersion": known.metadata.resource_version}
             body: JsonObject = {"metadata": version, "spec": {"claimRef": None}}

@@ -1,7 +1,7 @@
-"""What many decisions ask of all objects, kept as they change, so that one decision does not decode all of them.
+"""Indexes over all objects, maintained incrementally, so that one decision does not decode all of them.
 
-Transit numbers, identities and dialled addresses that are taken, which node carries which address, and every node as
-external services see it.
+They hold the taken transit numbers, identities and dialled addresses, the node that carries each address, and the view
+of every node.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from tarmac.decide.egress.views import NodeView
 
 
 def service_key(forwarder: Forwarder) -> str:
-    """The ExternalService, as namespace/name, that a Forwarder is of."""
+    """Return the ExternalService (namespace/name) of a Forwarder."""
     owner = forwarder.spec.external_service
     return f"{owner.namespace}/{owner.name}" if owner is not None else ""
 
 
 class Transits:
-    """Who has which transit number. What was written a moment ago counts before the cache shows it."""
+    """Transit numbers by ExternalService. A recent write counts before the cache shows it."""
 
     def __init__(self) -> None:
         self._holder: dict[int, str] = {}  # number -> ExternalService
         self._numbers: dict[str, set[int]] = {}  # Forwarder -> its numbers
 
     def put(self, key: str, forwarder: Forwarder | None) -> None:
-        """A Forwarder as it is now; None when it is gone."""
+        """Record the current state of a Forwarder; None when it is deleted."""
         for number in self._numbers.pop(key, ()):
             self._holder.pop(number, None)
         if forwarder is not None:
@@ -46,18 +46,18 @@ class Transits:
             self._holder.update(dict.fromkeys(numbers, service_key(forwarder)))
 
     def changed(self, old: Item[Forwarder] | None, new: Item[Forwarder] | None) -> None:
-        """Follow the cache."""
+        """Handle a change of the cache."""
         item = new or old
         if item is not None:
             self.put(item.key, new.object if new is not None else None)
 
     def of_others(self, service: str) -> Container[int]:
-        """The numbers that others than an ExternalService have."""
+        """Return the numbers held by ExternalServices except this one."""
         return _Others(self._holder, service)
 
 
 class _Others:
-    """What others than one hold of something: numbers, or addresses."""
+    """A view of the numbers or addresses held by all services except one."""
 
     def __init__(self, holder: Mapping[Any, str], own: str) -> None:
         self._holder, self._own = holder, own
@@ -67,21 +67,24 @@ class _Others:
 
 
 class Identities:
-    """Which identities of addresses are taken."""
+    """Taken identities of addresses."""
 
     def __init__(self) -> None:
         self.taken: set[int] = set()
         self._by_name: dict[str, int] = {}
 
     def put(self, name: str, number: int) -> None:
-        """The identity of an address; zero when it has none, or is gone."""
+        """Record the identity of an address; 0 when it has none or is deleted."""
         self.taken.discard(self._by_name.pop(name, 0))
         if number:
             self._by_name[name] = number
             self.taken.add(number)
 
     def changed(self, old: Item[SourceIP] | None, new: Item[SourceIP] | None) -> None:
-        """Follow the cache. One that was given a moment ago is not in every version that is still to come."""
+        """Handle a change of the cache.
+
+        A version older than our own write has no identity yet: keep the recorded one.
+        """
         if new is not None and new.object.status is not None and new.object.status.id:
             self.put(new.key, new.object.status.id)
         elif new is None and old is not None:
@@ -96,11 +99,11 @@ class Dialled:
         self._holder: dict[str, str] = {}  # address -> uid
 
     def get(self, uid: str) -> str:
-        """The address of one; empty while it has none."""
+        """Return the dialled address; empty while there is none."""
         return self._by_uid.get(uid, "")
 
     def put(self, uid: str, address: str) -> None:
-        """An ExternalService has this address; empty when it is gone."""
+        """Record the address of an ExternalService; empty when it is deleted."""
         before = self._by_uid.pop(uid, "")
         if self._holder.get(before) == uid:
             del self._holder[before]
@@ -108,26 +111,26 @@ class Dialled:
             self._by_uid[uid], self._holder[address] = address, uid
 
     def changed(self, old: Item[ExternalService] | None, new: Item[ExternalService] | None) -> None:
-        """Follow the cache."""
+        """Handle a change of the cache."""
         if new is None and old is not None:
             self.put(old.metadata.uid, "")
         elif new is not None and new.object.status is not None and new.object.status.addresses:
             self.put(new.metadata.uid, new.object.status.addresses[0])
 
     def of_others(self, uid: str) -> Container[str]:
-        """Addresses that others have."""
+        """Return the addresses held by ExternalServices except this one."""
         return _Others(self._holder, uid)
 
 
 class Carriers:
-    """Which node carries each address, by the word of the nodes."""
+    """The node that carries each address, as reported by the nodes."""
 
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._load: Counter[str] = Counter()
 
     def changed(self, old: Item[Gateway] | None, new: Item[Gateway] | None) -> None:
-        """Follow the cache."""
+        """Handle a change of the cache."""
         item = new or old
         owner = owner_of(new.object) if new is not None else None
         if item is not None:
@@ -137,23 +140,23 @@ class Carriers:
                 self._load[owner.name] += 1
 
     def load(self, but: str) -> Mapping[str, int]:
-        """How many addresses besides one each node carries."""
+        """Return the number of addresses that each node carries, not counting `but`."""
         owner = self._owner.get(but)
         return self._load if owner is None else self._load - Counter([owner])
 
 
 class Nodes:
-    """Every node, and the addresses that nodes themselves have."""
+    """The views of all nodes, and the nodes' own addresses."""
 
     def __init__(self) -> None:
         self.views: dict[str, NodeView] = {}
-        self.listeners: list[Callable[[], None]] = []  # told of changes that matter: most are heartbeats
+        self.listeners: list[Callable[[], None]] = []  # called on relevant changes only: most changes are heartbeats
         self._addresses: dict[str, set[Address]] = {}
-        self._digits: dict[str, str] = {}  # as in the names of Forwarders -> name
-        self._held: Counter[Address] = Counter()  # two nodes may say that they have the same one
+        self._digits: dict[str, str] = {}  # node digits in Forwarder names -> node name
+        self._held: Counter[Address] = Counter()  # two nodes may report the same address
 
     def changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
-        """Follow the cache."""
+        """Handle a change of the cache."""
         item = new or old
         if item is None:
             return
@@ -170,14 +173,14 @@ class Nodes:
                 tell()
 
     def by_digits(self, digits: str) -> NodeView | None:
-        """The node of a Forwarder, by the end of that one's name."""
+        """Return the node of a Forwarder by the last part of the Forwarder's name."""
         return self.views.get(self._digits.get(digits, ""))
 
     def have(self, address: Address) -> bool:
-        """Whether one of them has an address."""
+        """Return True if any node has the address."""
         return self._held[address] > 0
 
     @property
     def addresses(self) -> set[Address]:
-        """All of them."""
+        """The addresses of all nodes."""
         return set().union(*self._addresses.values())

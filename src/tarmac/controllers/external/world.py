@@ -1,4 +1,4 @@
-"""The world that `decide.egress` looks at, made of caches. What nobody asks for is not decoded."""
+"""The read model of `decide.egress`, backed by caches. Objects are decoded only on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BY_NAMESPACE = "namespace"
 
 
 class CachedWorld(KnownWorld):
-    """Everything there is, as this process knows it."""
+    """The objects of external services, as this process knows them."""
 
     def __init__(self, context: Context, stock: Stock) -> None:
         informers = context.informers
@@ -37,69 +37,69 @@ class CachedWorld(KnownWorld):
         self.locations = informers.informer(LOCATIONS)
 
     def service(self, key: str) -> ServiceView | None:
-        """A Service and the endpoints in its slices."""
+        """Return a Service with the endpoints of its slices."""
         found = self.services.get(key)
         slices = (item.object for item in self.slices.indexed(BY_SERVICE, key))
         return service_view(found, slices) if found is not None else None
 
     def pod(self, key: str) -> PodView | None:
-        """A pod that has not ended."""
+        """Return a pod that has not ended."""
         found = self.pods.get(key)
         return pod_view(found) if found is not None else None
 
     def nodes(self) -> Mapping[str, NodeView]:
-        """Every node, by name."""
+        """Return every node, by name."""
         return self._stock.nodes_seen.views
 
     def is_of_a_node(self, address: Address) -> bool:
-        """Whether a node itself has an address."""
+        """Return True if the address is a node's own."""
         return self._stock.nodes_seen.have(address)
 
     def claim(self, key: str) -> SourceIPClaim | None:
-        """A claim."""
+        """Return a claim by key."""
         return self._stock.claims.get(key)
 
     def source_ip(self, name: str) -> SourceIP | None:
-        """An address by the name of its object."""
+        """Return an address by the name of its object."""
         return self._stock.source_ips.get(name)
 
     def gateway(self, name: str) -> Gateway | None:
-        """The Gateway of an address."""
+        """Return the Gateway of an address."""
         return self._stock.gateways.get(f"{NAMESPACE}/{name}")
 
     def address_class(self, name: str) -> SourceIPClass | None:
-        """A class."""
+        """Return a class by name."""
         return self._stock.classes.get(name)
 
     def classes(self) -> Iterable[SourceIPClass]:
-        """Every class."""
+        """Return every class."""
         return (item.object for item in self._stock.classes.cache.items())
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
-        """The labels of a namespace; None when it is not there."""
+        """Return the labels of a namespace; None when it does not exist."""
         found = self._stock.namespaces.get(namespace)
         return None if found is None else found["metadata"].get("labels") or {}
 
     def has_location(self, name: str) -> bool:
-        """Whether a Location exists."""
+        """Return True if the Location exists."""
         return name in self.locations.cache
 
     def network(self, key: str) -> Network | None:
-        """A Network."""
+        """Return a Network by key."""
         return self.known_networks.get(key)
 
     def networks_of(self, namespace: str) -> Iterable[str]:
-        """The keys of the Networks of a namespace."""
+        """Return the keys of the Networks of a namespace."""
         return (item.key for item in self.known_networks.indexed(BY_NAMESPACE, namespace))
 
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
-        """The ExternalServices that name a claim, or an address that it holds; the oldest first."""
+        """Return the ExternalServices that name a claim or an address that it holds, the oldest first."""
         return self._stock.users(claim)
 
     def called(self, name: str) -> Iterable[ExternalService]:
-        """The ExternalServices of a name, in all namespaces."""
+        """Return the ExternalServices with this name, in all namespaces."""
         return (item.object for item in self._stock.services.indexed(BY_NAME, name))
 
     def load(self, but: str) -> Mapping[str, int]:
-        """How many addresses besides one each node carries."""
+        """Return the number of addresses that each node carries, not counting `but`."""
         return self._stock.carriers.load(but)

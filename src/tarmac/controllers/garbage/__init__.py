@@ -1,1 +1,1 @@
-"""Deletes what its owners have left behind: owner references, in all three ways an owner can go."""
+"""Garbage collection by owner references: background, foreground and orphan deletion."""

@@ -1,16 +1,17 @@
-"""The garbage collector: observe through the graph, decide on live objects, act with preconditions.
+"""The garbage collector: observes through the graph, decides on live objects, acts with preconditions.
 
 For an object that may have lost an owner, each reference is looked up live, in the object's own namespace:
 
-    solid      the owner is there with this uid
-    dangling   no such object, or another one by that name
+    solid      the owner exists with this uid
+    dangling   no such object, or an object with that name but another uid
     waiting    the owner is being deleted in the foreground and waits for its dependents
 
-With a solid owner left, the other references are taken out. With none, the object is deleted; if an owner waits and
-the object has dependents itself, in the foreground too, so that the whole tree goes bottom-up. An owner that waits is
-let go when nothing blocks it any more; one that orphans is let go when its dependents no longer name it.
+With a solid owner left, the remaining references are removed. Without one, the object is deleted. If an owner waits and
+the object has dependents itself, it is deleted in the foreground too, so that the whole tree is deleted bottom-up. A
+waiting owner is released when no dependent blocks it any more; an orphaning owner when its dependents no longer refer
+to it.
 
-Deletes and patches carry the uid and version they were decided on, so a race makes them fail and be looked at again.
+Deletes and patches carry the uid and resourceVersion they were decided on, so after a race they fail and are retried.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _log = log("garbage")
 
 @dataclass(slots=True)
 class OwnerStates:
-    """An object's references, sorted by what became of their owners."""
+    """An object's references, sorted by the state of their owners."""
 
     solid: list[OwnerReference] = field(default_factory=list[OwnerReference])
     dangling: list[OwnerReference] = field(default_factory=list[OwnerReference])
@@ -51,11 +52,11 @@ class OwnerStates:
 
 
 class UnknownKind(Exception):
-    """An owner of a kind that is not served (any more, or yet): nothing can be said about it."""
+    """The owner's kind is not served (any more, or yet), so its state is unknown."""
 
 
 class GarbageCollector:
-    """Runs over one server, for every resource of it."""
+    """Collects garbage on one server, over all its resources."""
 
     def __init__(self, client: Client, recorder: Recorder, workers: int = 8) -> None:
         self._client = client
@@ -68,7 +69,7 @@ class GarbageCollector:
         self._absent: OrderedDict[tuple[str, OwnerReference], None] = OrderedDict()
 
     async def run(self) -> None:
-        """Collect until cancelled. Nothing is judged before everything has been seen."""
+        """Collect until cancelled. Decisions start only after all resources have been listed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._monitors.run())
             await self._monitors.synced()
@@ -79,13 +80,13 @@ class GarbageCollector:
             self.controller.queue.add(uid)
 
     async def reconcile(self, uid: str) -> RetryAfter | None:
-        """Look at one object."""
+        """Examine one object."""
         node = self.graph.get(uid)
         if node is None or node.target is None or not self.graph.needs_attention(node):
             return None
         live = await self._live(node.target, node.namespace, node.name)
         if live is None or live.uid != uid:
-            return None  # the watch will tell
+            return None  # the watch will report it
         finalizers = live.finalizers or []
         try:
             if live.deletion_timestamp is None:
@@ -96,7 +97,7 @@ class GarbageCollector:
             elif FOREGROUND in finalizers and not self.graph.blockers(uid):
                 await self._remove_finalizer(node.target, live, FOREGROUND)
         except UnknownKind as error:
-            _log.debug("cannot judge", key=live.key, why=str(error))
+            _log.debug("owner kind is not served, object is retried later", key=live.key, why=str(error))
             return RetryAfter(REFRESH_SECONDS)
         return None
 
@@ -108,7 +109,7 @@ class GarbageCollector:
             await self._set_references(target, live, verdict.solid)
         elif verdict.waiting and (dependents := self.graph.dependents(live.uid)):
             if any(dependent.foreground for dependent in dependents):
-                # A circle of owners that all wait for each other: stop blocking, or nobody would ever go.
+                # A cycle of owners that all wait for each other: stop blocking, or none would ever be deleted.
                 live = await self._set_references(target, live, [_unblocking(each) for each in verdict.waiting])
             await self._delete(target, live, "Foreground")
         else:
@@ -127,7 +128,10 @@ class GarbageCollector:
         return verdict
 
     async def _owner(self, node: GraphNode, reference: OwnerReference) -> Metadata | None:
-        """The live object a reference names, looked for where the dependent may have owners."""
+        """Return the live object that a reference names, in the dependent's namespace or cluster-scoped.
+
+        Raises UnknownKind.
+        """
         target = self._monitors.target(reference.api_version, reference.kind)
         if target is None:
             raise UnknownKind(f"{reference.api_version} {reference.kind} is not served")
@@ -144,7 +148,7 @@ class GarbageCollector:
         return owner
 
     def _unownable(self, node: GraphNode, reference: OwnerReference) -> Terminal:
-        """Said once to whoever looks at the object, since nothing will ever happen to it."""
+        """Return the permanent error, and record it once as an event: the object can never be collected."""
         why = f"cannot be owned by {reference.kind} {reference.name}: that is namespaced, and this object is not"
         if node.target is not None:
             about = InvolvedObject(node.target.api_version, node.target.kind, node.name, uid=node.uid)
@@ -189,7 +193,7 @@ class GarbageCollector:
         )
 
     async def _delete(self, target: Target[Any], live: Metadata, policy: Propagation) -> None:
-        _log.info("deleting", resource=target.plural, key=live.key, propagation=policy)
+        _log.info("deleting dependent object", resource=target.plural, key=live.key, propagation=policy)
         resource = self._client.resource(target)
         await resource.delete(
             live.name, live.namespace, propagation=policy, uid=live.uid, resource_version=live.resource_version
@@ -197,7 +201,7 @@ class GarbageCollector:
 
 
 def _asked_policy(live: Metadata) -> Propagation:
-    """A finalizer set in advance says how the object wants to go."""
+    """Return the propagation policy that a finalizer set in advance asks for."""
     if ORPHAN in (live.finalizers or ()):
         return "Orphan"
     return "Foreground" if FOREGROUND in (live.finalizers or ()) else "Background"

@@ -1,9 +1,9 @@
-"""Who owns whom, over every object of the server, in a few hundred bytes each.
+"""Ownership graph over all objects of the server, in a few hundred bytes each.
 
-Nodes are keyed by uid and know their owners (as their references say) and their dependents. An owner that is referred
-to but has not been seen is a *virtual* node: it only holds its dependents. The graph is what watches have said so
-far, so it may be behind; it decides what is worth looking at, never what is deleted. `observe` and `forget` therefore
-return the uids to look at.
+Nodes are keyed by uid and know their owners (from their references) and their dependents. An owner that is referred to
+but has not been observed is a *virtual* node: it only holds its dependents. The graph reflects the watches so far and
+may be behind; it decides which objects are examined, never which are deleted. `observe` and `forget` therefore return
+the uids to examine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 class GraphNode:
-    """One object, or one uid that others name as their owner."""
+    """One object, or one uid that objects name as their owner."""
 
     __slots__ = ("deleting", "dependents", "foreground", "name", "namespace", "orphaning", "owners", "target", "uid")
 
@@ -37,12 +37,12 @@ class GraphNode:
 
     @property
     def virtual(self) -> bool:
-        """Referred to, not seen."""
+        """True if it is referred to but not observed."""
         return self.target is None
 
 
 class Graph:
-    """The nodes, and what a change makes worth looking at."""
+    """The nodes, and the objects to examine after each change."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, GraphNode] = {}
@@ -51,16 +51,16 @@ class Graph:
         return len(self._nodes)
 
     def get(self, uid: str) -> GraphNode | None:
-        """The node of a uid."""
+        """Return the node of a uid."""
         return self._nodes.get(uid)
 
     def dependents(self, uid: str) -> list[GraphNode]:
-        """Objects that name this uid as an owner."""
+        """Return the objects that name this uid as an owner."""
         node = self._nodes.get(uid)
         return [self._nodes[each] for each in members(node.dependents)] if node else []
 
     def observe(self, target: Target[Any], metadata: Metadata) -> set[str]:
-        """An object is there, new or changed."""
+        """Record a new or changed object."""
         node = self._node(metadata.uid)
         look = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
         node.target, node.namespace, node.name = target, intern(metadata.namespace), intern(metadata.name)
@@ -75,7 +75,7 @@ class Graph:
         return look
 
     def forget(self, uid: str) -> set[str]:
-        """An object is gone."""
+        """Record that an object is deleted."""
         node = self._nodes.get(uid)
         if node is None or node.virtual:
             return set()
@@ -85,7 +85,7 @@ class Graph:
         return look.union(members(node.dependents))
 
     def forget_others(self, target: Target[Any], present: set[str]) -> set[str]:
-        """After a fresh listing of one resource: what is not in it is gone."""
+        """Forget all objects of a resource that a fresh list of it does not contain."""
         gone = [node.uid for node in self._nodes.values() if node.target is target and node.uid not in present]
         look: set[str] = set()
         for uid in gone:
@@ -93,13 +93,13 @@ class Graph:
         return look
 
     def needs_attention(self, node: GraphNode) -> bool:
-        """Whether the server must be asked about this object: it may have lost an owner, or is on its way out."""
+        """Return True if the server must be asked about this object: it may have lost an owner, or is being deleted."""
         if node.deleting:
             return node.foreground or node.orphaning
         return any(not self._holds(node, reference) for reference in node.owners)
 
     def blockers(self, uid: str) -> list[GraphNode]:
-        """Dependents that must be gone before their owner may go."""
+        """Return the dependents that must be deleted before their owner."""
         return [
             node
             for node in self.dependents(uid)
@@ -107,7 +107,7 @@ class Graph:
         ]
 
     def _holds(self, node: GraphNode, reference: OwnerReference) -> bool:
-        """The owner is there, is the one described, may own the object, and is not taking its dependents with it."""
+        """Return True if the owner exists as described, may own the object, and is not in foreground deletion."""
         owner = self._nodes.get(reference.uid)
         return (
             owner is not None
@@ -120,7 +120,10 @@ class Graph:
         )
 
     def _set_owners(self, node: GraphNode, owners: tuple[OwnerReference, ...]) -> set[str]:
-        """Rewire; the owners that wait for this object, and may wait no longer, are worth a look."""
+        """Replace a node's owners.
+
+        Return the old and new owners in foreground deletion: their blockers may have changed.
+        """
         look: set[str] = set()
         if owners == node.owners:
             return look
@@ -152,7 +155,7 @@ class Graph:
 
 
 def _interned(reference: OwnerReference) -> OwnerReference:
-    """Thousands of references name the same few kinds, and owners that are nodes themselves."""
+    """Share strings: thousands of references name the same few kinds and owners."""
     return OwnerReference(
         api_version=intern(reference.api_version),
         kind=intern(reference.kind),

@@ -1,7 +1,7 @@
-"""Watches over every resource that can be deleted, metadata only, feeding one graph.
+"""Watches every deletable resource, metadata only, and feeds one graph.
 
-What is served is asked again every so often, so resources that appear later (custom ones) are collected too. Events
-are left out: they are many, expire by themselves and own nothing.
+Discovery is repeated every 30 seconds, so resources that appear later (custom ones) are collected too. Events are left
+out: they are many, expire by themselves and own nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = log("garbage")
 
 
 class _Monitor:
-    """A reflector's sink: one resource's part of the graph."""
+    """A reflector's sink for one resource's part of the graph."""
 
     def __init__(self, target: Target[Any], graph: Graph, look: Callable[[Iterable[str]], None]) -> None:
         self._target = target
@@ -51,7 +51,7 @@ class _Monitor:
 
 
 class Monitors:
-    """Runs a monitor for each deletable resource. `look` is told which uids are worth looking at."""
+    """Runs a monitor for each deletable resource. `look` is called with the uids to examine."""
 
     def __init__(self, client: Client, graph: Graph, look: Callable[[Iterable[str]], None]) -> None:
         self._client = client
@@ -62,22 +62,22 @@ class Monitors:
         self._complete = asyncio.Event()
 
     def target(self, api_version: str, kind: str) -> Target[Any] | None:
-        """The resource behind a reference; None when the server serves no such kind."""
+        """Return the resource of a reference; None when the server does not serve the kind."""
         return self._targets.get((api_version.rpartition("/")[0], kind))
 
     async def synced(self) -> None:
-        """Wait until everything that is served has been seen."""
+        """Wait until all served resources have been listed."""
         await self._complete.wait()
 
     async def run(self) -> None:
-        """Keep monitors for what is served, until cancelled."""
+        """Run a monitor for each served resource, until cancelled."""
         backoff = Backoff(self._client.randomness, 0.5, REFRESH_SECONDS)
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
                     self._adjust(group, await discover(self._client))
                 except (ApiError, ClientError) as error:
-                    _log.warning("cannot discover what is served", error=str(error))
+                    _log.warning("discovery failed, will retry", error=str(error))
                     await self._client.clock.sleep(backoff.next())
                     continue
                 backoff.reset()
@@ -86,9 +86,9 @@ class Monitors:
                 await self._client.clock.sleep(REFRESH_SECONDS)
 
     async def _announce(self, reflectors: list[Reflector]) -> None:
-        """Wait for the first state of each, on the side:
+        """Set `_complete` once every reflector has synced.
 
-        one that never comes must not keep new ones from being found.
+        Runs in its own task: a resource that never syncs must not delay the discovery of new ones.
         """
         for reflector in reflectors:
             await reflector.synced.wait()
@@ -103,7 +103,7 @@ class Monitors:
             reflector = Reflector(self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True)
             self._targets[target.group, target.kind] = target
             self._reflectors[identity] = (reflector, group.create_task(reflector.run()))
-        # A group that cannot be asked right now is not gone.
+        # A group whose discovery failed may still exist.
         if not found.failures:
             for identity in sorted(self._reflectors.keys() - wanted.keys()):
                 reflector, task = self._reflectors.pop(identity)

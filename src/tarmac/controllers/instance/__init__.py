@@ -1,1 +1,1 @@
-"""Instance → Pod and claims, and the Pod's state back into the Instance."""
+"""Reconciles each Instance: its Pod and claims, and the Pod's state back into its status."""

@@ -1,10 +1,8 @@
-"""What others have against an Instance: a quota without room, a network that cannot be made, a source that is missing.
+"""External reasons that block an Instance: exhausted quota, a Network that cannot be provisioned, a missing source.
 
-These are not the Instance's own failures, and it goes on by itself when they are gone; whoever looks at it should see
-them all the same.
+The Instance has not failed, and continues when the reason is gone, but its status shows the reason.
 
-ConfigMaps and Secrets are followed from the first Instance on that refers to one: most planets have many of them that
-are no Instance's business.
+ConfigMaps and Secrets are watched only once an Instance refers to one: most clusters have many that no Instance uses.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _TARGETS = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
 
 
 class Blocks:
-    """Looks them up, and has the Instance looked at again when they change."""
+    """Looks up blocking reasons, and requeues the Instance when they change."""
 
     def __init__(self, context: Context, waiting: Waiting) -> None:
         self._informers = context.informers
@@ -41,13 +39,13 @@ class Blocks:
         self._controller: Controller
 
     def wake(self, controller: Controller) -> None:
-        """Call the controller for Instances whose blocks change."""
+        """Set the controller to call for Instances whose blocking reasons change."""
         self._controller = controller
         controller.watches(self._bindings, self._waiting.woken_by(_BINDING))
-        controller.awaits(self._known_networks)  # a range that comes is told by the binding too
+        controller.awaits(self._known_networks)  # a new range is reported by the binding too
 
     async def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
-        """What there is now. Once its containers have started, sources that go away do not matter."""
+        """Return the current reasons. Once its containers have started, missing sources do not matter."""
         controller = instance.spec.controller
         gates = {gate.name for gate in controller.scheduling_gates} if controller else set[str]()
         found: list[Refusal] = []
@@ -82,7 +80,7 @@ class Blocks:
         return [sources_missing(missing)] if missing else []
 
     async def _known(self, kind: str) -> Informer[JsonObject]:
-        """The copy of a kind of sources, complete."""
+        """Return the synced informer of a kind of source, starting it at first use."""
         informer = self._sources.get(kind)
         if informer is None:
             informer = self._sources[kind] = self._informers.informer(_TARGETS[kind])
@@ -92,7 +90,7 @@ class Blocks:
 
 
 def _quota(instance: Instance) -> Iterator[Refusal]:
-    """What the quota's controller has said about it."""
+    """Yield the refusal that the quota controller wrote into the Instance's condition."""
     said = find(instance.status.conditions, QUOTA_GRANTED) if instance.status else None
     if said is not None and said.status == "False":
         yield Refusal(said.reason, said.message, rule="quota")

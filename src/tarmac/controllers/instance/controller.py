@@ -1,11 +1,11 @@
-"""Keeps one Pod for every Instance that no gate holds back, and tells the Instance how its Pod is.
+"""Keeps one Pod for every Instance without scheduling gates, and writes the Pod's state into the Instance's status.
 
-A Pod that is lost is made again for the same Instance, and so is a disk that goes while its Pod has no node. An
-Instance that is deleted stays until its Pod is gone, so whoever waits for the Instance has waited for what ran. What
-stands in the way of a Pod (a foreign object of its name, a disk of somebody else, a type that does not exist, an image
-that cannot be had, a node that ended the last one a moment ago) is said in the Instance's conditions and tried again
-when it changes. The boot disk of a machine that is left from an earlier Instance with another image goes before the Pod
-is made (`decide.bootdisks`).
+A lost Pod is created again for the same Instance, and so is a disk deleted while its Pod has no node. A deleted
+Instance remains until its Pod is gone, so a client that waits for the Instance has waited for its containers. Obstacles
+to a Pod (an unrelated object with its name, a disk that belongs to another owner, an unknown type, an unavailable
+image, a node that just ended the previous Pod) are reported in the Instance's conditions and retried when they change.
+A machine's boot disk that remains from an earlier Instance with another image is deleted before the Pod is created
+(`decide.bootdisks`). A stopped machine has no Pod; its claims and addresses are kept for the next one.
 """
 
 from __future__ import annotations
@@ -47,21 +47,22 @@ from tarmac.decide.children.resources import instance_amounts
 from tarmac.decide.children.volumes import claims
 from tarmac.decide.machineimages import Images
 from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
+from tarmac.decide.running import is_stopped
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"
 WORKERS = 64
 GATHER_SECONDS = 0.5
-BUSY = 64  # with so many Instances to look at, what happens to each is not told
-AGAIN_SECONDS = 5.0  # for what no watched object tells: a refusal by the server
+BUSY = 64  # with this many Instances queued, no events are recorded for each
+AGAIN_SECONDS = 5.0  # retry interval where no watch reports the end: a rejection by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
-_SERVER = "server"  # the rule of a refusal that only asking again can lift
+_SERVER = "server"  # rule of a refusal that only a retry can lift
 
 _read_pod = msgspec.json.Decoder(InstancePod).decode
 
 
 class InstanceController:
-    """Reconciles by the Instance's key, which is its Pod's as well."""
+    """Reconciles by the Instance's key, which is also its Pod's."""
 
     def __init__(self, context: Context) -> None:
         client, informers = context.client, context.informers
@@ -93,7 +94,10 @@ class InstanceController:
         await self._controller.run()
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
-        """What is on its way changes several times in a moment; only the end of it, either way, is urgent."""
+        """Queue the Instance: at once when its Pod became ready, unready or was deleted, otherwise debounced.
+
+        A starting Pod changes several times in a moment.
+        """
         item = new or old
         if item is None or item.key not in self._known.cache:
             return
@@ -101,7 +105,7 @@ class InstanceController:
         self._controller.queue.add_after(item.key, 0 if urgent and old is not None else GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Bring one Instance and its Pod together."""
+        """Make one Instance's Pod and status match its spec."""
         instance = self._known.get(key)
         if instance is None:
             self._endings.forget(key)
@@ -110,12 +114,18 @@ class InstanceController:
         own = pod if pod is not None and _is_own(pod.metadata, instance) else None
         if instance.metadata.deletion_timestamp is not None:
             return await self._finish(instance, own)
+        if is_stopped(instance.spec) and not gates_of(instance):
+            if own is not None:
+                await self._delete_pod(own.metadata)
+            await self._explain(key, instance, own, None)
+            return None
         if pod is None and not gates_of(instance):
             if instance.status is not None and holds(instance.status.conditions, "Ready"):
-                await self._explain(key, instance, None, None)  # it is not, whatever comes of the new one
+                # it is not ready any more, whether or not the new Pod succeeds
+                await self._explain(key, instance, None, None)
             refusal = await self._make(key, instance)
             if refusal is None:
-                return None  # the Pod will bring us back with more to say
+                return None  # the new Pod triggers the next pass
         else:
             refusal = await self._check(key, instance, pod, own)
         await self._explain(key, instance, own, refusal)
@@ -124,7 +134,7 @@ class InstanceController:
         return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
 
     async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> RetryAfter | None:
-        """Let a deleted Instance go once its Pod is gone. Its disks stay: they may be its successor's."""
+        """Release a deleted Instance once its Pod is gone. Its disks remain: its successor may use them."""
         metadata = instance.metadata
         if pod is not None:
             await self._delete_pod(pod.metadata)
@@ -137,9 +147,9 @@ class InstanceController:
         return None
 
     async def _unheard_pod(self, instance: Instance) -> Metadata | None:
-        """The Instance's Pod as the server has it: our copy may not know yet of one that was made a moment ago.
+        """Return the Instance's Pod from the server: the cache may not show a Pod created a moment ago.
 
-        An Instance that went before its Pod would let somebody else have its address while the Pod still uses it.
+        If the Instance went before its Pod, its address could be reassigned while the Pod still uses it.
         """
         own = instance.metadata
         try:
@@ -151,14 +161,17 @@ class InstanceController:
     async def _check(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, own: Item[JsonObject] | None
     ) -> Refusal | None:
-        """Whether the Pod of the name is this Instance's, and alive; the reason if it is somebody else's."""
+        """Check the existing Pod of this name; return a refusal when it is not this Instance's.
+
+        An ended Pod is deleted. Missing disks are created while the Pod has no node.
+        """
         if pod is None or gates_of(instance):
             return None
         if own is None:
             return _taken("Pod", key, pod.metadata.deletion_timestamp is not None or _is_instances(pod.metadata))
         facts = _read_pod(own.raw)
         ended = facts.status
-        # a Pod that always restarts ends only when it is driven off its node
+        # restartPolicy is Always: the Pod ends only when its node rejects or evicts it
         if ended.phase in TERMINAL and own.metadata.deletion_timestamp is None:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
@@ -167,7 +180,7 @@ class InstanceController:
             await self._delete_pod(own.metadata)
         if facts.spec.node_name:
             return None
-        # The Pod knows its images; that one of them can no longer be had is nothing to say of it.
+        # The Pod has its images; an image that is unavailable by now does not affect it.
         images = (await self._images.of(key, instance)).value
         return await self._ensure_claims(key, instance, images) if images is not None else None
 
@@ -192,13 +205,13 @@ class InstanceController:
         try:
             await self._pods.create(pod, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False)
         except AlreadyExists:
-            return None  # our copy is behind; the Pod that is there will wake us
+            return None  # the cache is behind; the existing Pod triggers the next pass
         except (Forbidden, Invalid) as error:
             return _refused(error)
         return None
 
     async def _replace_boot_disk(self, key: str, instance: Instance, images: Images) -> Refusal | None:
-        """Let go of a boot disk of another image. It is only done while there is no Pod, which would still use it."""
+        """Delete a boot disk made from another image. Only done without a Pod, which would still use it."""
         volume = boot_volume(instance.spec)
         if not volume:
             return None
@@ -213,8 +226,8 @@ class InstanceController:
             self._recorder.event(reference(instance), "Warning", KEPT, message)
             return None
         if await self._unheard_pod(instance) is not None:
-            return None  # our copy is behind: a Pod has the disk
-        # Noted before it is deleted, or nobody would be woken when it is gone.
+            return None  # the cache is behind: a Pod uses the disk
+        # Note the claim before deleting it: otherwise its deletion might requeue no Instance.
         self._waiting.note(key, _CLAIM, f"{instance.metadata.namespace}/{name}")
         await delete_same(self._claims, item.metadata)
         self._recorder.event(
@@ -223,7 +236,7 @@ class InstanceController:
         return _taken(_CLAIM, name, going=True)
 
     async def _ensure_claims(self, key: str, instance: Instance, images: Images) -> Refusal | None:
-        """See that every disk is there: a Pod holds on to its disks only once it has a node."""
+        """Create missing disks. Until its Pod has a node, no finalizer protects them."""
         for claim in claims(instance, images):
             refusal = await self._ensure_claim(key, instance, claim)
             if refusal is not None:
@@ -231,14 +244,17 @@ class InstanceController:
         return None
 
     async def _ensure_claim(self, key: str, instance: Instance, claim: JsonObject) -> Refusal | None:
-        """A disk that is there is used when it was made for this ordinal, now or before, and is here to stay."""
+        """Create one disk if missing.
+
+        An existing one is used if it was made for this ordinal and is not being deleted.
+        """
         wanted = claim["metadata"]
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
         self._waiting.note(key, _CLAIM, claim_key)
         item = self._known_claims.cache.item(claim_key)
         if item is None:
             try:
-                await self._claims.create(claim, manager=MANAGER)  # if it exists, a lost race: our copy is behind
+                await self._claims.create(claim, manager=MANAGER)  # if it exists, we lost a race: the cache is behind
             except (Forbidden, Invalid) as error:
                 return _refused(error)
             return None
@@ -260,6 +276,7 @@ class InstanceController:
             blocks=(refusal, *blocks) if refusal else blocks,
             pod=view,
             interfaces=interfaces_of(instance, view.addresses if view else (), networked=self._networked),
+            stopped=is_stopped(instance.spec),
         )
         status = instance_status(given, instance.status, self._clock.now())
         written = await write_status(self._instances, instance.metadata, instance.status, status, MANAGER)
@@ -272,7 +289,7 @@ class InstanceController:
 
 
 def gates_of(instance: Instance) -> tuple[str, ...]:
-    """What the Instance waits behind."""
+    """Return the names of the Instance's scheduling gates."""
     controller = instance.spec.controller
     return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
 
@@ -282,7 +299,7 @@ def _ready(pod: Item[JsonObject]) -> bool:
 
 
 def _is_own(pod: Metadata, instance: Instance) -> bool:
-    """Whether it was made for this Instance, which it then is owned by, unless the Instance goes and left it behind."""
+    """Return True if the Pod was made for this Instance: it is owned by it, or orphaned by its deletion."""
     own = instance.metadata
     if pod.controller is not None:
         return pod.controller.uid == own.uid
@@ -291,25 +308,25 @@ def _is_own(pod: Metadata, instance: Instance) -> bool:
 
 
 def _is_instances(pod: Metadata) -> bool:
-    """Whether it was made for an earlier Instance of the name, which garbage collection sees to."""
+    """Return True if the Pod belongs to an earlier Instance of the name; the garbage collector deletes it."""
     owner = pod.controller
     return owner is not None and owner.kind == "Instance" and owner.api_version == API_VERSION
 
 
 def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
-    """Whether it goes with an earlier deployment of the name, whether or not we have heard that it is going.
+    """Return True if the claim belongs to an earlier deployment of the name, even if our cache shows no deletion yet.
 
-    A Pod bound to such a claim would keep it from going, and lose its data with it when the Pod is replaced.
+    A Pod bound to such a claim would delay the claim's deletion, and lose its data when the Pod is replaced.
     """
     own = next((owner.uid for owner in instance.metadata.owner_references if owner.controller), None)
     return any(owner.kind == "WorkloadDeployment" and owner.uid != own for owner in claim.owner_references or ())
 
 
 def _is_left_from_another(claim: Metadata, wanted: JsonObject, instance: Instance) -> bool:
-    """Whether a boot disk was there before this Instance, of the same deployment, and made from another image.
+    """Return True if a boot disk is older than this Instance, of the same deployment, and made from another image.
 
-    A disk that this Instance began with stays, whatever the catalogue says by now: a Pod that is lost, and made again,
-    finds its machine's files.
+    A disk that this Instance started with stays, even if the catalogue has changed: a Pod that is lost and created
+    again finds its machine's files.
     """
     own, notes = instance.metadata, wanted["metadata"]["annotations"]
     same = (claim.labels or {}).get(LABEL_DEPLOYMENT_NAME) == own.labels.get(LABEL_DEPLOYMENT_NAME)

@@ -1,8 +1,8 @@
-"""Pods that ended on their nodes, and the back-off before an Instance gets the next one.
+"""Pods ended by their nodes, and the back-off before an Instance gets the next one.
 
-A Pod of an Instance restarts for ever, so it ends only when its node refuses it or drives it off. The next Pod may meet
-the same node and the same cause, so each ending of one Instance for one cause doubles the wait, and the scheduler is
-asked to avoid the node. Kept in memory: a controller that starts anew begins with the shortest wait.
+A Pod of an Instance always restarts, so it ends only when its node rejects or evicts it. The next Pod may meet the same
+node and the same cause, so each ending of one Instance for one cause doubles the delay, and the scheduler is asked to
+avoid the node. Kept in memory: a restarted controller begins with the shortest delay.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class Endings:
         self._known: dict[str, _Ending] = {}
 
     def note(self, key: str, uid: str, node: str, cause: str, message: str) -> None:
-        """One more Pod has ended."""
+        """Record that a Pod has ended."""
         before = self._recent(key, uid)
         times = before.times + 1 if before is not None and before.cause == cause else 1
         self._known[key] = _Ending(uid, cause, message[:_LONGEST_MESSAGE], node, times, self._clock.monotonic())
 
     def forget(self, key: str) -> None:
-        """The Instance is gone."""
+        """Drop the state of a deleted Instance."""
         self._known.pop(key, None)
 
     def avoided(self, key: str, uid: str) -> str:
-        """The node that ended the last Pod; empty when none did lately."""
+        """Return the node that ended the last Pod; empty when none did recently."""
         recent = self._recent(key, uid)
         return recent.node if recent is not None else ""
 
     def left(self, key: str, uid: str) -> float:
-        """Seconds until the next Pod may be made; at most 0 when it may be now."""
+        """Return the seconds until the next Pod may be created; 0 or less when it may be now."""
         recent = self._recent(key, uid)
         if recent is None:
             return 0
@@ -60,7 +60,7 @@ class Endings:
         return recent.at + wait - self._clock.monotonic()
 
     def refusal(self, key: str, uid: str) -> Refusal | None:
-        """Why there is no Pod at the moment; None when there may be one."""
+        """Return the refusal during the back-off; None when a Pod may be created."""
         left, recent = self.left(key, uid), self._recent(key, uid)
         if recent is None or left <= 0:
             return None

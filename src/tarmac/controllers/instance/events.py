@@ -1,4 +1,4 @@
-"""What a person following an Instance wants to be told: where it went, and what went wrong with it."""
+"""Events of an Instance: its node, and its failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tarmac.decide.rollup.conditions import is_blocking
 
 
 def announce(recorder: Recorder, instance: Instance, new: InstanceStatus) -> None:
-    """Record what the new status says and the Instance's own does not yet. Call it when the new one is written."""
+    """Record events for the differences between the Instance's status and the new one.
+
+    Call it after the new one is written.
+    """
     old = instance.status or InstanceStatus()
     if new.node_name and new.node_name != old.node_name:
         place = instance.spec.location.name if instance.spec.location else ""
@@ -22,13 +25,16 @@ def announce(recorder: Recorder, instance: Instance, new: InstanceStatus) -> Non
 
 
 def reference(instance: Instance) -> InvolvedObject:
-    """What the events are about."""
+    """Return the reference that the events are about."""
     own = instance.metadata
     return InvolvedObject(API_VERSION, "Instance", own.name, own.namespace, own.uid)
 
 
 def _failure(status: InstanceStatus) -> str:
-    """Why it is not ready, if that is about the Instance itself; no room and no quota are the Workload's to tell."""
+    """Return the reason why it is not ready, if it concerns the Instance itself.
+
+    Missing resources and quota are reported at the Workload.
+    """
     ready = find(status.conditions, "Ready")
     if ready is None or ready.status == "True" or not is_blocking(ready.reason):
         return ""

@@ -1,7 +1,7 @@
-"""The interfaces of an Instance's status: those that hold its addresses, or what its Pod has where others connect Pods.
+"""Interfaces in an Instance's status: from its annotation, or its Pod's addresses where another CNI connects Pods.
 
-A Pod on one of our Networks has the addresses that its annotation says. One that shows others is connected by the
-cluster's own means: then those are what answers, on the first interface, and nothing else is shown.
+A Pod on our Networks has the addresses of its annotation. A Pod that reports different ones is connected by the
+cluster's own CNI: then only those are shown, on the first interface.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.api.networking.names import ANNOTATION_INTERFACES
 
 
 def interfaces_of(instance: Instance, pod: Sequence[str], *, networked: bool = True) -> list[InterfaceStatus]:
-    """What status says, given the addresses that its Pod shows; nothing while there are none that could answer."""
+    """Return the interfaces for the status, given the addresses that the Pod reports; empty while there are none."""
     given = [_status(interface) for interface in _attached(instance)]
     held = {address.address.partition("/")[0] for each in given for address in each.addresses}
     if networked and (not pod or not held.isdisjoint(pod)):
@@ -37,7 +37,7 @@ def _attached(instance: Instance) -> list[AttachedInterface]:
 
 
 def _of_others(name: str, addresses: Sequence[str]) -> InterfaceStatus:
-    """Nobody says how large their subnets are, so each address stands for itself."""
+    """Return the interface with /32 or /128 addresses: the size of a foreign CNI's subnets is unknown."""
     shown = [
         InterfaceAddress("IPv6", f"{each}/128") if ":" in each else InterfaceAddress("IPv4", f"{each}/32")
         for each in addresses

@@ -1,6 +1,6 @@
-"""Who waits for which object: so that its appearance wakes exactly those.
+"""Index of waiting Instances by awaited object, so that its appearance requeues exactly these.
 
-This is a hint, not state: it is filled by reconciling, and everything is reconciled when a controller starts.
+This is a hint, not state: reconciling fills it, and all Instances are reconciled when a controller starts.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from tarmac.client.cache import Item
 
 
 class Waiting:
-    """Keys of waiters by the kind and key of what they wait for."""
+    """Keys of waiters by the kind and key of the awaited object."""
 
     def __init__(self) -> None:
-        self._waiters: dict[tuple[str, str], dict[str, None]] = {}  # in the order they came
+        self._waiters: dict[tuple[str, str], dict[str, None]] = {}  # in order of arrival
 
     def note(self, waiter: str, kind: str, key: str) -> None:
-        """The waiter wants to know of the next change of this object."""
+        """Requeue the waiter at the next change of this object."""
         self._waiters.setdefault((kind, key), {})[waiter] = None
 
     def woken_by(self, kind: str) -> Callable[[Item[Any]], list[str]]:
-        """Whom a change of an object of this kind wakes. They are forgotten, and note themselves again if need be."""
+        """Return a function from a changed object of this kind to the keys to requeue.
+
+        It drops the returned waiters; a waiter that still needs the object notes itself again.
+        """
         return lambda item: list(self._waiters.pop((kind, item.key), ()))

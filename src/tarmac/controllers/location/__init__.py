@@ -1,1 +1,1 @@
-"""Location → its health and size, from its nodes; and its stay while it is in use."""
+"""Status of Locations, from their nodes, and a finalizer while they are in use."""

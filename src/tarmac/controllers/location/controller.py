@@ -1,14 +1,16 @@
-"""Tells each Location how it is, from its nodes, and keeps one that is deleted for as long as it is used.
+"""Writes each Location's status from its nodes, and delays the deletion of a Location in use.
 
-A deployment uses the Location that the scheduler gave it.
+A deployment uses the Location that the scheduler assigned to it.
 """
 
 from __future__ import annotations
 
+from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.conditions import with_condition
 from tarmac.api.networking.location import Location, LocationStatus
 from tarmac.api.networking.names import LOCATION_FINALIZER
 from tarmac.api.shared import Condition, Summary
+from tarmac.client.cache import Item
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
@@ -37,14 +39,24 @@ class LocationController:
         self._controller = context.controller("location", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(nodes, location_of)
-        self._controller.watches(self._deployments, assigned_location)
+        self._controller.awaits(self._deployments)
+        self._deployments.on_change(self._deployment_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._controller.run()
 
+    def _deployment_changed(self, old: Item[WorkloadDeployment] | None, new: Item[WorkloadDeployment] | None) -> None:
+        """Requeue a Location when a deployment is assigned to it or leaves it.
+
+        Status changes of deployments do not matter.
+        """
+        before, after = (set(assigned_location(item)) if item is not None else set() for item in (old, new))
+        for name in before ^ after:
+            self._controller.queue.add(name)
+
     async def reconcile(self, name: str) -> None:
-        """Bring one Location's finalizer and status in line."""
+        """Write one Location's finalizer and status."""
         location = self._known.get(name)
         if location is None:
             return

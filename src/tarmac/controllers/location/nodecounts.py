@@ -1,4 +1,4 @@
-"""The nodes of every Location, counted and summed as they change, so that looking costs the same at any size."""
+"""The nodes of every Location, counted and summed incrementally, so that a query costs the same at any size."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Nodes:
         self._offered: Counter[str] = Counter()
 
     def count(self, readiness: str) -> int:
-        """How many are True, False or Unknown."""
+        """Return the number of nodes with readiness True, False or Unknown."""
         return self._readiness[readiness]
 
     def offered(self) -> dict[str, Quantity]:
-        """What the ready ones offer together."""
+        """Return the allocatable resources of all ready nodes."""
         return {name: _quantity(name, nanos) for name, nanos in sorted(self._offered.items()) if nanos}
 
     def step(self, node: _Node, change: int) -> None:
-        """A node came or went."""
+        """Add or remove a node: `change` is 1 or -1."""
         self._readiness[node.readiness] += change
         if node.readiness == "True":
             for name, nanos in node.offers.items():
@@ -52,7 +52,7 @@ class Roster:
         nodes.on_change(self._changed)
 
     def of(self, location: str) -> Nodes:
-        """The nodes of a Location; empty when it has none."""
+        """Return the nodes of a Location; empty when it has none."""
         return self._locations.get(location) or Nodes()
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
@@ -64,7 +64,7 @@ class Roster:
 
 
 def location_of(item: Item[Any]) -> tuple[str, ...]:
-    """The Location that a node belongs to."""
+    """Index: nodes by their Location."""
     name = (item.metadata.labels or {}).get(LABEL_LOCATION)
     return (name,) if name else ()
 

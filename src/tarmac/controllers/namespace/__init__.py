@@ -1,1 +1,1 @@
-"""Empties namespaces that are being deleted, says what is in the way, and lets them go."""
+"""Empties terminating namespaces, reports obstacles, and releases them."""

@@ -1,4 +1,4 @@
-"""What a terminating namespace says about itself: five conditions, worded as Kubernetes words them."""
+"""The five conditions of a terminating namespace, in the wording of Kubernetes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _FINE = {
 
 @dataclass(slots=True)
 class NamespaceFindings:
-    """What one pass over the contents has seen."""
+    """The result of one pass over a namespace's content."""
 
-    undiscovered: dict[str, str] = field(default_factory=dict[str, str])  # group version -> why
+    undiscovered: dict[str, str] = field(default_factory=dict[str, str])  # group version -> error
     failures: list[str] = field(default_factory=list[str])
-    remaining: Counter[str] = field(default_factory=Counter[str])  # "resource.group" -> objects
+    remaining: Counter[str] = field(default_factory=Counter[str])  # "resource.group" -> number of objects
     finalizers: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def empty(self) -> bool:
-        """Everything was seen, and nothing is left."""
+        """True if everything was listed and nothing is left."""
         return not (self.undiscovered or self.failures or self.remaining)
 
 
 def conditions(findings: NamespaceFindings, known: list[JsonObject], now: str) -> list[JsonObject]:
-    """All five; one that says the same as before keeps its time."""
+    """Return all five conditions. A condition with an unchanged status keeps its transition time."""
     problems = _problems(findings)
     before = {each["type"]: each for each in known}
     result: list[JsonObject] = []

@@ -1,10 +1,10 @@
-"""The namespace life cycle, from Terminating to gone.
+"""The deletion of namespaces, from Terminating to removal.
 
-Everything in the namespace is deleted through discovery, pods first, since other contents (secrets, claims, policies)
-may be what keeps them running safely. What remains, and why, goes into the namespace's conditions. Only when a pass
-over every resource finds nothing is the `kubernetes` finalizer taken out of the spec; the server then removes the
-namespace. One whose finalizers were taken off before its deletion is emptied too and then deleted once more; it gets
-no conditions, since the server removes such a namespace with whatever write comes next.
+All content is deleted through discovery, pods first, since other content (Secrets, claims, policies) may be necessary
+for them to run safely. The remaining content and the reasons are written into the namespace's conditions. Only when a
+pass over every resource finds nothing is the `kubernetes` finalizer removed from the spec; the server then removes the
+namespace. A namespace without finalizers is emptied too and then deleted once more; it gets no conditions, since any
+write makes the server remove such a namespace.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NamespaceController:
         await self._controller.run()
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Empty one terminating namespace; come back while something is left in it."""
+        """Empty one terminating namespace; retry while any content is left."""
         known = self._informer.cache.item(name)
         if known is None or known.metadata.deletion_timestamp is None:
             return None
@@ -69,6 +69,7 @@ class NamespaceController:
         contents.sort(key=lambda each: (each.target.group, each.target.plural) != ("", "pods"))
         for served in contents:
             await self._empty_of(served, namespace, findings)
+            # Pods first: their Secrets and claims remain until the pods are gone.
             if served.target.plural == "pods" and served.target.group == "" and findings.remaining:
                 break
         return findings

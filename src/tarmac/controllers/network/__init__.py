@@ -1,1 +1,1 @@
-"""Network and what becomes of it in each place: bindings, contexts, subnets; and a default Network everywhere."""
+"""Networks and their derived objects at each Location (bindings, contexts, subnets), and default Networks."""

@@ -1,6 +1,6 @@
-"""What Networks have of what no two may have, numbers on the wire and ranges of IPv6, and their ranges of IPv4.
+"""Allocations of all Networks: VNIs and IPv6 ranges, which must be unique, and IPv4 ranges per namespace.
 
-It is kept in step with every Network that is seen, so that giving out one more costs no walk over all of them.
+Maintained incrementally as Networks change, so that an allocation does not iterate over all of them.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from tarmac.decide.addresses import FIRST_VNI, vni_numbers
 
 
 class Allocated:
-    """Holdings by a Network's uid."""
+    """Allocations by the Network's uid."""
 
     def __init__(self) -> None:
         self.numbers = vni_numbers()
         self.ranges: Counter[str] = Counter()
-        self._shared: dict[str, Counter[str]] = {}  # by namespace: ranges of IPv4
+        self._shared: dict[str, Counter[str]] = {}  # by namespace: IPv4 ranges
         self._vnis: Counter[int] = Counter()
         self._held: dict[str, tuple[int, str, str, str]] = {}
 
     def together(self, namespace: str) -> Collection[str]:
-        """The ranges of IPv4 that Networks of a namespace have."""
+        """Return the IPv4 ranges of a namespace's Networks."""
         return self._shared.get(namespace, ())
 
     def hold(self, uid: str, status: NetworkStatus, namespace: str = "") -> None:
-        """A Network has these, and what it had before no longer."""
+        """Record a Network's allocations in place of its previous ones."""
         self.release(uid)
         vni, own, _, shared = self._held[uid] = status.vni, status.ipv6_range, namespace, status.ipv4_range
         if shared:
@@ -37,13 +37,13 @@ class Allocated:
         self.numbers = self.numbers.holding(vni - FIRST_VNI)
 
     def release(self, uid: str) -> None:
-        """A Network has nothing any more."""
+        """Release all allocations of a Network."""
         vni, own, namespace, shared = self._held.pop(uid, (0, "", "", ""))
         _less(self._shared.get(namespace, Counter()), shared)
         if not self._shared.get(namespace, True):
             del self._shared[namespace]
         self._vnis[vni] -= 1
-        if self._vnis[vni] <= 0:  # somebody may have written the same number to two
+        if self._vnis[vni] <= 0:  # two Networks may have been written with the same VNI
             del self._vnis[vni]
             self.numbers = self.numbers.releasing(vni - FIRST_VNI)
         _less(self.ranges, own)

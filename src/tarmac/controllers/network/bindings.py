@@ -1,7 +1,7 @@
-"""NetworkBinding: a wish for a network in a place, answered with the context that serves it.
+"""Reconciles NetworkBindings: a request for a Network at a Location, answered with the context that serves it.
 
-The context is made in the Network's namespace, belongs to the Network, and is shared by everybody who binds the same
-network at the same place.
+The context is created in the Network's namespace, is owned by the Network, and is shared by all bindings of the same
+Network at the same Location.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BindingController:
         return [item.key for item in self._known.indexed(index, key)]
 
     async def reconcile(self, key: str) -> None:
-        """Answer one binding."""
+        """Find or create the context of one binding, and write the binding's status."""
         binding = self._known.get(key)
         if binding is None or binding.metadata.deletion_timestamp is not None:
             return
@@ -92,7 +92,7 @@ class BindingController:
         return Verdict(await self._follow(network, context))
 
     async def _follow(self, network: Network, context: NetworkContext) -> NetworkContext:
-        """A context carries what its network carries now."""
+        """Update a context whose families or MTU differ from its Network's."""
         wanted, own = network.spec, context.metadata
         if (context.spec.ip_families, context.spec.mtu) == (wanted.ip_families, wanted.mtu):
             return context
@@ -117,7 +117,7 @@ class BindingController:
         try:
             return await self._contexts.create(made, manager=MANAGER)
         except AlreadyExists:
-            return None  # our copy is behind; the context will wake us
+            return None  # the cache is behind; the existing context triggers the next pass
 
     def _observed(self, binding: NetworkBinding, verdict: Verdict[NetworkContext]) -> NetworkBindingStatus:
         known, context = binding.status or NetworkBindingStatus(), verdict.value

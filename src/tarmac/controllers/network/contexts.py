@@ -1,7 +1,7 @@
-"""NetworkContext: a network in one place, with a subnet for each of its families.
+"""Reconciles NetworkContexts: a Network at one Location, with a subnet for each of its families.
 
-A context is ready when every family has its subnet. It goes with its Network, or when its Location is gone and nothing
-binds it any more. Its packets are as large as the Network asks for, or as the nodes of the place can carry.
+A context is ready when every family has its subnet. It is deleted with its Network, or when its Location is gone and no
+binding uses it any more. Its MTU is the one that the Network requests, limited by the nodes of the Location.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from tarmac.api.networking.network import (
 )
 from tarmac.api.shared import Condition, IPFamily, LocalObjectReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
-from tarmac.client.cache import Item
-from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, SUBNET_CLAIMS
+from tarmac.client.cache import Item, by_owner
+from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_CONTEXT, BY_LOCATION, context_of_binding, context_of_claim
-from tarmac.controllers.network.networks import MANAGER
+from tarmac.controllers.network.networks import BY_OWNER, MANAGER
 from tarmac.controllers.writing import delete_same, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size
 
 BY_PLACE = "place"
+_GATHER_SECONDS = 0.5
 
 
 def _place_of(item: Item[Any]) -> str:
@@ -58,6 +59,8 @@ class ContextController:
         self._known_claims = informers.informer(SUBNET_CLAIMS)
         self._bindings = informers.informer(NETWORK_BINDINGS)
         self._bindings.add_index(BY_CONTEXT, context_of_binding)
+        self._networks = informers.informer(NETWORKS)
+        self._known.add_index(BY_OWNER, by_owner)
         self._locations = informers.informer(LOCATIONS)
         self._nodes = informers.informer(NODES)
         self._nodes.add_index(BY_PLACE, lambda item: (_place_of(item),))
@@ -66,6 +69,7 @@ class ContextController:
         self._controller.watches(self._known)
         self._controller.watches(self._known_claims, context_of_claim)
         self._controller.watches(self._bindings, context_of_binding)
+        self._controller.watches(self._networks, lambda item: self._of(item.metadata.uid))
         self._controller.watches(self._locations, lambda item: self._at(item.metadata.name))
         self._controller.awaits(self._nodes)
 
@@ -76,17 +80,22 @@ class ContextController:
     def _at(self, location: str) -> list[str]:
         return [each.key for each in self._known.indexed(BY_LOCATION, location)]
 
+    def _of(self, network: str) -> list[str]:
+        return [each.key for each in self._known.indexed(BY_OWNER, network)]
+
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """Nodes change all the time; how much they carry, and where they are, hardly ever does."""
+        """Requeue contexts when a node's underlay MTU or Location changes; most node changes concern neither."""
         said = {(_place_of(item), _underlay_of(item)) for item in (old, new) if item is not None}
         if len(said) == 1 and old is not None and new is not None:
             return
         for location, underlay in said:
             for key in self._at(location) if underlay else ():
-                self._controller.queue.add(key)
+                # Debounced: a hostile node may change its annotation constantly, and each change concerns every
+                # Network.
+                self._controller.queue.add_after(key, _GATHER_SECONDS)
 
     async def reconcile(self, key: str) -> None:
-        """Bring one context in line."""
+        """Create missing subnet claims of one context and write its status, or delete it when unused."""
         context = self._known.get(key)
         if context is None or context.metadata.deletion_timestamp is not None:
             return
@@ -122,8 +131,12 @@ class ContextController:
         return NetworkContextStatus(
             observed_generation=context.metadata.generation,
             conditions=with_condition(known.conditions, condition, self._clock.now()),
-            mtu=packet_size(context.spec.mtu, (item.object for item in nodes)),
+            mtu=packet_size(context.spec.mtu, (item.object for item in nodes), encrypted=self._is_encrypted(context)),
         )
+
+    def _is_encrypted(self, context: NetworkContext) -> bool:
+        network = self._networks.get(f"{context.metadata.namespace}/{context.spec.network.name}")
+        return network is not None and network.spec.encryption != "Never"
 
     def _condition(self, context: NetworkContext) -> Condition:
         own = context.metadata

@@ -1,4 +1,4 @@
-"""The controllers of networks as one: default Networks, Networks, bindings, contexts, claims and subnets."""
+"""Runs the network controllers: default Networks, Networks, bindings, contexts, claims and subnets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarmac.controllers.network.workloadnetworks import WorkloadNetworks
 
 
 class NetworkControllers:
-    """Small loops that hand over to each other through the objects they write."""
+    """Independent loops that interact only through the objects they write."""
 
     def __init__(self, context: Context) -> None:
         self._parts = (

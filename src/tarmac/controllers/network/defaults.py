@@ -1,7 +1,7 @@
-"""A Network called `default` in every namespace, made again when it is deleted.
+"""Creates a Network called `default` in every namespace, again when it is deleted.
 
-A namespace whose annotation declines it gets none. The system's own namespaces share one, which has another name: it is
-nobody's default.
+A namespace can decline it with an annotation. The system's namespaces share one Network, under another name, since it
+is not a default for users.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DefaultNetworks:
         await self._controller.run()
 
     async def reconcile(self, namespace: str) -> None:
-        """Make the Network of one namespace if it is missing and wanted."""
+        """Create the Network of one namespace if it is missing and wanted."""
         item = self._namespaces.cache.item(namespace)
         name = _wanted(item) if item is not None else ""
         if not name or f"{namespace}/{name}" in self._known.cache:
@@ -48,11 +48,11 @@ class DefaultNetworks:
         try:
             await self._networks.create(default_network(namespace, name), manager=MANAGER)
         except (AlreadyExists, Forbidden):
-            return  # somebody was faster, or the namespace has begun to terminate
+            return  # created concurrently, or the namespace is terminating
 
 
 def _wanted(item: Item[Any]) -> str:
-    """The name of the Network that the namespace is to have; empty when it is to have none."""
+    """Return the name of the Network that the namespace is to have; empty for none."""
     metadata = item.metadata
     if metadata.deletion_timestamp is not None:
         return ""
@@ -63,7 +63,7 @@ def _wanted(item: Item[Any]) -> str:
 
 
 def default_network(namespace: str, name: str) -> Network:
-    """A Network with nothing of its own."""
+    """Return a Network with default settings."""
     return Network(
         metadata=ObjectMeta(name=name, namespace=namespace),
         spec=NetworkSpec(ipam=IPAM("Auto"), ip_families=["IPv4", "IPv6"]),

@@ -1,11 +1,13 @@
-"""Gives each Network its number on the wire and its ranges, and takes it down in order.
+"""Assigns each Network its VNI and ranges, and deletes it in order.
 
-Numbers and ranges are given by one worker, from what every Network says it has and from what was given but is not seen
-yet; so no two Networks get the same. A Network that is deleted waits until no deployment uses it, then its contexts go,
-with their subnets; then it goes itself.
+One worker assigns VNIs and ranges, from the status of all Networks and from assignments that the cache does not show
+yet, so no two Networks get the same. A deleted Network waits until no binding uses it; then its contexts are deleted
+with their subnets, and then its finalizer is removed.
 
-A range that can be no network's, or that holds the address of a node, is refused: nothing more is attached to the
-Network until the node has gone. Nodes come and go, so whenever one's addresses change every Network is looked at again.
+A range that no Network may use, or that contains a node's address when the Network is created, is refused: nothing more
+is attached to the Network until the node is gone. A Network that already has its range keeps it when a node later
+reports an address in it: otherwise a node could disable the Network of any tenant. An event on the Node reports it. All
+Networks are checked again whenever the addresses of a node change.
 """
 
 from __future__ import annotations
@@ -26,10 +28,18 @@ from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_NETWORK, network_of_binding
 from tarmac.controllers.network.allocated import Allocated
+from tarmac.controllers.network.nodewarnings import NodeWarnings
 from tarmac.controllers.writing import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
-from tarmac.decide.addresses import NodeAddresses, allocate_vni, default_range, range_refusal, refused_range
-from tarmac.decide.verdict import Verdict
+from tarmac.decide.addresses import (
+    NodeAddresses,
+    allocate_vni,
+    default_range,
+    keeps_range,
+    range_refusal,
+    refused_range,
+)
+from tarmac.decide.verdict import Refusal, Verdict
 
 MANAGER = "tarmac-network"
 BY_OWNER = "owner"
@@ -37,7 +47,7 @@ _EVERY, _GATHER_SECONDS, _AT_ONCE = "", 0.5, 500
 
 
 def addresses_of(node: JsonObject) -> list[str]:
-    """The addresses that a Node says it has."""
+    """Return the addresses that a Node reports."""
     listed = (node.get("status") or {}).get("addresses") or ()
     return [each["address"] for each in listed if each["type"] in ("InternalIP", "ExternalIP")]
 
@@ -57,8 +67,9 @@ class NetworkController:
         self._known_contexts.add_index(BY_OWNER, by_owner)
         self._nodes = NodeAddresses()
         self._known_nodes = informers.informer(NODES)
+        self._warnings = NodeWarnings(context.recorder, self._known_nodes)
         self._known_nodes.on_change(self._node_changed)
-        self._allocated = Allocated()  # what is seen, and what was given but is not seen yet
+        self._allocated = Allocated()  # observed allocations, and assigned ones not observed yet
         self._known.on_change(self._seen)
         self._controller = context.controller("network", self.reconcile, workers=1)
         self._controller.watches(self._known)
@@ -71,7 +82,7 @@ class NetworkController:
         await self._controller.run()
 
     async def reconcile(self, key: str) -> None:
-        """Bring one Network in line."""
+        """Assign one Network's VNI and ranges and write its status, or take it down."""
         if key == _EVERY:
             await self._look_at_all()
             return
@@ -88,7 +99,7 @@ class NetworkController:
 
     async def _provide(self, network: Network) -> None:
         uid = network.metadata.uid
-        self._allocated.release(uid)  # what it was given before and does not show yet it may be given again
+        self._allocated.release(uid)  # an assignment of its own that is not observed yet may be assigned to it again
         status = self._wanted(network)
         self._allocated.hold(uid, status, network.metadata.namespace)
         try:
@@ -100,8 +111,8 @@ class NetworkController:
         known = network.status or NetworkStatus()
         verdict = Verdict(known.vni) if known.vni else allocate_vni(self._allocated.numbers)
         ipv4, ipv6 = self._ranges(network)
-        refusal = verdict.refusals[0] if verdict.refusals else range_refusal((ipv4, ipv6), self._nodes.are_in)
-        if refusal is not None:  # what it has it keeps, but gets nothing that could be carved up
+        refusal = verdict.refusals[0] if verdict.refusals else self._refusal(network, (ipv4, ipv6))
+        if refusal is not None:  # it keeps its present ranges, but gets none that subnets could use
             ipv4, ipv6 = known.ipv4_range, known.ipv6_range
         condition = Condition("Ready", "True", reasons.NETWORK_READY, "The network can be used.")
         if refusal is not None:
@@ -109,10 +120,16 @@ class NetworkController:
         status = NetworkStatus(network.metadata.generation, [], verdict.value or 0, ipv4, ipv6)
         return self._with(status, known, condition, network)
 
+    def _refusal(self, network: Network, ranges: tuple[str, str]) -> Refusal | None:
+        ipam = network.spec.ipam
+        # A range chosen here already contains the fewest possible nodes.
+        asked = () if keeps_range(network) else (ipam.ipv4_range, ipam.ipv6_range)
+        return range_refusal(ranges, lambda each: each in asked and self._nodes.are_in(each))
+
     def _ranges(self, network: Network) -> tuple[str, str]:
-        """What it asks for, has, or would get; empty for a family that it does not carry."""
+        """Return the requested, present or default ranges; empty for a family that the Network does not have."""
         known, ipam, families = network.status or NetworkStatus(), network.spec.ipam, network.spec.ip_families
-        uid, taken, nodes = network.metadata.uid, self._allocated.ranges, self._nodes.are_in
+        uid, taken, nodes = network.metadata.uid, self._allocated.ranges, self._nodes.count
         ipv4, ipv6 = ipam.ipv4_range or known.ipv4_range, ipam.ipv6_range or known.ipv6_range
         return (
             (ipv4 or default_range("IPv4", uid, self._allocated.together(network.metadata.namespace), nodes))
@@ -125,13 +142,16 @@ class NetworkController:
         item = new or old
         assert item is not None, "a change has a state before or after it"
         if self._nodes.put(item.metadata.name, addresses_of(new.object) if new is not None else ()):
-            self._controller.queue.add_after(_EVERY, _GATHER_SECONDS)  # once, however many nodes come together
+            self._warnings.forget(item.metadata.name)
+            self._controller.queue.add_after(_EVERY, _GATHER_SECONDS)  # once, however many nodes change together
 
     async def _look_at_all(self) -> None:
-        """Those whose range is refused and was not, or the other way round, get another look."""
+        """Requeue Networks whose range has become refused or acceptable."""
         for number, item in enumerate(list(self._known.cache.items())):
             network = item.object
-            refusal = range_refusal(self._ranges(network), self._nodes.are_in)
+            ranges = self._ranges(network)
+            refusal = self._refusal(network, ranges)
+            self._warnings.look(item.key, ranges, self._nodes)
             if (refused_range(network) is None) != (refusal is None):
                 self._controller.queue.add(item.key)
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -145,7 +165,10 @@ class NetworkController:
         return status
 
     def _seen(self, old: Item[Network] | None, new: Item[Network] | None) -> None:
-        """What a Network shows is what it has. One that shows no number yet may have been given one."""
+        """Record the allocations in a Network's status.
+
+        Without a VNI there, an assignment may still be on its way: keep it.
+        """
         if new is None and old is not None:
             self._allocated.release(old.metadata.uid)
         elif new is not None and new.object.status is not None and new.object.status.vni:

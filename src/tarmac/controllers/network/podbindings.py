@@ -1,7 +1,7 @@
-"""Takes back the bindings that the scheduler made for plain Pods, which no deployment owns.
+"""Deletes the bindings that the scheduler created for Pods without an Instance, which no deployment owns.
 
-One stays for as long as its Network and its place do, whether Pods come and go or not: it is small, and the next Pod
-starts the sooner. It goes with its Location; and once its Network is being deleted, when no address of it is in use.
+A binding stays while its Network and its Location exist, even without Pods: it is small, and the next Pod starts
+sooner. It is deleted with its Location, or when its Network is being deleted and no address of it is in use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_NETWORK, network_key, network_of_binding
 from tarmac.controllers.writing import delete_same
 
-LOOK_AGAIN_SECONDS = 5.0  # while addresses are still in use
+LOOK_AGAIN_SECONDS = 5.0  # retry interval while addresses are still in use
 BY_LOCATION = "location"
 
 
@@ -48,7 +48,7 @@ class PodBindings:
         return [item.key for item in self._known.indexed(index, value) if _is_for_pods(item)]
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Remove one binding when it has had its time."""
+        """Delete one binding that is no longer needed."""
         binding = self._known.get(key)
         if binding is None or binding.metadata.deletion_timestamp is not None:
             return None

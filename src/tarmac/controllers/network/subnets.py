@@ -1,7 +1,7 @@
-"""SubnetClaim → Subnet → a range of the network's own that no other subnet of the network overlaps.
+"""Creates the Subnet of each SubnetClaim and assigns it a part of the Network's range that no other subnet overlaps.
 
-Ranges are given by one worker, from what every Subnet of the network says it has and from what was given but is not
-seen yet. A Subnet keeps what it was given for as long as it exists.
+One worker assigns ranges, from the status of all Subnets of the Network and from assignments that the cache does not
+show yet. A Subnet keeps its range for as long as it exists.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 
 class SubnetController:
-    """Two loops: claims and subnets, each by key; a claim and its Subnet have the same."""
+    """Two loops, for claims and subnets, by key; a claim and its Subnet have the same key."""
 
     def __init__(self, context: Context) -> None:
         client, informers = context.client, context.informers
@@ -49,7 +49,7 @@ class SubnetController:
         self._contexts = informers.informer(NETWORK_CONTEXTS)
         self._contexts.add_index(BY_NETWORK, network_of_context)
         self._networks = informers.informer(NETWORKS)
-        self._given: dict[str, tuple[str, str]] = {}  # by uid: network and range, written but not seen yet
+        self._given: dict[str, tuple[str, str]] = {}  # by uid: network and range, written but not observed yet
         self._known.on_change(self._seen)
         self._claim_loop = context.controller("subnet-claim", self.reconcile_claim)
         self._claim_loop.watches(self._known_claims)
@@ -71,7 +71,7 @@ class SubnetController:
         return [each.key for each in indexed(BY_CONTEXT, item.key)]
 
     def _waiting_for(self, item: Item[Network]) -> list[str]:
-        """The subnets of a network that have no range yet."""
+        """Return the subnets of a network without a range."""
         return [each.key for each in self._subnets_of(item.key) if not range_of(each.object.status)]
 
     def _subnets_of(self, network: str) -> Iterator[Item[Subnet]]:
@@ -81,7 +81,7 @@ class SubnetController:
     # Claims.
 
     async def reconcile_claim(self, key: str) -> None:
-        """Make the Subnet of one claim, and tell the claim what it got."""
+        """Create the Subnet of one claim, and write its state into the claim's status."""
         claim = self._known_claims.get(key)
         if claim is None or claim.metadata.deletion_timestamp is not None:
             return
@@ -134,12 +134,13 @@ class SubnetController:
     # Subnets.
 
     async def reconcile_subnet(self, key: str) -> None:
-        """Give one Subnet its range."""
+        """Assign a range to one Subnet."""
         subnet = self._known.get(key)
         if subnet is None or subnet.metadata.deletion_timestamp is not None or _is_done(subnet):
             return
         verdict = self._range_for(subnet)
         status = self._observed(subnet, verdict)
+        # Recorded before the write: its outcome may stay unknown, and the cache shows it only later.
         if verdict.value is not None:
             self._given[subnet.metadata.uid] = self._network_of(subnet), verdict.value
         try:
@@ -165,7 +166,9 @@ class SubnetController:
         if not whole:
             return Verdict(None, (Refusal(reasons.SUBNET_NOT_READY, f"The network has no {spec.ip_family} range."),))
         taken = [found for each in self._subnets_of(key) if (found := range_of(each.object.status))]
-        taken += [given for of, given in self._given.values() if of == key]
+        # Without its own: a write that failed is tried again, and would find its range taken by itself.
+        others = (given for uid, given in self._given.items() if uid != subnet.metadata.uid)
+        taken += [given for of, given in others if of == key]
         return carve(whole, taken, spec.prefix_length, spec.start_address)
 
     def _observed(self, subnet: Subnet, verdict: Verdict[str]) -> SubnetStatus:
@@ -181,7 +184,7 @@ class SubnetController:
         return SubnetStatus(generation, conditions, start, int(prefix))
 
     def _seen(self, old: Item[Subnet] | None, new: Item[Subnet] | None) -> None:
-        """What was given is in our copy once the Subnet shows it, and free again when the Subnet is gone."""
+        """Drop an assignment once the Subnet's status shows it, or the Subnet is deleted."""
         if new is None and old is not None:
             self._given.pop(old.metadata.uid, None)
         elif new is not None and new.metadata.uid in self._given and range_of(new.object.status):

@@ -1,6 +1,6 @@
-"""The `default` Networks of a cluster that others look after: made where a Workload names one, and nowhere else.
+"""Creates `default` Networks beside a foreign API server: only where a Workload names one.
 
-Namespaces and Pods there are connected by the cluster's own means; only Workloads rely on Networks.
+Namespaces and Pods there are connected by the cluster's own CNI; only Workloads rely on Networks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class WorkloadNetworks:
         await self._controller.run()
 
     async def reconcile(self, namespace: str) -> None:
-        """Make the Network of one namespace if it is missing and a Workload names it."""
+        """Create the Network of one namespace if it is missing and a Workload names it."""
         if f"{namespace}/{DEFAULT_NETWORK}" in self._known.cache:
             return
         if not self._workloads.indexed(BY_DEFAULT_NETWORK, namespace):
@@ -44,16 +44,16 @@ class WorkloadNetworks:
         try:
             await self._networks.create(default_network(namespace, DEFAULT_NETWORK), manager=MANAGER)
         except (AlreadyExists, Forbidden, NotFound):
-            return  # somebody was faster, or the namespace is terminating or gone
+            return  # created concurrently, or the namespace is terminating or deleted
 
 
 def _namespaces(item: Item[Workload]) -> tuple[str, ...]:
-    """Where the Workload wants a Network called `default`; one that is going wants none."""
+    """Return the namespaces in which the Workload needs a Network called `default`; none while it is being deleted."""
     if item.metadata.deletion_timestamp is not None:
         return ()
     try:
         interfaces = item.object.spec.template.spec.network_interfaces
     except msgspec.ValidationError:
-        return ()  # a server that does not know our kinds lets things through that cannot be read
+        return ()  # a server without our kinds does not validate them, so some cannot be decoded
     named = (each.network for each in interfaces if each.network.name == DEFAULT_NETWORK)
     return tuple({each.namespace or item.metadata.namespace: None for each in named})

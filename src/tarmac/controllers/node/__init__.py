@@ -1,1 +1,1 @@
-"""The life of nodes: heartbeats, taints, and what becomes of the pods of a node that is lost."""
+"""Lifecycle of nodes: heartbeats, taints, and eviction of pods from lost nodes."""

@@ -1,7 +1,7 @@
-"""Says of a silent node that it is silent, and gives every node the taints that its conditions call for.
+"""Marks silent nodes as Unknown, and gives every node the taints that its conditions require.
 
-Taints that bar new pods follow the conditions at once. The taint that drives pods away comes as the pace of the place
-allows, and is taken back when the node recovers or when its whole place turns out to be cut off.
+Taints that bar new pods follow the conditions at once. The NoExecute taint is rate-limited per Location, and is removed
+when the node recovers or when its whole Location turns out to be cut off.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tarmac.decide.nodes import (
 MANAGER = "tarmac-node"
 _UNKNOWN_WHEN_SILENT = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _DRIVING = (NOT_READY, UNREACHABLE)
-_LOOK_AGAIN = 10.0  # for a node that may not be given up yet
+_LOOK_AGAIN = 10.0  # retry interval for a node that may not be tainted yet
 
 
 class NodeController:
-    """Reconciles by node name; `evictions` acts on the taints that result, `departures` lets nodes go that leave."""
+    """Reconciles by node name; `evictions` acts on the resulting taints, `departures` removes leaving nodes."""
 
     def __init__(self, context: Context) -> None:
         client = context.client
@@ -63,13 +63,13 @@ class NodeController:
             group.create_task(self._departures.run())
 
     def _concerned(self, item: Item[Any]) -> list[str]:
-        """A node that changes may change what is to be thought of the others in its place."""
+        """Return the nodes to reconcile: while the Location is cut off, any node's change concerns all of its nodes."""
         zone = zone_of(item)
         cut_off = self._zones.state(zone) is Disruption.CUT_OFF
         return self._zones.members(zone) if cut_off else [item.key]
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Bring one node's conditions and taints in line with what is heard from it."""
+        """Bring one node's conditions and taints in line with its heartbeats."""
         item = self._known.cache.item(name)
         if item is None:
             return None
@@ -79,7 +79,7 @@ class NodeController:
             if not await self._heartbeats.confirm_silent(name):
                 return RetryAfter(max(0.0, self._heartbeats.silent_in(name)))
             await self._declare_silent(facts)
-            return None  # the change brings us back
+            return None  # the change triggers the next pass
         again = await self._taint(zone_of(item), facts)
         if facts.readiness != "True":
             await self._evictions.mark_not_ready(name)
@@ -96,25 +96,27 @@ class NodeController:
         self._recorder.event(about, "Normal", "NodeNotReady", f"Nothing is heard from node {facts.name} any more")
 
     async def _taint(self, zone: str, facts: NodeFacts) -> float | None:
-        """Write the taints the node should have; seconds until a taint that must wait may be given."""
+        """Write the taints that the node should have. Return the seconds until a delayed taint may be added."""
         driving, again = self._driving(zone, facts)
         wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
         if wanted == facts.taints:
             return again
         if driving is not None and not _has(facts, driving, NO_EXECUTE):
-            self._zones.given_up(zone, self._clock.monotonic())  # before the write: others are looked at meanwhile
+            # before the write: further nodes are reconciled meanwhile
+            self._zones.given_up(zone, self._clock.monotonic())
         taints = [_document(taint) for taint in wanted]
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "spec": {"taints": taints or None}}
         await self._nodes.patch(facts.name, patch, manager=MANAGER)
         return again
 
     def _driving(self, zone: str, facts: NodeFacts) -> tuple[str | None, float | None]:
-        """The key of the NoExecute taint to have now, and when to look again if that must wait."""
+        """Return the key of the NoExecute taint to have now, and the seconds to the next check if it must wait."""
         key = key_that_drives_away(facts.readiness)
         if key is None:
             return None, None
         wait = self._zones.may_give_up(zone, self._clock.monotonic())
-        if wait is None:  # the place is cut off, or too much is in trouble: nobody is given up, and nobody stays so
+        # the Location is cut off, or too many nodes fail: no node is tainted; if cut off, the taint is removed
+        if wait is None:
             kept = None if self._zones.state(zone) is Disruption.CUT_OFF or not _has(facts, key, NO_EXECUTE) else key
             return kept, _LOOK_AGAIN
         if wait == 0 or _has(facts, key, NO_EXECUTE):
@@ -122,7 +124,7 @@ class NodeController:
         return None, wait
 
     def _kept(self, facts: NodeFacts, driving: str | None) -> list[NodeTaint]:
-        """Taints of others, and of ours those that still apply."""
+        """Return the taints that are not ours, and those of ours that still apply."""
         barring = self._barring(facts)
         return [
             taint
@@ -141,12 +143,12 @@ class NodeController:
 
     def _barring(self, facts: NodeFacts) -> frozenset[str]:
         conditions = {each.type: each.status for each in facts.status.conditions or ()}
-        conditions.setdefault("Ready", "False")  # a node that has said nothing yet
+        conditions.setdefault("Ready", "False")  # a node that has not reported yet
         return keys_that_bar(conditions, facts.spec.unschedulable)
 
 
 def _silent(kind: str, known: NodeCondition | None, now: str) -> JsonObject:
-    """A condition of a node that nobody hears from."""
+    """Return a condition of a silent node."""
     return {
         "type": kind,
         "status": "Unknown",

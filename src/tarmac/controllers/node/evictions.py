@@ -1,9 +1,9 @@
-"""Drives pods off nodes that are given up, when their tolerations say so, and clears up after nodes that are gone.
+"""Evicts pods from nodes with NoExecute taints, according to their tolerations, and cleans up after deleted nodes.
 
-How long a pod has stayed is measured on this process's monotonic clock from the moment the taint was first seen here,
-so a jump of the wall clock drives nobody away. Before a pod of an unreachable node goes, the node's heartbeat is looked
-at once more: if anything was heard since, the pod stays. Such a pod is removed without waiting for the node, which
-cannot answer; on a node that can be reached, pods end in their own time.
+The time a pod may stay is measured on this process's monotonic clock from the first observation of the taint, so a jump
+of the wall clock evicts no pod. Before a pod of an unreachable node is evicted, the node's heartbeat is checked once
+more: after any sign of life the pod stays. Such a pod is deleted without waiting for the node, which cannot answer; on
+a reachable node, pods end within their grace period.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tarmac.controllers.nodefacts import NodeFacts, read_node
 from tarmac.controllers.writing import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
-LOOK_SECONDS = 10.0  # pods may still arrive on a node after it was given up
+LOOK_SECONDS = 10.0  # pods may still arrive on a tainted node
 SWEEP_SECONDS = 20.0
-QUARANTINE = 40.0  # a node object that is gone may have been deleted to be made again
+QUARANTINE = 40.0  # a deleted Node may be created again
 
 
 _Seen = dict[tuple[str, str, str | None], float]
@@ -45,8 +45,8 @@ class Evictions:
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
         self.residents = Residents(self._pods)
-        self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first seen
-        self._missing: dict[str, float] = {}  # nodes that are gone, since when
+        self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first observed
+        self._missing: dict[str, float] = {}  # deleted nodes, and since when
         self._controller = context.controller("eviction", self.reconcile)
         self._controller.watches(self._nodes)
         self._controller.awaits(self._pods)
@@ -59,7 +59,7 @@ class Evictions:
             group.create_task(self._sweep())
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Let the pods of one node go whose time is over; come back for the next."""
+        """Evict the pods of one node whose time is over; return when the next one is due."""
         item = self._nodes.cache.item(name)
         facts = read_node(item.raw) if item is not None else None
         taints = self._note(name, facts)
@@ -75,7 +75,7 @@ class Evictions:
         return RetryAfter(nearest)
 
     async def mark_not_ready(self, name: str) -> None:
-        """A pod on a node that is not ready is not ready either, whatever it last said."""
+        """Set the pods of a node that is not ready to not ready, regardless of their last report."""
         condition = {
             "type": "Ready",
             "status": "False",
@@ -88,7 +88,7 @@ class Evictions:
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
 
     def _note(self, name: str, facts: NodeFacts | None) -> _Seen:
-        """The NoExecute taints of a node, each with the moment it was first seen."""
+        """Return the NoExecute taints of a node, each with the time of its first observation."""
         known, now = self._seen.pop(name, {}), self._clock.monotonic()
         driving = [taint for taint in facts.taints if taint.effect == NO_EXECUTE] if facts is not None else []
         seen: _Seen = {}
@@ -100,12 +100,13 @@ class Evictions:
         return seen
 
     def _left(self, pod: Resident, taints: _Seen) -> float | None:
-        """Seconds until the pod has to go; None when it may stay."""
+        """Return the seconds until the pod must go; None when it may stay."""
         limit = None if pod.status.ended else stays(pod.tolerances(), [key[:2] for key in taints])
         return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
 
     async def _evict(self, facts: NodeFacts, pod: Resident) -> None:
         lost = any(taint.key == UNREACHABLE for taint in facts.taints) and facts.readiness == "Unknown"
+        # A heartbeat since the taint: the node lives, so its pods must not be force-deleted.
         if lost and self._heartbeats.silent_in(facts.name) > 0:
             return
         if pod.metadata.deletion_timestamp is None or lost:
@@ -123,9 +124,9 @@ class Evictions:
                 metadata.name, patch, metadata.namespace, type="strategic", subresource="status", uid=metadata.uid
             )
         except (NotFound, Conflict):
-            return  # gone, or another pod of the same name
+            return  # deleted, or a new pod with the same name
 
-    # Nodes that are gone.
+    # Deleted nodes.
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
@@ -136,7 +137,7 @@ class Evictions:
     async def _sweep(self) -> NoReturn:
         await self._pods.synced()
         await self._nodes.synced()
-        for name in self.residents.nodes():  # nodes that were deleted while nobody here was looking
+        for name in self.residents.nodes():  # deleted while this controller was not running
             if name not in self._nodes.cache:
                 self._missing.setdefault(name, self._clock.monotonic())
         while True:
@@ -147,7 +148,7 @@ class Evictions:
             await self._clock.sleep(SWEEP_SECONDS)
 
     async def _clear_up(self, node: str) -> None:
-        """Remove the pods of a node that is gone; the server is asked, in case our copy is behind."""
+        """Delete the pods of a deleted node. The server is asked first, since the cache may be behind."""
         try:
             await self._node_resource.get(node)
         except NotFound:

@@ -1,8 +1,8 @@
-"""When each node last gave a sign of life, on this process's own clock.
+"""Time of each node's last sign of life, on this process's own clock.
 
-A renewal counts from the moment it is seen here, by the monotonic clock, so neither a node's wall clock nor ours can
-make a living node look dead. A node is silent when nothing was seen for as long as its lease says that a renewal
-holds, and never sooner than the operator's `grace`. After a start everybody has just been seen.
+A renewal counts from its observation here, by the monotonic clock, so neither a node's wall clock nor ours can make a
+live node look dead. A node is silent when nothing was observed for the duration of its lease, and never before the
+operator's `grace`. After a start all nodes count as just observed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _read_lease = msgspec.json.Decoder(_Lease).decode
 
 
 class _Sign:
-    """The last sign of life of a node, and what it said."""
+    """The last sign of life of a node, and its content."""
 
     __slots__ = ("grace", "heartbeat", "renewal", "seen")
 
@@ -58,12 +58,12 @@ class Heartbeats:
         self.leases.on_change(self._lease_changed)
 
     def silent_in(self, name: str) -> float:
-        """Seconds until the node counts as silent if nothing more is heard; zero or less when it does."""
+        """Return the seconds until the node counts as silent without a further sign; 0 or less when it does now."""
         sign = self._sign(name)
         return sign.seen + sign.grace - self._clock.monotonic()
 
     async def confirm_silent(self, name: str) -> bool:
-        """Ask the server itself before a node is called silent: it may be our own watch that is dead."""
+        """Ask the server before a node is declared silent: our own watch may be broken."""
         try:
             lease = await self._resource.get(name, LEASE_NAMESPACE)
         except NotFound:
@@ -88,7 +88,10 @@ class Heartbeats:
             sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()
 
     def _node_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """What a node says about itself is a sign of life too; what is said about a silent node is not."""
+        """Count a new heartbeat in the node's status as a sign of life.
+
+        The Unknown status, written by this controller, is none.
+        """
         if new is None:
             if old is not None:
                 self._signs.pop(old.metadata.name, None)

@@ -1,8 +1,8 @@
-"""Lets a node go that says it leaves: nothing new comes to it, its pods go, then its certificates and its Node.
+"""Decommissions a leaving node: cordons it, removes its pods, then revokes its certificates and deletes its Node.
 
-The node says so with an annotation that names a deadline (`tarmac leave`). Until then pods are evicted as budgets
-allow, after it they are deleted, and what a silent node does not end by itself is taken off it a little later. Nothing
-is remembered between two looks: each finds out how far things are, so another controller process can go on.
+The node announces it with an annotation that names a deadline (`tarmac leave`). Before the deadline, pods are evicted
+as budgets allow; after it they are deleted; and pods that a silent node does not end are force-deleted a little later.
+No state is kept between two passes: each determines the progress anew, so another controller process can continue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from tarmac.api.kubernetes.core.pods.validation import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound, TooManyRequests
@@ -26,7 +26,7 @@ from tarmac.controllers.writing import delete_same
 
 MANAGER = "tarmac-node"
 LOOK_SECONDS = 1.0
-FORCE_SECONDS = 45.0  # after the deadline: more than pods usually have to end
+FORCE_SECONDS = 45.0  # after the deadline: more than the usual grace period of pods
 
 
 class Departures:
@@ -48,7 +48,7 @@ class Departures:
         await self._controller.run()
 
     async def reconcile(self, name: str) -> RetryAfter | None:
-        """Take one node a step further on its way out."""
+        """Take the next steps of one node's removal."""
         item = self._known.cache.item(name)
         if item is None or not _leaving(item):
             return None
@@ -72,7 +72,7 @@ class Departures:
         elif pod.metadata.deletion_timestamp is None and late >= 0:
             await delete_same(self._pods, pod.metadata, grace=None)
         elif pod.metadata.deletion_timestamp is None:
-            with suppress(NotFound, TooManyRequests):  # gone already, or its budget says not now
+            with suppress(NotFound, TooManyRequests):  # already deleted, or its budget does not allow it now
                 metadata = pod.metadata
                 await self._pods.create(
                     _eviction(pod), namespace=metadata.namespace, name=metadata.name, subresource="eviction"
@@ -90,7 +90,7 @@ def _leaving(item: Item[Any]) -> list[str]:
 
 
 def _deadline(facts: NodeFacts) -> float:
-    """When patience ends. One that cannot be read gives none."""
+    """Return the deadline. An unreadable one counts as past."""
     try:
         return parse_rfc3339((facts.metadata.annotations or {})[LEAVING])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which pods are on which node, as far as anybody has to ask: kept pod by pod, so that asking costs only the answer."""
+"""Index of pods by node, maintained incrementally, so that a query costs only its result."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class _Spec(Partial):
 
 
 class Resident(Partial):
-    """A pod on a node, as far as the node's troubles go."""
+    """A pod on a node: the fields that matter for evictions."""
 
     metadata: Metadata
     spec: _Spec
     status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 
     def tolerances(self) -> list[TaintToleration]:
-        """What it tolerates, and for how long."""
+        """Return its tolerations, each with its duration."""
         return [
             TaintToleration(each.key, each.operator == "Exists", each.value, each.effect, each.toleration_seconds)
             for each in self.spec.tolerations or ()
@@ -54,14 +54,14 @@ class Residents:
         pods.on_change(self._changed)
 
     def of(self, node: str) -> Iterator[Resident]:
-        """The pods that are bound to a node."""
+        """Yield the pods bound to a node."""
         for key in sorted(self._nodes.get(node, ())):
             item = self._pods.cache.item(key)
             if item is not None:
                 yield _read(item.raw)
 
     def nodes(self) -> list[str]:
-        """Every node that a pod is bound to, whether the node exists or not."""
+        """Return every node with bound pods, even if the node does not exist."""
         return list(self._nodes)
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:

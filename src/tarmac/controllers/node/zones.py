@@ -1,4 +1,4 @@
-"""The nodes of each place by readiness, and the pace at which they may be given up."""
+"""The nodes of each Location by readiness, and the rate limit of their NoExecute taints."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tarmac.decide.nodes import Disruption, disruption, pause
 
 
 def zone_of(item: Item[Any]) -> str:
-    """The Location of a node, or else its zone."""
+    """Return the Location of a node, otherwise its zone."""
     labels = item.metadata.labels or {}
     return labels.get(LABEL_LOCATION) or labels.get(LABEL_ZONE, "")
 
 
 class _Zone:
-    """The nodes of a place, counted as they change."""
+    """The nodes of a Location, counted incrementally."""
 
     __slots__ = ("_counts", "last", "members")
 
     def __init__(self) -> None:
         self.members: dict[str, str] = {}  # node to readiness
-        self.last = float("-inf")  # when the last node was given up
+        self.last = float("-inf")  # when the last node was tainted
         self._counts: Counter[str] = Counter()
 
     def put(self, name: str, readiness: str | None) -> None:
-        """A node is as ready as that, or gone."""
+        """Record a node's readiness; None when it is deleted."""
         known = self.members.pop(name, None)
         if known is not None:
             self._counts[known] -= 1
@@ -38,33 +38,33 @@ class _Zone:
             self._counts[readiness] += 1
 
     def state(self) -> Disruption:
-        """How many are in trouble."""
+        """Return the share of failing nodes as a disruption state."""
         return disruption(self._counts["True"], self._counts["False"], self._counts["Unknown"])
 
 
 class Zones:
-    """Places by name."""
+    """Locations by name."""
 
     def __init__(self, nodes: Informer[Any]) -> None:
         self._zones: dict[str, _Zone] = {}
         nodes.on_change(self._changed)
 
     def state(self, zone: str) -> Disruption:
-        """How many nodes of the place are in trouble."""
+        """Return the disruption state of the Location."""
         return self._zone(zone).state()
 
     def members(self, zone: str) -> list[str]:
-        """The nodes of the place."""
+        """Return the nodes of the Location."""
         return list(self._zone(zone).members)
 
     def may_give_up(self, zone: str, now: float) -> float | None:
-        """Seconds until another node of the place may be given up; None while none may be."""
+        """Return the seconds until another node of the Location may be tainted; None while none may be."""
         known = self._zone(zone)
         seconds = pause(known.state(), len(known.members))
         return None if seconds is None else max(0.0, known.last + seconds - now)
 
     def given_up(self, zone: str, now: float) -> None:
-        """A node was given up now."""
+        """Record that a node is being tainted now."""
         self._zone(zone).last = now
 
     def _zone(self, zone: str) -> _Zone:

@@ -1,1 +1,1 @@
-"""The gate `Quota` of Instances: lifted for as many as the quotas of their namespace have room for."""
+"""The scheduling gate `Quota` of Instances, removed for as many as fit into the quotas of their namespace."""

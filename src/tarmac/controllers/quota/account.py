@@ -1,8 +1,8 @@
-"""What the Instances of one namespace hold and wait for, kept in step one Instance at a time.
+"""Quota account of one namespace: amounts that its Instances hold and wait for, maintained per Instance.
 
-An Instance without the gate holds what its runtime asks for, from the moment it is made, or is let through, until its
-object is gone. Being let through is a promise: it counts at once and stands until the object shows it, even when it is
-not known whether the write went through. What an Instance asks for never changes, so each is read once.
+An Instance without the gate holds its runtime's amounts from its creation or admission until its object is deleted. An
+admission is a promise: it counts at once and stands until the object shows it, even when the outcome of the write is
+unknown. The amounts of an Instance never change, so each is decoded once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _read = msgspec.json.Decoder(_Instance).decode
 
 
 def gates_of(raw: bytes) -> tuple[str, ...]:
-    """The gates of an encoded Instance."""
+    """Return the gates of an encoded Instance."""
     controller = _read(raw).spec.controller
     return tuple(gate.name for gate in controller.scheduling_gates or ()) if controller else ()
 
@@ -61,17 +61,17 @@ class QuotaHolder:
 
     @property
     def waits(self) -> bool:
-        """Whether the quota holds it back."""
+        """True if the quota holds it back."""
         return GATE_QUOTA in self.gates and self.metadata.deletion_timestamp is None
 
     @property
     def holds(self) -> bool:
-        """Whether it counts. One that waits, or is deleted while it waits, does not."""
+        """True if it counts. An Instance that waits, or is deleted while it waits, does not."""
         return GATE_QUOTA not in self.gates
 
 
 class Account:
-    """The Instances of a namespace that has quotas."""
+    """The Instances of a namespace with quotas."""
 
     def __init__(
         self,
@@ -82,26 +82,26 @@ class Account:
         self._runtime_class = runtime_class
         self._members: dict[str, QuotaHolder] = {}
         self._held: dict[str, Quantity] = {}
-        self._promised: dict[str, str] = {}  # name to uid: let through, but still gated as far as we see
+        self._promised: dict[str, str] = {}  # name to uid: admitted, but still gated in the cache
 
     @property
     def held(self) -> dict[str, Quantity]:
-        """What all Instances that hold something hold, by the names that quotas use."""
+        """The amounts held by all admitted Instances, by the names that quotas use."""
         return dict(self._held)
 
     def waiting(self) -> list[QuotaHolder]:
-        """The Instances that the quota holds back."""
+        """Return the Instances that the quota holds back."""
         return [member for member in self._members.values() if member.waits]
 
     def promised(self) -> list[str]:
-        """Names of Instances that were let through and still show the gate."""
+        """Return the names of admitted Instances that still show the gate."""
         return list(self._promised)
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
     def put(self, item: Item[Instance]) -> None:
-        """An Instance is there, or has changed."""
+        """Record a new or changed Instance."""
         metadata = item.metadata
         known = self._members.get(metadata.name)
         if known is not None and known.metadata.uid != metadata.uid:
@@ -114,12 +114,12 @@ class Account:
         self._replace(known, self._member(metadata, claim, gates))
 
     def drop(self, name: str) -> None:
-        """An Instance is gone."""
+        """Record that an Instance is deleted."""
         self._promised.pop(name, None)
         self._replace(self._members.get(name), None)
 
     def let_through(self, name: str) -> None:
-        """An Instance counts from now on, whatever our copy still says."""
+        """Count an Instance from now on, regardless of the cache."""
         member = self._members[name]
         self._promised[name] = member.metadata.uid
         self._replace(member, self._member(member.metadata, member.claim, member.gates))

@@ -1,7 +1,7 @@
-"""Lifts the gate `Quota` from Instances, namespace by namespace, and tells those that have to wait why.
+"""Removes the gate `Quota` from Instances, namespace by namespace, and reports the reason to those that must wait.
 
-One worker decides for a namespace at a time over everything in it, and an Instance that is let through counts from that
-moment; so no two can be given the same room, however far our copy is behind. Where there is no quota, nobody waits.
+One worker decides for one namespace at a time over all its Instances, and an admitted Instance counts at once; so the
+same room is never given twice, however far the cache is behind. Without a quota, no Instance waits.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class QuotaController:
             self._controller.queue.add_after(namespace, SETTLE_SECONDS)
 
     async def reconcile(self, namespace: str) -> None:
-        """Let through whoever fits, and tell the others."""
+        """Admit the Instances that fit, and write the reason to the rest."""
         listed = (item.object for item in self._quotas.indexed(BY_NAMESPACE, namespace))
         quotas = quotas_of(listed, classes=self._classes)
         account = self._account(namespace)
@@ -77,10 +77,12 @@ class QuotaController:
         if waiting:
             used = self._used(namespace, account)
             admission = admit(quotas, used, (), [member.claim for member in waiting.values()])
+            # Counted before any write: an admission whose write fails keeps its room and is repeated.
             for name in admission.granted:
                 account.let_through(name)
-            await in_batches(self._refuse, [(waiting[name], refusal) for name, refusal in admission.refused.items()])
-        await in_batches(self._release, [f"{namespace}/{name}" for name in account.promised()])
+            refused = [(waiting[name], refusal) for name, refusal in admission.refused.items()]
+            await in_batches(self._refuse, refused, self._clock)
+        await in_batches(self._release, [f"{namespace}/{name}" for name in account.promised()], self._clock)
         if not quotas and not account.waiting() and not account.promised():
             self._accounts.pop(namespace, None)
 
@@ -93,7 +95,7 @@ class QuotaController:
         return account
 
     def _used(self, namespace: str, account: Account) -> ResourceList:
-        """What Instances hold, and what pods use that belong to no Instance."""
+        """Return the amounts held by Instances, and used by pods without an Instance."""
         used, prefix = account.held, f"{namespace}/"
         others = [key for key in self._pods.cache.keys() if key.startswith(prefix)]  # noqa: SIM118 - not a dict
         pods = (self._pods.get(key) for key in others if key.removeprefix(prefix) not in account)
@@ -101,7 +103,7 @@ class QuotaController:
         return used
 
     async def _release(self, key: str) -> None:
-        """Take the gate away, as our copy has it now."""
+        """Remove the gate from the Instance as cached."""
         item = self._instances.cache.item(key)
         gates = gates_of(item.raw) if item is not None else ()
         if item is None or GATE_QUOTA not in gates:

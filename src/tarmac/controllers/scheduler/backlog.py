@@ -1,8 +1,8 @@
-"""Pods that wait for a node: those to be looked at next, and those that nothing fitted.
+"""Queue of pods that wait for a node: the pods to schedule next, and the unschedulable ones.
 
-Pods are looked at by priority, then in the order they came. One that nothing fits is set aside; it is looked at again
-when something has changed that could matter to it, after a delay that doubles with every failure. Setting aside costs
-nothing per pod while nothing changes, however many wait.
+Pods are scheduled by priority, then in order of arrival. A pod that fits no node is set aside. It is retried when a
+relevant change has happened, after a delay that doubles with every failure. While nothing changes, pods set aside cost
+nothing each, however many there are.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tarmac.decide.scheduling import Pod
 
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 10.0
-LONGEST_WAIT = 300.0  # what is set aside is looked at this often even if nothing seems to have changed
+LONGEST_WAIT = 300.0  # retry interval of unschedulable pods when no relevant change was observed
 
 
 class Waiter:
-    """A pod that waits. `pod` is what was read of it at `read_at`, `claims` are its disks that have no node yet."""
+    """A waiting pod. `pod` was decoded at version `read_at`; `claims` are its volume claims without a node."""
 
     __slots__ = ("attempts", "claims", "due", "generation", "key", "pod", "priority", "read_at", "seen", "since", "uid")
 
@@ -31,44 +31,44 @@ class Waiter:
         self.claims: tuple[str, ...] = ()
         self.read_at = 0
         self.attempts = 0
-        self.seen = 0  # how things stood when nothing fitted
+        self.seen = 0  # cluster version at which no node fitted
         self.since = 0.0
         self.due = 0.0
 
     @property
     def sensitive(self) -> bool:
-        """Whether other pods can make a difference to it, not only room."""
+        """True if other pods can affect where it fits, and not only free resources."""
         demand = self.pod.demand if self.pod is not None else None
         return demand is not None and bool(demand.near or demand.apart or demand.spread)
 
 
 class Backlog:
-    """Waiters by the uid of their pod. `version(sensitive)` is a number that changes with what could matter."""
+    """Waiting pods by uid. `version(sensitive)` returns a number that changes with every relevant change."""
 
     def __init__(self, version: Callable[[bool], int]) -> None:
         self._version = version
         self._waiters: dict[str, Waiter] = {}
-        self._ready: list[tuple[int, int, str]] = []  # heap; entries that `_queued` does not confirm are void
+        self._ready: list[tuple[int, int, str]] = []  # heap; entries that `_queued` does not confirm are stale
         self._queued: dict[str, int] = {}
         self._aside: dict[str, Waiter] = {}
         self._order = 0
 
     def __len__(self) -> int:
-        """Pods that can be looked at now."""
+        """Return the number of pods that can be scheduled now."""
         return len(self._queued)
 
     @property
     def waiters(self) -> list[Waiter]:
-        """All that wait at this moment, but for one that is being looked at."""
+        """All waiting pods, except one that was taken for a decision."""
         return list(self._waiters.values())
 
     @property
     def aside(self) -> int:
-        """Pods that nothing fitted."""
+        """Number of unschedulable pods."""
         return len(self._aside)
 
     def add(self, key: str, uid: str, generation: int, priority: int) -> None:
-        """A pod waits. One that is known already is only looked at anew when it was changed."""
+        """Add a waiting pod. A known pod is queued again only when its generation has changed."""
         known = self._waiters.get(uid)
         if known is None:
             known = self._waiters[uid] = Waiter(key, uid, generation, priority)
@@ -78,9 +78,9 @@ class Backlog:
         self._enqueue(known)
 
     def take(self) -> Waiter | None:
-        """The next one to look at; it does wait, since `remove` is called as soon as a pod does not.
+        """Return the next pod to schedule, or None. `remove` keeps the queue free of pods that no longer wait.
 
-        It is no longer known here until it is set aside or put back.
+        The pod is not in the backlog until it is set aside or put back.
         """
         while self._ready:
             _, order, uid = heapq.heappop(self._ready)
@@ -90,23 +90,23 @@ class Backlog:
         return None
 
     def remove(self, uid: str) -> None:
-        """A pod waits no longer."""
+        """Remove a pod that no longer waits."""
         if self._waiters.pop(uid, None) is not None:
             self._queued.pop(uid, None)
             self._aside.pop(uid, None)
 
     def put_back(self, waiter: Waiter, now: float) -> None:
-        """It could not be bound: look at it again after a delay, whatever changes."""
+        """Retry after a delay, regardless of changes: binding the pod failed."""
         self._set_aside(waiter, now)
         waiter.seen = -1
 
     def set_aside(self, waiter: Waiter, now: float) -> None:
-        """Nothing fits it as things stand."""
+        """Retry after a relevant change: no node fits the pod at this version."""
         self._set_aside(waiter, now)
         waiter.seen = self._version(waiter.sensitive)
 
     def wake(self, now: float) -> None:
-        """Look again at those whose delay is over and for whom something has changed."""
+        """Queue the pods whose delay is over and that a change concerns."""
         if not self._aside:
             return
         plain, sensitive = self._version(False), self._version(True)

@@ -1,4 +1,4 @@
-"""Both schedulers over one copy of the cluster."""
+"""Runs both schedulers on one copy of the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.controllers.scheduler.state import SchedulerState
 
 
 class Schedulers:
-    """Locations for deployments, nodes for pods, and interfaces for pods that no Instance stands behind."""
+    """Assigns Locations to deployments, nodes to pods, and interfaces to pods without an Instance."""
 
     def __init__(self, context: Context) -> None:
         for_pods = context.acting_as(POD_SCHEDULER)

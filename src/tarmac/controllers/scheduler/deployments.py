@@ -1,37 +1,39 @@
-"""WorkloadDeployment → Location: the choice is made once, and written into the deployment's status.
+"""Assigns a Location to each WorkloadDeployment, once, and writes it into the deployment's status.
 
-A deployment that no Location can take keeps trying: it is looked at again whenever a Location changes. One whose
-Location was removed by force is without one again.
+A deployment that no Location can take is retried whenever a Location changes. A deployment whose Location was forcibly
+removed is assigned again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.workload import Placement, WorkloadDeployment, WorkloadDeploymentStatus
-from tarmac.api.conditions import find, with_condition
+from tarmac.api.conditions import with_condition
 from tarmac.api.shared import Condition, LocationReference
-from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, WORKLOADS
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
+from tarmac.controllers.places import Places
 from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.controllers.writing import write_status
 from tarmac.decide import reasons
-from tarmac.decide.placement import Place, by_city, location_for, place_of
+from tarmac.decide.placement import Place, location_for
 from tarmac.decide.scheduling import free_at
 from tarmac.decide.verdict import Verdict
 
 MANAGER = "tarmac-scheduler"
 BY_WORKLOAD = "workload"
-UNASSIGNED = "unassigned"
-SCHEDULED = "Scheduled"  # the scheduler's own condition; `Available` and `Progressing` are rolled up from it and others
+UNASSIGNED, ANYWHERE = "unassigned", "*"  # an index by city, and its value for all cities
+# owned by the scheduler; `Available` and `Progressing` are rolled up from it and other conditions
+SCHEDULED = "Scheduled"
 
 
 class DeploymentScheduler:
@@ -49,10 +51,14 @@ class DeploymentScheduler:
         self._known.add_index(BY_WORKLOAD, _workload_of)
         self._workloads = informers.informer(WORKLOADS)
         self._locations = informers.informer(LOCATIONS)
+        self._places = Places(self._locations, leaving=False)
         self._controller = context.controller("deployment-scheduler", self.reconcile)
         self._controller.watches(self._known)
-        self._controller.watches(self._locations, self._concerned)
-        self._controller.watches(self._workloads, self._of_workload)
+        self._controller.awaits(self._locations)
+        self._places.on_change(self._place_changed)
+        self._locations.on_change(self._location_removed)
+        self._controller.awaits(self._workloads)
+        self._workloads.on_change(self._workload_changed)
         for informer in state.informers:
             self._controller.awaits(informer)
 
@@ -60,16 +66,30 @@ class DeploymentScheduler:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _concerned(self, item: Item[Any]) -> list[str]:
-        """Whom a change of a Location may matter to."""
-        waiting = self._known.indexed(UNASSIGNED, UNASSIGNED)
-        return [each.key for each in (*waiting, *self._known.indexed(BY_LOCATION, item.metadata.name))]
+    def _place_changed(self, old: Place | None, new: Place | None) -> None:
+        """Retry deployments that wait for a Location of the city.
 
-    def _of_workload(self, item: Item[Any]) -> list[str]:
-        return [each.key for each in self._known.indexed(BY_WORKLOAD, item.metadata.uid)]
+        The first and the last Location concern all cities.
+        """
+        cities = {place.city for place in (old, new) if place is not None}
+        for value in (ANYWHERE,) if len(self._places.all) < 2 else cities:
+            for each in self._known.indexed(UNASSIGNED, value):
+                self._controller.queue.add(each.key)
+
+    def _location_removed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Retry deployments assigned to a deleted Location. They kept it while it was being deleted."""
+        if new is None and old is not None:
+            for each in self._known.indexed(BY_LOCATION, old.metadata.name):
+                self._controller.queue.add(each.key)
+
+    def _workload_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        """Retry a Workload's deployments when its spec changes. Its status changes often and does not matter."""
+        if new is not None and (old is None or old.metadata.generation != new.metadata.generation):
+            for each in self._known.indexed(BY_WORKLOAD, new.metadata.uid):
+                self._controller.queue.add(each.key)
 
     async def reconcile(self, key: str) -> None:
-        """Give one deployment its Location."""
+        """Assign a Location to one deployment."""
         deployment = self._known.get(key)
         if deployment is None or deployment.metadata.deletion_timestamp is not None:
             return
@@ -78,8 +98,8 @@ class DeploymentScheduler:
             return
         placement = self._placement(deployment)
         if placement is None:
-            return  # the Workload or this part of it is going, and the deployment with it
-        verdict = location_for(placement, deployment.spec.city_code, by_city(self._places()))
+            return  # the Workload or this placement is being removed, and the deployment with it
+        verdict = location_for(placement, deployment.spec.city_code, self._candidates(deployment.spec.city_code))
         await self._write(deployment, verdict)
 
     def _placement(self, deployment: WorkloadDeployment) -> Placement | None:
@@ -90,14 +110,12 @@ class DeploymentScheduler:
         name = deployment.spec.placement_name
         return next((each for each in workload.spec.placements if each.name == name), None)
 
-    def _places(self) -> Iterable[Place]:
-        """Every Location that is to stay."""
-        for item in self._locations.cache.items():
-            location = item.object
-            if location.metadata.deletion_timestamp is None:
-                ready = find(location.status.conditions if location.status else (), "Ready")
-                since = parse_rfc3339(ready.last_transition_time) if ready and ready.last_transition_time else 0.0
-                yield place_of(location, since, free_at(self._state.cluster, location.metadata.name))
+    def _candidates(self, city: str) -> Mapping[str, Collection[Place]]:
+        """Return places by city. Free resources are summed only where there is a choice."""
+        here = self._places.by_city.get(city, ())
+        if len(here) < 2:
+            return self._places.by_city
+        return {city: [replace(place, free=free_at(self._state.cluster, place.name)) for place in here]}
 
     async def _write(self, deployment: WorkloadDeployment, verdict: Verdict[str]) -> None:
         known = deployment.status or WorkloadDeploymentStatus()
@@ -127,7 +145,7 @@ def _condition(verdict: Verdict[str]) -> Condition:
 
 
 def _unassigned(item: Item[WorkloadDeployment]) -> tuple[str, ...]:
-    return () if assigned_location(item) else (UNASSIGNED,)
+    return () if assigned_location(item) else (ANYWHERE, item.object.spec.city_code)
 
 
 def _workload_of(item: Item[WorkloadDeployment]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""The disks of pods as they are now, and the node each new one is made on.
+"""Volumes of pods, and the node selected for each new one.
 
-A claim without a volume is made where its pod goes: the first pod that uses it chooses, and says so on the claim before
-it is bound itself.
+An unbound claim gets its volume on its pod's node: the first pod that uses the claim selects the node, which is written
+to the claim before the pod is bound.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.decide.verdict import Verdict
 
 
 class SchedulerDisks:
-    """Claims and volumes."""
+    """Claims and volumes, as the scheduler sees them."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
         self._resource = client.resource(VOLUME_CLAIMS)
@@ -24,17 +24,17 @@ class SchedulerDisks:
         self.volumes = informers.informer(VOLUMES)
 
     def of(self, pod: JsonObject) -> Verdict[tuple[Disk, ...]]:
-        """The disks of a pod that are somewhere already; a "no" when one cannot be had."""
+        """Return the disks of a pod that already have a node; a refusal when one is unavailable."""
         return disks_of(pod, self.claims.get, self.volumes.get)
 
     def unplaced(self, pod: JsonObject) -> tuple[str, ...]:
-        """The claims of a pod that nobody has chosen a node for."""
+        """Return the claims of a pod without a selected node."""
         namespace = pod["metadata"]["namespace"]
         claims = ((name, self.claims.get(f"{namespace}/{name}")) for name in claim_names(pod))
         return tuple(name for name, claim in claims if claim and _is_open(claim))
 
     async def place(self, namespace: str, name: str, node: str) -> None:
-        """Say on a claim where its disk is to be made."""
+        """Write the selected node to a claim."""
         await self._resource.patch(name, {"metadata": {"annotations": {SELECTED_NODE: node}}}, namespace)
 
 

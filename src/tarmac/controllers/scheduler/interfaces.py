@@ -1,9 +1,9 @@
-"""The interface of a plain Pod, given when its node is known and written together with the binding.
+"""The interface of a Pod without an Instance, assigned when its node is known and written with the binding.
 
-A Pod that no Instance stands behind gets `eth0` on the `default` Network of its namespace, in the system's own
-namespaces on an internal one. The network must be usable at the node's place, so the first Pod there asks for it with a
-NetworkBinding and waits a moment. Pods in the host's namespace need none, nor do Pods that bring theirs along. A node
-without a Location is not one of our networks' places: whatever network it has is its own affair.
+Such a Pod gets `eth0` on the `default` Network of its namespace, or on an internal Network in the system's namespaces.
+The Network must be usable at the node's Location, so the first Pod there requests it with a NetworkBinding and is
+retried shortly. Pods with hostNetwork need no interface, nor do Pods that already have the annotation. A node without a
+Location is outside our Networks and connects its pods itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _read = msgspec.json.Decoder(_Pod).decode
 
 
 class PodInterfaces:
-    """Where plain Pods get theirs from. Without our networks, or their controller beside it, nobody gets any."""
+    """Assigns interfaces to Pods without an Instance.
+
+    Disabled without our Networks or without the network controller.
+    """
 
     def __init__(self, context: Context) -> None:
         informers = context.informers
@@ -68,7 +71,7 @@ class PodInterfaces:
         self.subnets = self._attaching.subnets
 
     async def of(self, pod: Item[Any], location: str) -> Verdict[str]:
-        """What the binding says about the Pod's interfaces; empty when it says nothing."""
+        """Return the interfaces annotation that the binding carries; empty when it carries none."""
         facts = _read(pod.raw)
         if not self.enabled or not location or facts.spec.host_network:
             return Verdict("")
@@ -93,7 +96,7 @@ class PodInterfaces:
         return Verdict(None, verdict.refusals) if verdict.value is None else Verdict(encode_interfaces(verdict.value))
 
     async def _ask_for(self, network: Network, location: str) -> Verdict[str]:
-        """Have the network made at the place; why it is not there yet, or never will be."""
+        """Request the Network at the Location. Return the refusal: not provisioned yet, or the binding's failure."""
         own = network.metadata
         name = f"pods-{context_name(own.name, location)}"
         binding = self._known_bindings.get(f"{own.namespace}/{name}")

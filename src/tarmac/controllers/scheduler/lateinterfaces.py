@@ -1,13 +1,13 @@
-"""Interfaces for Pods that came to their node without us: created with a node, or bound by another scheduler.
+"""Interfaces for Pods bound without this scheduler: created with a node, or bound by a foreign scheduler.
 
-Their node waits for the annotation, so it may come after the binding. Pods that only show what a node runs by itself
-(mirror Pods) get none.
+Their node waits for the annotation, so it may follow the binding. Mirror Pods get none.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
 from tarmac.api.partial import whereabouts
 from tarmac.client.cache import Item
@@ -19,7 +19,6 @@ from tarmac.controllers.scheduler.podfacts import read_facts
 from tarmac.decide import reasons
 
 AGAIN_SECONDS = 2.0
-_MIRROR = "kubernetes.io/config.mirror"
 
 
 class Latecomers:
@@ -40,14 +39,14 @@ class Latecomers:
         await self._controller.run()
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """Only a Pod that comes to be on a node is worth a look: when it appears, or is bound."""
+        """Queue a Pod only when it comes to a node: when it appears there, or is bound."""
         if new is None or not self._interfaces.enabled or not _lacks(new) or (old is not None and _on_node(old)):
             return
         if _on_node(new):
             self._controller.queue.add(new.key)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """Give one Pod its interface if it lacks one."""
+        """Assign an interface to one Pod if it has none."""
         item = self._known.cache.item(key)
         if item is None or not _lacks(item) or item.metadata.deletion_timestamp is not None:
             return None
@@ -71,4 +70,4 @@ def _on_node(item: Item[Any]) -> bool:
 
 def _lacks(item: Item[Any]) -> bool:
     annotations = item.metadata.annotations or {}
-    return ANNOTATION_INTERFACES not in annotations and _MIRROR not in annotations
+    return ANNOTATION_INTERFACES not in annotations and MIRROR not in annotations

@@ -1,4 +1,4 @@
-"""A Pod as the scheduler sees it on every change: a few fields, read without the rest."""
+"""A Pod as the scheduler reads it on every change: a few fields, decoded without the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Status(Partial):
 
 
 class SchedulingPod(Partial):
-    """What decides whether a pod waits for a node, is on one, or neither."""
+    """The fields that decide if a pod waits for a node, is on one, or neither."""
 
     metadata: _Metadata
     spec: _Spec
@@ -36,20 +36,20 @@ class SchedulingPod(Partial):
 
     @property
     def uid(self) -> str:
-        """Its identity."""
+        """The pod's uid."""
         return self.metadata.uid
 
     @property
     def ended(self) -> bool:
-        """Whether it will never run again, so that its node is free of it."""
+        """True if the pod will never run again, so that it uses no resources of its node."""
         return self.status.phase in TERMINAL
 
     def waits_for(self, schedulers: frozenset[str]) -> bool:
-        """Whether one of these schedulers is to find it a node."""
+        """Return True if one of these schedulers is to assign a node to the pod."""
         spec = self.spec
         free = not spec.node_name and not spec.scheduling_gates and self.metadata.deletion_timestamp is None
         return free and spec.scheduler_name in schedulers
 
 
 read_facts = msgspec.json.Decoder(SchedulingPod).decode
-"""The facts of an encoded Pod."""
+"""Decode the scheduling fields of an encoded Pod."""

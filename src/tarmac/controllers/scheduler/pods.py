@@ -1,8 +1,8 @@
-"""Pod → node: decides one pod after the other and hands the bindings over, many of which are under way at once.
+"""Assigns a node to each Pod: decides one pod after the other; many bindings are written concurrently.
 
-A decision counts as soon as it is made (the pod is assumed to be on its node), so the next one sees it. When a binding
-fails the assumption is taken back and the pod is read again. Deciding never waits for a write, unless writes fall far
-behind.
+A decision takes effect at once (the pod is assumed to be on its node), so the next decision accounts for it. When a
+binding fails, the assumption is undone and the pod is read again. Decisions do not wait for writes unless the queue of
+writes is full.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tarmac.decide import reasons
 from tarmac.decide.scheduling import Pod, Scheduler
 from tarmac.decide.verdict import Refusal, Verdict
 
-AT_A_TIME = 32  # decisions between chances for everybody else
-LOOK_SECONDS = 0.5  # how soon a change reaches the pods that were set aside
-BUSY = 200  # with more waiting than this nobody reads an event about each
+AT_A_TIME = 32  # decisions between two yields to the event loop
+LOOK_SECONDS = 0.5  # poll interval for pods that were set aside
+BUSY = 200  # with more pods waiting than this, no events are recorded for each
 
 _log = log("scheduler")
 
 
 class PodScheduler:
-    """Decides for the pods of `SchedulerState`."""
+    """Schedules the pods of `SchedulerState`."""
 
     def __init__(self, context: Context, state: SchedulerState, interfaces: PodInterfaces) -> None:
         self._clock = context.client.clock
@@ -79,7 +79,7 @@ class PodScheduler:
                 await asyncio.sleep(0)
 
     async def _wake(self) -> NoReturn:
-        """Give those that were set aside another look when their time has come."""
+        """Requeue pods that were set aside, when their retry is due."""
         while True:
             await self._set_aside.wait()
             await self._clock.sleep(LOOK_SECONDS)
@@ -90,7 +90,7 @@ class PodScheduler:
                 self._arrived.set()
 
     async def _look_at(self, waiter: Waiter) -> None:
-        """Decide about one pod. A bug that it brings to light must not stop the others."""
+        """Decide about one pod. An unexpected error must not stop the remaining pods."""
         try:
             await self._decide(waiter)
         except Exception as error:
@@ -108,7 +108,7 @@ class PodScheduler:
         verdict = self._choose(read.value, self._preemptions.take_back(waiter))
         if verdict.value is None:
             room = self._preemptions.make_room(waiter, read.value, self._turn)
-            await self._refuse(waiter, verdict.refusals, room)
+            await self._refuse(waiter, verdict.refusals, room, retry=self._preemptions.is_free(waiter.uid))
             return
         self._preemptions.forget(waiter.uid)
         interfaces = await self._interfaces_at(waiter, verdict.value)
@@ -121,7 +121,7 @@ class PodScheduler:
             self._put_back(waiter)
 
     def _choose(self, pod: Pod, reserved: str) -> Verdict[str]:
-        """The node that is reserved for it, if that takes it now."""
+        """Return the node reserved for the pod if it fits there now, otherwise choose one."""
         if reserved and self._scheduler.takes(pod, reserved):
             return Verdict(reserved)
         return self._scheduler.choose(pod, self._turn)
@@ -131,8 +131,12 @@ class PodScheduler:
         assert pod is not None, "a pod that waits is in our copy"
         return await self._interfaces.of(pod, self._state.cluster.nodes[node].node.labels.get(LABEL_LOCATION, ""))
 
-    async def _refuse(self, waiter: Waiter, refusals: Sequence[Refusal], room: str = "") -> None:
-        self._state.backlog.set_aside(waiter, self._clock.monotonic())
+    async def _refuse(
+        self, waiter: Waiter, refusals: Sequence[Refusal], room: str = "", *, retry: bool = False
+    ) -> None:
+        """Report why no node fits. `retry`: schedule the pod again after its delay, without waiting for a change."""
+        backlog = self._state.backlog
+        (backlog.put_back if retry else backlog.set_aside)(waiter, self._clock.monotonic())
         self._set_aside.set()
         message = f"{refusals[0].message} {room}".rstrip()
         if len(self._state.backlog) < BUSY:
@@ -144,7 +148,7 @@ class PodScheduler:
             self._event(job.waiter, "Normal", "Scheduled", f"Assigned {job.waiter.key} to {job.node}")
 
     def _failed(self, job: Bind) -> None:
-        """Take the assumption back, unless the pod turned out to be on a node after all; try again if it waits."""
+        """Undo the assumption, unless the cache shows the pod on this node; retry the pod if it still waits."""
         state, waiter = self._state, job.waiter
         facts = state.facts(waiter)
         if state.cluster.node_of(waiter.uid) == job.node and (facts is None or facts.spec.node_name != job.node):

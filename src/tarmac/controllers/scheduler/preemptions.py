@@ -1,13 +1,14 @@
-"""Makes room for a pod that fits nowhere, by ending pods of lower priority (`decide/scheduling/preemption`).
+"""Preemption: frees a node for a pod that fits nowhere by deleting pods of lower priority.
 
-The pod is nominated to the node (`status.nominatedNodeName`), its place there is reserved, and its victims are told why
-(`DisruptionTarget`) and deleted with their own grace. Until they are gone nobody else goes for this pod. What is
-remembered here is only the reservation: after a restart it is read from the nomination and the victims' conditions, and
-whatever was left undone between two writes is decided anew.
+The choice is made in `decide/scheduling/preemption`. The pod is nominated to the node (`status.nominatedNodeName`), its
+resources there are reserved, and each victim gets the condition `DisruptionTarget` and is deleted with its own grace
+period. Until the victims are gone, no further pods are preempted for this pod. Only the reservation is kept in memory:
+after a restart it is rebuilt from the nomination and the victims' conditions, and steps left undone between two writes
+are decided again.
 
-At one Location, few pods at a time may have victims on their way out: what the others would take away is seen only
-after that, so a burst of important pods never empties a city at once. Beside another scheduler nobody goes at all: what
-it has placed is not ours to end.
+At each Location only a few preemptions run at a time, and the next ones are decided after they end, so a burst of
+high-priority pods never empties a city at once. Beside another scheduler nothing is preempted: pods that it has bound
+are not ours to delete.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from tarmac.decide.scheduling import (
     reservation,
 )
 
-AT_ONCE = 4  # pods of one Location that have victims on their way out
-_READ_AT_ONCE = 1000  # pods that are read between chances for everybody else
+AT_ONCE = 4  # preemptions of one Location whose victims are still terminating
+_READ_AT_ONCE = 1000  # pods read between two yields to the event loop
 _OTHERS_FIRST = "Others have to make room at its Location first."
 _MESSAGE = "tarmac: preempting to accommodate a higher priority pod"
 
@@ -66,7 +67,7 @@ class _Pod(Partial):
 
     @property
     def is_preempted(self) -> bool:
-        """Whether it goes for another."""
+        """True if the pod is being deleted by a preemption."""
         going = self.metadata.deletion_timestamp is not None
         return going and any(each.reason == BY_SCHEDULER for each in self.status.conditions or ())
 
@@ -76,7 +77,7 @@ _read = msgspec.json.Decoder(_Pod).decode
 
 @dataclass(frozen=True, slots=True)
 class _Nomination:
-    """A pod and the node that is reserved for it. `victims` have to go first."""
+    """A pod and the node reserved for it. `victims` must terminate first."""
 
     pod: Pod
     node: str
@@ -84,7 +85,7 @@ class _Nomination:
 
 
 class Preemptions:
-    """The reservations of this process, by the uid of their pod."""
+    """The reservations of this process, by pod uid."""
 
     def __init__(self, context: Context, state: SchedulerState, scheduler: Scheduler) -> None:
         self._clock = context.client.clock
@@ -99,20 +100,20 @@ class Preemptions:
 
     @property
     def informers(self) -> tuple[Informer[JsonObject], ...]:
-        """What must be complete before anybody goes."""
+        """Informers that must have synced before a preemption."""
         return (self._budgets,) if self._budgets is not None else ()
 
     async def run(self) -> NoReturn:
-        """Write what was decided, until cancelled."""
+        """Write decided preemptions, until cancelled."""
         while True:
             job = await self._jobs.get()
             await job()
 
     async def adopt(self) -> None:
-        """Take over what an earlier process began, before anything is decided: it counts among the few at a time."""
+        """Adopt the nominations of an earlier process before any decision, since they count against `AT_ONCE`."""
         for number, waiter in enumerate(self._state.backlog.waiters, 1):
             if number % _READ_AT_ONCE == 0:
-                await asyncio.sleep(0)  # pods may come and go meanwhile; a new one has no nomination
+                await asyncio.sleep(0)  # pods may come and go meanwhile; a new pod has no nomination
             facts = self._state.facts(waiter)
             node = facts.status.nominated_node_name if facts is not None else ""
             pod = self._state.read(waiter).value if node else None
@@ -120,7 +121,10 @@ class Preemptions:
                 self._hold(_Nomination(pod, node, self._going(pod, node)))
 
     def take_back(self, waiter: Waiter) -> str:
-        """The pod is looked at again: its place counts as free for it. The node that is reserved for it, if one is."""
+        """Remove the pod's reservation while it is scheduled again.
+
+        Return the node reserved for it, or an empty string.
+        """
         held = self._nominated.get(waiter.uid)
         if held is None:
             return ""
@@ -128,15 +132,15 @@ class Preemptions:
         return held.node
 
     def forget(self, uid: str) -> None:
-        """The pod has a node, or wants none any more."""
+        """Drop the nomination: the pod has a node, or needs none any more."""
         held = self._nominated.pop(uid, None)
         if held is not None:
             self._state.cluster.remove_pod(reservation(held.pod).uid)
 
     def make_room(self, waiter: Waiter, pod: Pod, turn: int) -> str:
-        """Have others go for the pod, if that helps and is not under way; what is done about it, as a sentence.
+        """Start a preemption for the pod, if one helps and none is in progress. Return a sentence for its condition.
 
-        Nothing is awaited: until the pod is set aside, a change of it would make it wait a second time.
+        Does not await: a change of the pod before it is set aside would queue it twice.
         """
         facts, cluster = self._state.facts(waiter), self._state.cluster
         if self._budgets is None:
@@ -158,12 +162,21 @@ class Preemptions:
         candidate = self._scheduler.preempt(pod, guards, self._started, turn)
         if candidate is None:
             return ""
-        if self._under_way(self._location_of(candidate.node)) >= AT_ONCE:  # a pod that asks for no Location has one now
+        # for a pod without a required Location, it is known only now
+        if self._under_way(self._location_of(candidate.node)) >= AT_ONCE:
             return _OTHERS_FIRST
         displaced = self._displaced(pod, candidate.node)
         self._hold(_Nomination(pod, candidate.node, candidate.victims))
         self._jobs.put_nowait(partial(self._carry_out, waiter.key, candidate, pod, displaced))
         return _sentence(pod, candidate.node, candidate.victims)
+
+    def is_free(self, uid: str) -> bool:
+        """Return True if the pod was nominated to a node without a live victim: only a reservation was in its way.
+
+        No change will follow that wakes the pod, so the caller must schedule it again by itself.
+        """
+        held = self._nominated.get(uid)
+        return held is not None and not self._going(held.pod, held.node)
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
         if old is None or old.metadata.uid not in self._nominated:
@@ -177,7 +190,7 @@ class Preemptions:
         self._state.cluster.add_pod(reservation(nomination.pod), nomination.node)
 
     def _under_way(self, location: str) -> int:
-        """Nominations at a Location, or of pods that ask for this one or for none, whose victims are still there."""
+        """Count the nominations with live victims at a Location, or of pods that require it (empty: none)."""
         nominated = self._nominated.values()
         held = (each for each in nominated if location in (each.pod.demand.location, self._location_of(each.node)))
         return sum(bool(self._going(each.pod, each.node)) for each in held)
@@ -187,7 +200,7 @@ class Preemptions:
         return info.node.location if info is not None else ""
 
     def _going(self, pod: Pod, node: str) -> tuple[Pod, ...]:
-        """Who is still on the node and goes for the pod: as was decided here, or as they say themselves."""
+        """Return the victims still on the node: chosen by this process, or marked by their own condition."""
         info = self._state.cluster.nodes.get(node)
         if info is None:
             return ()
@@ -197,16 +210,17 @@ class Preemptions:
         return tuple(each for each in lower if each.uid in chosen or self._is_preempted(each))
 
     def _displaced(self, pod: Pod, node: str) -> list[Pod]:
-        """Less important pods that wait for this node have to find another."""
+        """Drop the nominations of lower-priority pods for this node. Their pods must find a different node."""
         held = [each for each in self._nominated.values() if each.node == node and each.pod.priority < pod.priority]
         for each in held:
             self.forget(each.pod.uid)
         return [each.pod for each in held]
 
     async def _carry_out(self, key: str, candidate: Candidate, pod: Pod, displaced: Iterable[Pod]) -> None:
-        """Nominate first: should we end before the victims do, the nomination says that somebody was at it.
+        """Nominate first: after a crash before the deletions, the nomination shows that a preemption had begun.
 
-        What fails is decided anew when the pod is next looked at: then nobody is on his way out.
+        After a failure the nomination has no victims, and the preemption is decided again when the pod is next
+        scheduled.
         """
         try:
             for each in displaced:
@@ -217,7 +231,7 @@ class Preemptions:
         except NotLeader:
             raise
         except (ApiError, ClientError) as error:
-            _log.debug("not preempted", pod=key, node=candidate.node, why=str(error))
+            _log.debug("preemption failed, will be decided again", pod=key, node=candidate.node, why=str(error))
             held = self._nominated.get(pod.uid)
             if held is not None:
                 self._nominated[pod.uid] = _Nomination(held.pod, held.node)
@@ -228,7 +242,7 @@ class Preemptions:
             await self._pods.patch(pod.name, body, pod.namespace, subresource="status", uid=pod.uid)
 
     async def _end(self, victim: Pod, key: str, node: str) -> None:
-        """Say why, then delete. A victim that is gone or going needs neither."""
+        """Write the reason as a condition, then delete. A victim already deleted or terminating needs neither."""
         found = self._look(victim)
         if found is None or found.metadata.deletion_timestamp is not None:
             return
@@ -251,7 +265,7 @@ class Preemptions:
         return (found.status.start_time or "") if found is not None else ""
 
     def _look(self, pod: Pod) -> _Pod | None:
-        """A pod as our copy has it; None for one that is gone, or that only holds a place."""
+        """Return the pod as cached; None for a deleted one or a mere reservation."""
         item = None if is_reservation(pod) else self._state.pods.cache.item(f"{pod.namespace}/{pod.name}")
         return _read(item.raw) if item is not None and item.metadata.uid == pod.uid else None
 

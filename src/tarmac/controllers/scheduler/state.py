@@ -1,8 +1,8 @@
-"""The scheduler's copy of the cluster, kept in step with what the server says.
+"""The scheduler's copy of the cluster, kept up to date by informers.
 
-Every change of a pod is read as far as it takes to tell whether it waits, is on a node or is gone; the whole pod is
-read once, when it is first decided about or first seen on a node. A pod that is assumed to be on a node is confirmed
-by the change that shows it there, which then costs nothing more. One that is resized in place is read again.
+On every change only a few fields of a pod are decoded: enough to tell if it waits, is on a node, or is gone. The whole
+pod is decoded once, when it is first scheduled or first seen on a node. A pod assumed to be on a node is confirmed by
+the change that shows it there, at no further cost. A pod resized in place is decoded again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Metadata(TypedDict, total=False):
 
 
 class _Pod(TypedDict):
-    """A pod without what makes most of it: its managers and its status."""
+    """A pod without managedFields and status, which are most of its size."""
 
     metadata: _Metadata
     spec: dict[str, Any]
@@ -45,7 +45,7 @@ _decode_pod = cast("Callable[[bytes], JsonObject]", msgspec.json.Decoder(_Pod).d
 
 
 class SchedulerState:
-    """Nodes, what is on them, and the pods that wait."""
+    """Nodes, the pods on them, and the waiting pods."""
 
     def __init__(
         self, client: Client, informers: Informers, schedulers: frozenset[str], *, classes: bool = True
@@ -58,9 +58,9 @@ class SchedulerState:
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._schedulers = schedulers
         self._demands = Demands(classes=classes)
-        self._nudges = 0  # changes of disks, runtimes and networks
+        self._nudges = 0  # changes of disks, runtime classes and subnets
         self._arrivals = 0  # pods that came to a node
-        self._generations: dict[str, int] = {}  # of pods on nodes, as they were last read
+        self._generations: dict[str, int] = {}  # of pods on nodes, as last decoded
         self._nodes.on_change(self._node_changed)
         self.pods.on_change(self._pod_changed)
         for informer in (self._classes, self.disks.claims, self.disks.volumes):
@@ -68,22 +68,22 @@ class SchedulerState:
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
-        """What must be complete before anything is decided."""
+        """Informers that must have synced before the first decision."""
         return (self.pods, self._nodes, self._classes, self.disks.claims, self.disks.volumes)
 
     def facts(self, waiter: Waiter) -> SchedulingPod | None:
-        """The pod of a waiter as our copy has it; None when it is gone."""
+        """Return the scheduling fields of a waiting pod from the cache; None when it is gone."""
         item = self.pods.cache.item(waiter.key)
         facts = read_facts(item.raw) if item is not None else None
         return facts if facts is not None and facts.uid == waiter.uid else None
 
     def waits(self, waiter: Waiter) -> bool:
-        """Whether the pod still wants a node from us."""
+        """Return True if the pod still needs a node from this scheduler."""
         facts = self.facts(waiter)
         return facts is not None and not facts.ended and facts.waits_for(self._schedulers)
 
     def read(self, waiter: Waiter) -> Verdict[Pod]:
-        """The pod of a waiter as decisions see it; a "no" when one of its disks cannot be had."""
+        """Return the waiting pod as the decision layer sees it; a refusal when one of its disks is unavailable."""
         if waiter.pod is not None and waiter.read_at == self._nudges:
             return Verdict(waiter.pod)
         item = self.pods.cache.item(waiter.key)
@@ -99,7 +99,7 @@ class SchedulerState:
         return Verdict(waiter.pod)
 
     def place(self, pod: Pod, node: str) -> None:
-        """The pod is on the node, or is assumed to be."""
+        """Record the pod on the node, bound or assumed."""
         self._arrivals += 1
         self.cluster.add_pod(pod, node)
 
@@ -131,7 +131,7 @@ class SchedulerState:
             self.backlog.add(new.key, uid, facts.metadata.generation, facts.spec.priority)
 
     def _is_resized(self, pod: SchedulingPod) -> bool:
-        """Whether a pod on a node may ask for something else than when it was read: its generation tells."""
+        """Return True if the requests of a pod on a node may have changed since it was decoded: its generation has."""
         generation = pod.metadata.generation
         known = self._generations.setdefault(pod.uid, generation)
         if known == generation or pod.metadata.deletion_timestamp is not None:
@@ -152,5 +152,5 @@ class SchedulerState:
         self.cluster.set_node(node_of(_decode(new.raw)))
 
     def surroundings_changed(self, _old: Item[Any] | None, _new: Item[Any] | None) -> None:
-        """A disk, a runtime or a network that some pod may have waited for."""
+        """Count a change of a disk, a runtime class or a subnet that a waiting pod may need."""
         self._nudges += 1

@@ -1,7 +1,7 @@
-"""What the scheduler writes: bindings by the thousand, and for pods that nothing fits the reason why.
+"""Writes of the scheduler: bindings, and the reason for unschedulable pods.
 
-A fixed number of workers keep as many writes under way; writes that are under way together share a commit in the
-store. Bodies are put together by hand: a binding says the same few things about every pod.
+A fixed number of workers write concurrently; concurrent writes share a commit in the store. Bodies are assembled as
+strings: bindings differ in a few values only, and there are thousands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tarmac.controllers.scheduler.state import SchedulerState
 from tarmac.decide.scheduling import Pod
 
 WORKERS = 128
-WAITING = 256  # decisions made ahead of the writes
+WAITING = 256  # maximum queue of decisions ahead of the writes
 UNSCHEDULABLE = "Unschedulable"
 _STRATEGIC = {"accept": "application/json", "content-type": "application/strategic-merge-patch+json"}
 
@@ -39,17 +39,17 @@ _log = log("scheduler")
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A pod goes to a node."""
+    """Bind a pod to a node."""
 
     waiter: Waiter
     pod: Pod
     node: str
-    interfaces: str = ""  # as the annotation says them; empty: nothing to say
+    interfaces: str = ""  # value of the annotation; empty: no annotation
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """A pod goes nowhere, for this reason."""
+    """Write the reason why a pod is unschedulable."""
 
     key: str
     uid: str
@@ -63,7 +63,7 @@ class _Pod(Partial):
 
     @property
     def scheduled(self) -> PartialCondition | None:
-        """What it says about its being scheduled."""
+        """The PodScheduled condition."""
         return find(self.status.conditions, "PodScheduled")
 
 
@@ -71,7 +71,7 @@ _read = msgspec.json.Decoder(_Pod).decode
 
 
 class Writes:
-    """The workers. `bound` and `failed` are told the outcome of each binding."""
+    """The workers. `bound` or `failed` is called with each binding."""
 
     def __init__(
         self, client: Client, state: SchedulerState, bound: Callable[[Bind], None], failed: Callable[[Bind], None]
@@ -83,7 +83,7 @@ class Writes:
         self._jobs: asyncio.Queue[Bind | Explain] = asyncio.Queue(WAITING)
 
     async def put(self, job: Bind | Explain) -> None:
-        """Hand over a write; waits while too many are ahead of it."""
+        """Queue a write; wait while the queue is full."""
         if self._jobs.full():
             await self._jobs.put(job)
         else:
@@ -106,6 +106,7 @@ class Writes:
     async def _bind(self, job: Bind) -> None:
         pod = job.pod
         try:
+            # Claims first: a bound pod whose claim has no selected node could never start.
             for claim in job.waiter.claims:
                 await self._state.disks.place(pod.namespace, claim, job.node)
             path = PODS.path(pod.namespace, pod.name, "binding")
@@ -113,13 +114,13 @@ class Writes:
         except NotLeader:
             raise
         except (ApiError, ClientError) as error:
-            _log.debug("pod not bound", pod=job.waiter.key, node=job.node, why=str(error))
+            _log.debug("pod binding failed, will retry", pod=job.waiter.key, node=job.node, why=str(error))
             self._failed(job)
         else:
             self._bound(job)
 
     async def _explain(self, job: Explain) -> None:
-        """Write the condition if it says something new. Its time moves only when its status does."""
+        """Write the condition if it differs. Its transition time changes only with its status."""
         item = self._state.pods.cache.item(job.key)
         if item is None:
             return
@@ -139,11 +140,11 @@ class Writes:
         except NotLeader:
             raise
         except (ApiError, ClientError) as error:
-            _log.debug("condition not written", pod=job.key, why=str(error))
+            _log.debug("unschedulable condition cannot be written", pod=job.key, why=str(error))
 
 
 def _notes(pod: _Pod, reason: str) -> JsonObject:
-    """What to add to the metadata of a Pod so that its Instance can say the reason; nothing where it can already."""
+    """Return the annotation from which the Pod's Instance reads the reason; empty when it is present or not needed."""
     is_instance = LABEL_DEPLOYMENT_UID in (pod.metadata.labels or {})
     if not is_instance or (pod.metadata.annotations or {}).get(ANNOTATION_UNSCHEDULABLE) == reason:
         return {}
@@ -151,7 +152,7 @@ def _notes(pod: _Pod, reason: str) -> JsonObject:
 
 
 def _binding(job: Bind) -> bytes:
-    """Names and uids need no escaping: the server has checked them."""
+    """Return the encoded Binding. Names and uids need no escaping: the server has validated them."""
     pod, annotations = job.pod, ""
     if job.interfaces:
         annotations = f',"annotations":{{"{ANNOTATION_INTERFACES}":{encode(job.interfaces).decode()}}}'

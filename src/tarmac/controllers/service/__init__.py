@@ -1,1 +1,1 @@
-"""Service → EndpointSlices, and what a Service asks for that is not offered."""
+"""Reconciles Services: their EndpointSlices and Endpoints, and warnings about unsupported types."""

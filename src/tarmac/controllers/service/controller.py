@@ -1,10 +1,10 @@
-"""Keeps the EndpointSlices and the Endpoints of every Service that selects pods by labels.
+"""Keeps the EndpointSlices and the Endpoints of every Service with a selector.
 
-Slices of a Service that selects nothing any more are removed; those of one that never did are somebody else's and left
-alone. A change of a pod reaches the Services whose selector matches it now or matched it before; only those that ask
-for one of its labels are looked at. The zone of an endpoint is that of its node; nodes rarely move, and then every
-Service is looked at. Thousands of pods may be behind a Service, and a thousand ports before them, so all that is worked
-out of them is done in pieces, since others wait for the loop; and pods are read once for both kinds.
+Slices of a Service that no longer has a selector are deleted; slices that this controller does not manage are left
+alone. A change of a pod requeues the Services that select it now or selected it before, found by an index of
+labels. The zone of an endpoint is that of its node; a node rarely changes its zone, and then every Service is requeued.
+A Service may have thousands of pods and a thousand ports, so all computation runs cooperatively on the event loop, and
+pods are decoded once for both kinds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 
 BY_NAMESPACE = "namespace"
-GATHER_SECONDS = 0.1  # pods of a rollout change together
+GATHER_SECONDS = 0.1  # debounce: pods of a rollout change together
 _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
@@ -52,7 +52,7 @@ class ServiceController:
         self._controller = context.controller("service", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(self._known_slices, service_of)
-        # What somebody else made of them is put right, soon: most changes are our own and need no second look.
+        # Foreign changes are reverted, debounced: most changes are our own and need no second pass.
         self._controller.watches(self._endpoints.known, self._if_known, after=GATHER_SECONDS)
         self._controller.watches(self._pods, self._selecting, after=GATHER_SECONDS)
         self._zones: dict[str, str] = {}  # by node
@@ -95,7 +95,7 @@ class ServiceController:
             self._zones[item.metadata.name] = zone
 
     async def reconcile(self, key: str) -> None:
-        """Bring the slices and the Endpoints of one Service in line."""
+        """Write the slices and the Endpoints of one Service."""
         item = self._known.cache.item(key)
         if item is None:
             await self._endpoints.remove(key)
@@ -109,12 +109,12 @@ class ServiceController:
             await write_slices(self._slices, self._pieces, service, (), present)
             return
         grouping, listing = await self._pieces.done(self._read(service))
-        # What connections follow comes first: a failure to write the older object is tried again by itself.
+        # Slices first, since connections depend on them: a failure to write the older object is retried by itself.
         await write_slices(self._slices, self._pieces, service, grouping.groups(), present)
         await self._endpoints.write(key, listing)
 
     def _read(self, service: ServiceFacts) -> Work[tuple[Grouping, Listing]]:
-        """The endpoints of a Service. A pod that changes meanwhile brings us here again."""
+        """Compute the endpoints of a Service. A pod that changes meanwhile triggers another pass."""
         grouping, listing, selector = Grouping(service, self._zones), Listing(service), service.spec.selector or {}
         for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):
             if matches(selector, item.metadata.labels or {}):

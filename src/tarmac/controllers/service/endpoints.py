@@ -1,8 +1,8 @@
-"""The v1 Endpoints object of each Service that selects pods, for clients that still ask for it.
+"""The v1 Endpoints object of each Service with a selector, for clients that still read it.
 
-It has the name of its Service and goes with it, whoever wrote it: when a Service is deleted, and for Services that were
-deleted while nobody was here to see it. Endpoints that never had a Service are nobody's leftovers until then, since
-they may be written before their Service is. Those of Services without a selector are somebody else's to write.
+It has the name of its Service and is deleted with it, regardless of its writer: on the deletion of the Service, and at
+start for Services deleted while no controller was running. Endpoints without a Service are otherwise kept, since they
+may be written before their Service. The Endpoints of Services without a selector are written by users.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tarmac.decide.endpoints.mirrors import LEADER
 
 
 class EndpointsObjects:
-    """Writes and deletes them."""
+    """Writes and deletes Endpoints."""
 
     def __init__(self, context: Context) -> None:
         self._pieces = context.client.pieces
         self._endpoints = context.client.resource(ENDPOINTS)
         self._services = context.client.resource(SERVICES)
         self.known = context.informers.informer(ENDPOINTS)
-        # Keys of Services that are gone. Lost in a crash, and found again by `leftovers` at the next start.
+        # Keys of deleted Services. Lost in a crash, and found again by `leftovers` at the next start.
         self._gone: set[str] = set()
 
     def leftovers(self, services: Informer[Any]) -> list[str]:
-        """Keys of those whose Service is not there; who elects leaders by them never had one."""
+        """Return the keys of Endpoints without a Service, except those used for leader election."""
         found = [
             item.key
             for item in self.known.cache.items()
@@ -44,14 +44,14 @@ class EndpointsObjects:
         return found
 
     def service_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        """A Service came, changed or went."""
+        """Record that a Service was created, changed or deleted."""
         if new is not None:
             self._gone.discard(new.key)
         elif old is not None:
             self._gone.add(old.key)
 
     async def write(self, key: str, listing: Listing) -> None:
-        """Say who is behind a Service, unless it is said already."""
+        """Write the Endpoints of a Service unless they are current."""
         wanted = await self._pieces.done(listing.object(self.known.get(key)))
         if wanted is None:
             return
@@ -61,11 +61,11 @@ class EndpointsObjects:
         await create_if_absent(self._endpoints, wanted, MANAGER)
 
     async def remove(self, key: str) -> None:
-        """The Service is not there; if it was, its Endpoints go."""
+        """Delete the Endpoints of a deleted Service. Endpoints that never had a Service stay."""
         if key not in self._gone:
             return
         namespace, name = split_key(key)
-        # Our copies are not of one moment: Endpoints may be known before the Service that they were written for.
+        # The caches are not of one moment: Endpoints may be observed before the Service they were written for.
         if await exists(self._services, name, namespace):
             return
         with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""What Services select by, found by a label of whom they mean."""
+"""Index of Service selectors by one of their labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Labels = Mapping[str, str]
 
 
 def matches(selector: Labels, labels: Labels) -> bool:
-    """Whether a selector means somebody with these labels."""
+    """Return True if the selector matches the labels."""
     return selector.items() <= labels.items()
 
 
@@ -20,7 +20,7 @@ class Selectors:
         self._by_label: dict[tuple[str, str, str], dict[str, Labels]] = {}
 
     def put(self, namespace: str, key: str, selector: Labels) -> None:
-        """A Service selects by this; by nothing when it is empty."""
+        """Record the selector of a Service; an empty one removes it."""
         before = self._by_key.pop(key, {})
         for label, value in sorted(before.items())[:1]:
             known = self._by_label[namespace, label, value]
@@ -32,7 +32,7 @@ class Selectors:
             self._by_label.setdefault((namespace, label, value), {})[key] = selector
 
     def matching(self, namespace: str, labels: Labels) -> Iterator[str]:
-        """The keys of the Services that mean somebody with these labels."""
+        """Yield the keys of the Services whose selector matches the labels."""
         for label, value in labels.items():
             for key, selector in self._by_label.get((namespace, label, value), {}).items():
                 if matches(selector, labels):

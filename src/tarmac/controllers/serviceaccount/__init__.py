@@ -1,1 +1,1 @@
-"""Gives every namespace what pods in it rely on (an account, the server's CA certificate), and Secrets their tokens."""
+"""Default ServiceAccounts and the CA bundle of every namespace, and tokens in Secrets."""

@@ -1,6 +1,7 @@
-"""A `default` ServiceAccount and a `kube-root-ca.crt` ConfigMap in every namespace, made again when deleted or changed.
+"""Keeps a `default` ServiceAccount and a `kube-root-ca.crt` ConfigMap in every namespace.
 
-Both are watched by name, so the caches hold one object per namespace and nothing else.
+Both are created again when deleted, and the ConfigMap is restored when changed. Both are watched by name, so the caches
+hold one object per namespace and nothing else.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class ServiceAccountController:
             await self._controller.run()
 
     async def _follow(self) -> None:
-        """Look at every namespace when other authorities vouch for the server."""
+        """Requeue every namespace when the server's CA bundle changes."""
         async for _ in changes(self._root_ca, self._clock):
             for item in self._namespaces.cache.items():
                 self._controller.queue.add(item.key)
 
     async def reconcile(self, namespace: str) -> None:
-        """Make what is missing in one namespace."""
+        """Create the missing objects of one namespace."""
         item = self._namespaces.cache.item(namespace)
         if item is None or item.metadata.deletion_timestamp is not None:
             return

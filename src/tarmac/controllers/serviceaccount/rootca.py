@@ -1,4 +1,4 @@
-"""The authorities that vouch for the server: others when they are rotated, while controllers run."""
+"""Detects changes of the server's CA bundle, which may be rotated while controllers run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EVERY = 10.0
 
 
 async def changes(root_ca: RootCa, clock: Clock) -> AsyncIterator[None]:
-    """Something for each time that they are found to be others, until cancelled."""
+    """Yield after each detected change, until cancelled."""
     known = root_ca()
     while True:
         await clock.sleep(EVERY)

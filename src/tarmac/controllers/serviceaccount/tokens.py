@@ -1,9 +1,9 @@
-"""Fills Secrets of type `kubernetes.io/service-account-token`, and deletes those whose ServiceAccount is not there.
+"""Fills Secrets of type `kubernetes.io/service-account-token`, and deletes those whose ServiceAccount is gone.
 
-Such a Secret names its account by an annotation; the uid of the account, once known, is written beside it. An account
-of the same name with another uid is another account, so the Secret goes. What is missing is filled in (token,
-certificate of the authority, namespace); a token that is there is left alone, whatever it is: deleting it from the
-Secret makes a new one and ends the old. Where the key of the server is not at hand, nothing is done.
+Such a Secret names its account by an annotation; the account's uid, once known, is written beside it. An account of the
+same name with another uid is a different account, so the Secret is deleted. Missing keys are filled in (token, CA
+certificate, namespace); an existing token is left alone, even if it is invalid: deleting it from the Secret creates a
+new one and revokes the old. Without the server's signing key the controller does nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TokenController:
             await self._controller.run()
 
     async def _follow(self) -> None:
-        """Look at every Secret when other authorities vouch for the server."""
+        """Requeue every Secret when the server's CA bundle changes."""
         async for _ in changes(self._root_ca, self._clock):
             for item in self._known.cache.items():
                 self._controller.queue.add(item.key)
@@ -71,15 +71,16 @@ class TokenController:
         if account_uid:
             await self._fill(item, account_uid)
             return
-        await delete_same(self._secrets, item.metadata)  # one that has taken its place may be of another account
+        # by uid: a new Secret of that name may belong to another account
+        await delete_same(self._secrets, item.metadata)
 
     async def _account_uid(self, item: Item[Any]) -> str:
-        """The uid of the account that a Secret is of; empty when there is none, or another of that name."""
+        """Return the uid of a Secret's account; empty when there is none, or another one of that name."""
         said, (key,) = item.metadata.annotations or {}, _account_of(item)
         known = self._known_accounts.cache.item(key)
         if known is not None and said.get(ACCOUNT_UID) in (None, "", known.metadata.uid):
             return known.metadata.uid
-        # Our copy may be older than the Secret: who makes an account and its Secret at once must not lose the Secret.
+        # The cache may be older than the Secret: a client that creates both at once must not lose the Secret.
         try:
             account = await self._accounts.get(said[ACCOUNT_NAME], item.metadata.namespace)
         except NotFound:
@@ -97,7 +98,7 @@ class TokenController:
             assert self._sign is not None, "nothing is watched without a key"
             missing["token"] = self._sign(TokenHolder(own.namespace, account, account_uid, own.name, own.uid))
         patch = {
-            # Whoever changed the Secret meanwhile may have filled it, or made it another account's.
+            # Conditional: a concurrent change may have filled the Secret, or assigned it to another account.
             "metadata": {"resourceVersion": own.resource_version, "annotations": {ACCOUNT_UID: account_uid}},
             "data": {name: base64.b64encode(text.encode()).decode() for name, text in missing.items()},
         }
@@ -107,7 +108,7 @@ class TokenController:
             raise Terminal(f"cannot be filled: {refusal}") from refusal
 
     def _missing(self, data: JsonObject, namespace: str) -> dict[str, str]:
-        """What a Secret lacks, by key; the token is yet to be made."""
+        """Return the missing values by key; the token is still empty."""
         wanted = {"namespace": namespace, "token": ""}
         found = {name: text for name, text in wanted.items() if not data.get(name)}
         root_ca = self._root_ca()
@@ -120,7 +121,7 @@ class TokenController:
 
 
 def _account_of(item: Item[Any]) -> tuple[str, ...]:
-    """The key of the account that a Secret names."""
+    """Index: Secrets by the key of the account they name."""
     name = (item.metadata.annotations or {}).get(ACCOUNT_NAME)
     return (f"{item.metadata.namespace}/{name}",) if name else ()
 

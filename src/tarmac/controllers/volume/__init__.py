@@ -1,1 +1,1 @@
-"""Local disks for claims, and no volume or claim disappears under its users."""
+"""Local disks for claims, and protection of volumes and claims in use."""

@@ -1,4 +1,4 @@
-"""The controllers of volumes as one: local disks, claims that live with their pod, and protection of what is in use."""
+"""Runs the volume controllers: local disks, ephemeral claims, and protection of objects in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarmac.controllers.volume.protection import VolumeProtection
 
 
 class VolumeControllers:
-    """Disks come, and go when nobody uses them any more."""
+    """Creates disks, and deletes them when they are no longer used."""
 
     def __init__(self, context: Context) -> None:
         self._parts = (LocalDisks(context), EphemeralClaims(context), VolumeProtection(context))

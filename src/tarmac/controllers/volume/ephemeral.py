@@ -1,7 +1,7 @@
-"""Makes the claims of volumes that live and die with their pod.
+"""Creates the claims of generic ephemeral volumes.
 
-The claim is called `<pod>-<volume>` and belongs to the pod, so that the garbage collector takes it away. A claim of
-that name that belongs to nobody or somebody else is never used for the pod: it would get a stranger's data.
+The claim is called `<pod>-<volume>` and is owned by the pod, so that the garbage collector deletes it. A claim of that
+name without this owner is never used for the pod: it would expose foreign data to the pod.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EphemeralClaims:
         await self._loop.run()
 
     async def reconcile(self, key: str) -> None:
-        """Make what is missing for one pod."""
+        """Create the missing claims of one pod."""
         item = self._pods.cache.item(key)
         if item is None or item.metadata.deletion_timestamp is not None or _MARK not in item.raw:
             return
@@ -56,7 +56,7 @@ class EphemeralClaims:
             try:
                 await self._claims.create(claim, manager=MANAGER)
             except AlreadyExists:
-                return  # our copy is behind; the claim that is there will wake us
+                return  # the cache is behind; the existing claim triggers the next pass
         elif present.metadata.controller is None or present.metadata.controller.uid != pod.metadata.uid:
             about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             message = f'PersistentVolumeClaim "{name}" was not created for this pod and is not used for it'

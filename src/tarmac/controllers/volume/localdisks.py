@@ -1,8 +1,8 @@
-"""Provides the class of local disks: claim → volume on the node that the scheduler chose, larger on demand, gone after.
+"""Provisions local disks: a volume on the node that the scheduler selected, expanded on demand, deleted with its claim.
 
-Each step shows in the objects, so that whoever comes next goes on where this one stopped: the volume is made, the claim
-names it, both say Bound. When the claim is gone its volume is released and deleted; the node removes the image and
-takes our finalizer off. A node that exists no more has taken its disks with it.
+Each step is visible in the objects, so that the next process continues after a crash: the volume is created, the claim
+names it, both become Bound. When the claim is gone, its volume is released and deleted; the node removes the image and
+then our finalizer. The disks of a deleted node are gone with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BY_NODE = "node"
 
 
 class LocalDisks:
-    """Two small loops: claims by key, volumes by name."""
+    """Two loops: claims by key, volumes by name."""
 
     def __init__(self, context: Context) -> None:
         client, informers = context.client, context.informers
@@ -72,7 +72,7 @@ class LocalDisks:
     # Claims.
 
     async def reconcile_claim(self, key: str) -> None:
-        """Take one claim a step further."""
+        """Take the next step for one claim."""
         claim = self._known_claims.get(key)
         if claim is None or "deletionTimestamp" in claim["metadata"] or not self._is_ours(claim):
             return
@@ -100,14 +100,14 @@ class LocalDisks:
         chosen = (metadata.get("annotations") or {}).get(SELECTED_NODE, "")
         if not chosen or claim["spec"].get("volumeName"):
             return
-        if chosen not in self._nodes.cache:  # it has gone since: let the scheduler choose again
+        if chosen not in self._nodes.cache:  # the node was deleted: let the scheduler select again
             patch: JsonObject = {"metadata": {"annotations": {SELECTED_NODE: None}}}
             await self._claims.patch(metadata["name"], patch, metadata["namespace"], manager=MANAGER)
             return
         try:
             made = await self._volumes.create(volume_of(claim, chosen), manager=MANAGER)
         except AlreadyExists:
-            return  # our copy is behind; the volume that is there will wake us
+            return  # the cache is behind; the existing volume triggers the next pass
         about = InvolvedObject("v1", "PersistentVolumeClaim", metadata["name"], metadata["namespace"], metadata["uid"])
         message = f"Successfully provisioned volume {made['metadata']['name']}"
         self._recorder.event(about, "Normal", "ProvisioningSucceeded", message)
@@ -123,7 +123,7 @@ class LocalDisks:
         await self._patch_status(claim, status)
 
     async def _tell_of_growth(self, claim: JsonObject, volume: JsonObject) -> None:
-        """Show that the node has something to do, until it has done it."""
+        """Show the condition FileSystemResizePending until the node has expanded the disk."""
         conditions = (claim.get("status") or {}).get("conditions") or []
         waiting, said = not has_grown(claim, volume), bool(stated(conditions, RESIZE_PENDING))
         if waiting and not said:
@@ -143,7 +143,7 @@ class LocalDisks:
     # Volumes.
 
     async def reconcile_volume(self, name: str) -> None:
-        """Let go of one volume when its claim is gone, and of its finalizer when its node is."""
+        """Release and delete one volume when its claim is gone, and remove its finalizer when its node is gone."""
         volume = self._known_volumes.get(name)
         if volume is None or not is_local(volume):
             return
@@ -161,10 +161,13 @@ class LocalDisks:
             await self._volumes.patch(name, patch, manager=MANAGER)
 
     async def _is_claimed(self, volume: JsonObject) -> bool:
-        """Whether the claim is still there. Our copy may be behind, and data is at stake: the server is asked."""
+        """Return True if the claim still exists.
+
+        The cache may be behind and data would be lost, so the server is asked.
+        """
         reference = volume["spec"].get("claimRef")
         if reference is None:
-            return True  # somebody has freed it, for a claim that may come
+            return True  # released by an administrator, for a later claim
         if claims(volume, self._known_claims.get(f"{reference['namespace']}/{reference['name']}")):
             return True
         try:

@@ -1,7 +1,7 @@
-"""Lets a deleted claim go when no pod uses it, and a deleted volume go when no claim is bound to it.
+"""Releases a deleted claim when no pod uses it, and a deleted volume when no claim is bound to it.
 
-The server's admission puts the finalizers on; this takes them off. A pod counts once it is bound to a node: one that
-is not can no longer start with a claim that is being deleted.
+Admission adds the finalizers; this controller removes them. A pod counts once it is bound to a node: an unbound pod
+cannot start any more with a claim that is being deleted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class _PodSpec(Partial):
 
 
 class VolumeUser(Partial):
-    """A pod, as far as volumes go."""
+    """A pod: the fields that matter for volumes."""
 
     metadata: Metadata
     spec: _PodSpec
 
 
 def claims_of(pod: VolumeUser) -> list[str]:
-    """The keys of the claims that a bound pod uses."""
+    """Return the keys of the claims that a bound pod uses."""
     if not pod.spec.node_name:
         return []
     names: list[str] = []
@@ -63,13 +63,13 @@ _read = msgspec.json.Decoder(VolumeUser).decode
 
 
 def _claims_of_item(item: Item[Any]) -> list[str]:
-    """Most pods have no claims, and their text says so at a glance."""
+    """Index: pods by claim. Most pods have no claims, which a search in the encoded text shows without decoding."""
     raw = item.raw
     return claims_of(_read(raw)) if b'"persistentVolumeClaim":' in raw or b'"ephemeral":' in raw else []
 
 
 class VolumeProtection:
-    """Two small loops: claims by key, volumes by name."""
+    """Two loops: claims by key, volumes by name."""
 
     def __init__(self, context: Context) -> None:
         self._client = context.client
@@ -90,7 +90,7 @@ class VolumeProtection:
             group.create_task(self._volume_loop.run())
 
     async def reconcile_claim(self, key: str) -> None:
-        """Let a deleted claim go when nothing uses it, asking the server in case the cache is behind."""
+        """Release a deleted claim when no pod uses it. The server is asked, since the cache may be behind."""
         item = self._claims.cache.item(key)
         if item is None or not _held(item, CLAIM_FINALIZER) or self._pods.indexed(BY_CLAIM, key):
             return
@@ -101,7 +101,7 @@ class VolumeProtection:
         await _release(self._client, VOLUME_CLAIMS, item, CLAIM_FINALIZER)
 
     async def reconcile_volume(self, name: str) -> None:
-        """Let a deleted volume go when it is not bound."""
+        """Release a deleted volume when it is not bound."""
         item = self._volumes.cache.item(name)
         if item is None or not _held(item, VOLUME_FINALIZER):
             return

@@ -1,1 +1,1 @@
-"""Workload → one WorkloadDeployment per placement and city, and their state back into the Workload."""
+"""Reconciles each Workload: one WorkloadDeployment per placement and city, and their state back into its status."""

@@ -1,51 +1,74 @@
-"""Keeps one WorkloadDeployment per placement and city, and the Workload's status true to them.
+"""Keeps one WorkloadDeployment per placement and city, and the Workload's status up to date.
 
-Deployments are found by the Workload's uid. A name that belongs to somebody else is refused with a reason, a name
-that is still being deleted is waited for. While a network of the template does not exist nothing is made or removed:
-what runs keeps running. A new template reaches the cities in waves (`decide/rollout/waves.py`).
+Deployments are found by the Workload's uid. A name that belongs to another object is reported as a refusal; a name that
+is still being deleted is waited for. While a Network of the template does not exist, nothing is created or deleted:
+running instances keep running. A new template reaches the cities in waves (`decide/rollout/waves.py`).
+
+A full pass examines every deployment, so it is made only after a change that decisions depend on. Changes of counters
+alone are added to the result of the last full pass (`rollups.py`), and written at most once a second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from tarmac.api.compute.instance import InstanceTemplate
-from tarmac.api.compute.names import ANNOTATION_ANYCAST, FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
+from tarmac.api.compute.names import FINALIZER, LABEL_WORKLOAD_NAME, LABEL_WORKLOAD_UID
 from tarmac.api.compute.workload import Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.api.conditions import find
-from tarmac.api.schema import Json
-from tarmac.api.status import AlreadyExists, Conflict, Invalid
-from tarmac.client.cache import Item, by_label
+from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter, Terminal
+from tarmac.client.envelope import is_newer
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
 from tarmac.controllers.context import Context
 from tarmac.controllers.ownerlabels import named_by
-from tarmac.controllers.taken import name_taken
-from tarmac.controllers.workload.events import announce, tell_of_move, tell_of_return
+from tarmac.controllers.places import Places
+from tarmac.controllers.workload.children import Children
+from tarmac.controllers.workload.deployments import KnownDeployments
+from tarmac.controllers.workload.events import announce
 from tarmac.controllers.workload.progressclock import Stillness
 from tarmac.controllers.workload.revisions import Revisions
-from tarmac.controllers.writing import delete_same, set_finalizers, write_status
+from tarmac.controllers.workload.rollups import Decided, Rollup
+from tarmac.controllers.writing import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
-from tarmac.decide.children.deployments import Child, changes, document
 from tarmac.decide.children.goal import Goal, goal_of
 from tarmac.decide.children.waves import rollout_facts
-from tarmac.decide.placement import Place, place_of, ready_since
+from tarmac.decide.placement import Place
 from tarmac.decide.rollout import Revision, complete
 from tarmac.decide.rollout.stored import history_now, records_of
 from tarmac.decide.rollout.waves import Waves, waves
-from tarmac.decide.rollup import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
+from tarmac.decide.rollup import workload_status
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-workload"
 GATHER_SECONDS = 0.1
-AGAIN_SECONDS = 15.0  # a name that is taken: its holder does not tell us when it goes
-BY_WORKLOAD, BY_NETWORK = "workload", "network"
+GATHER_SECONDS_EACH = 0.0002  # added per deployment, so that full passes take a small share of the loop at any size
+REPORT_SECONDS = 1.0  # interval between two writes of counters
+AGAIN_SECONDS = 15.0  # retry interval for a taken name: its deletion triggers no pass
+BY_NETWORK = "network"
 
-_OF_WORKLOAD = named_by(LABEL_WORKLOAD_NAME)
+_of_workload = named_by(LABEL_WORKLOAD_NAME)
+
+
+@dataclass(slots=True)
+class _Standing:
+    """The last full pass over a Workload, and the part of it that the status shows. Times are monotonic."""
+
+    rollup: Rollup
+    due: float | None = None  # when time alone requires another full pass
+    settled: bool = False  # all decisions of the pass are written
+    written: float = float("-inf")
+    version: str = ""  # of the Workload that its status was last compared with
+    reported: int = 0  # changes of the roll-up that the status contains
+
+    def is_behind(self, workload: Workload) -> bool:
+        """Return True if the status may have to change: deployments have reported, or the Workload was written."""
+        return self.reported != self.rollup.changes or self.version != workload.metadata.resource_version
 
 
 class WorkloadController:
@@ -56,87 +79,202 @@ class WorkloadController:
         self._clock = client.clock
         self._recorder = context.recorder
         self._workloads = client.resource(WORKLOADS)
-        self._deployments = client.resource(DEPLOYMENTS)
         self._known = informers.informer(WORKLOADS)
         self._known.add_index(BY_NETWORK, _networks_of_item)
         self._known_deployments = informers.informer(DEPLOYMENTS)
-        self._known_deployments.add_index(BY_WORKLOAD, by_label(LABEL_WORKLOAD_UID))
+        self._own = KnownDeployments(self._known_deployments)
+        self._children = Children(client, self._known_deployments, self._recorder, MANAGER)
         self._revisions = Revisions(client, MANAGER)
         self._stillness = Stillness(self._clock, self._known_deployments)
-        self._locations = informers.informer(LOCATIONS)
+        locations = informers.informer(LOCATIONS)
+        self._places = Places(locations)
         self._networks = informers.informer(NETWORKS)
+        self._standings: dict[str, _Standing] = {}  # by the Workload's key
+        self._stale: set[str] = set()  # keys of Workloads with a change that decisions depend on
         self._controller = context.controller("workload", self.reconcile)
         self._controller.watches(self._known)
-        self._controller.watches(self._locations, lambda _: self._known.cache.keys())
-        self._controller.watches(self._networks, self._users)
-        self._controller.watches(self._known_deployments, _OF_WORKLOAD, after=GATHER_SECONDS)
+        for informer in (locations, self._networks, self._known_deployments):
+            self._controller.awaits(informer)
+        self._places.on_change(self._place_changed)
+        self._networks.on_change(self._network_changed)
+        self._known_deployments.on_change(self._deployment_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
         await self._controller.run()
 
-    def _users(self, item: Item[Any]) -> list[str]:
-        return [each.key for each in self._known.indexed(BY_NETWORK, item.key)]
+    def _place_changed(self, old: Place | None, new: Place | None) -> None:
+        for key in self._known.cache.keys():  # noqa: SIM118 - not a dict
+            self._outdate(key)
+
+    def _network_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
+        item = new or old
+        assert item is not None, "a change has a state before or after it"
+        for user in self._known.indexed(BY_NETWORK, item.key):
+            self._outdate(user.key)
+
+    def _deployment_changed(self, old: Item[WorkloadDeployment] | None, new: Item[WorkloadDeployment] | None) -> None:
+        for key in {key for item in (old, new) if item is not None for key in _of_workload(item)}:
+            standing = self._standings.get(key)
+            if standing is None or new is None or not self._absorb(standing, new):
+                self._outdate(key)
+                continue
+            wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
+            self._controller.queue.add_after(key, max(wait, GATHER_SECONDS))
+
+    def _absorb(self, standing: _Standing, item: Item[WorkloadDeployment]) -> bool:
+        uid = (item.metadata.labels or {}).get(LABEL_WORKLOAD_UID, "")
+        deployment = self._own.of(uid).get(item.metadata.name)
+        return deployment is not None and standing.rollup.absorb(deployment)
+
+    def _outdate(self, key: str) -> None:
+        """Request a full pass. A pass in progress does not count, since it may have read already."""
+        standing = self._standings.get(key)
+        size = len(standing.rollup) if standing is not None else 0
+        self._stale.add(key)
+        self._controller.queue.add_after(key, GATHER_SECONDS + GATHER_SECONDS_EACH * size)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
-        """One pass over one Workload."""
+        """Make one pass over one Workload."""
         try:
             workload = self._known.get(key)
         except msgspec.ValidationError as error:
             raise Terminal(f"not a Workload that can be read: {error}") from error
-        if workload is None:
-            return None
-        if workload.metadata.deletion_timestamp is not None:
-            await self._finish(workload)
+        if workload is None or workload.metadata.deletion_timestamp is not None:
+            self._standings.pop(key, None)
+            self._stale.discard(key)
+            if workload is not None:
+                await self._finish(workload)
             return None
         if FINALIZER not in workload.metadata.finalizers:
             await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
             return None
-        existing, places = self._existing(workload), self._places()
-        goal = self._goal(workload, places, existing)
+        standing = self._standings.get(key)
+        if standing is None or key in self._stale or not self._holds(standing, workload):
+            standing = await self._look(key, workload)
+        elif standing.is_behind(workload):
+            wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
+            if wait > 0:
+                return RetryAfter(wait)
+            if not await self._report(workload, standing):
+                standing = await self._look(key, workload)
+        return self._next(standing)
+
+    def _holds(self, standing: _Standing, workload: Workload) -> bool:
+        """Return True if only counters can have changed since the last full pass."""
+        late = standing.due is not None and standing.due <= self._clock.monotonic()
+        return standing.settled and not late and standing.rollup.fits(workload)
+
+    def _next(self, standing: _Standing) -> RetryAfter | None:
+        if standing.due is None:
+            return None
+        return RetryAfter(max(standing.due - self._clock.monotonic(), GATHER_SECONDS))
+
+    async def _look(self, key: str, workload: Workload) -> _Standing:
+        """Make the full pass."""
+        self._stale.discard(key)  # before any read: a change from here on requests another pass
+        if key in self._standings:
+            self._standings[key].settled = False  # a pass that fails is repeated
+        existing = self._existing(workload)
+        goal = self._goal(workload, existing)
         history = history_now(workload, self._clock.now())
         history, earlier = await self._revisions.restorable(workload, history)
-        waves = self._waves(workload, history, goal, places, existing)
-        if waves.under_way:
-            # Our copy may be behind what we gave the cities a moment ago, and a wave must not begin on top of another.
-            existing = await self._listed(workload)
-            waves = self._waves(workload, history, goal, places, existing)
+        waves = self._waves(workload, history, goal, existing)
+        if waves.under_way and waves.changing:
+            # The cache may be behind our last writes to the cities, and a wave must not begin while another is in
+            # progress.
+            existing = await self._children.listed(workload)
+            waves = self._waves(workload, history, goal, existing)
         goal.wake_in(waves.again)
         blocks = self._unusable_networks(workload)
         if not blocks:
-            await self._remove_orphans(workload, goal, existing)
+            await self._children.remove_orphans(workload, goal, existing)
             templates = _templates(workload, waves, earlier)
-            existing, blocks = await self._ensure(workload, goal, templates, existing)
-        await self._explain(workload, history, goal, waves, existing, blocks)
+            existing, blocks = await self._children.ensure(workload, goal, templates, existing)
         goal.wake_in(AGAIN_SECONDS if blocks else None)
-        return RetryAfter(goal.again) if goal.again is not None else None
+        due = self._clock.monotonic() + goal.again if goal.again is not None else None
+        decided = Decided(workload, history, goal, waves, blocks)
+        standing = self._standings[key] = _Standing(Rollup(decided, self._newest(workload, existing)), due)
+        await self._explain(workload, standing)
+        standing.settled = True
+        return standing
 
-    def _existing(self, workload: Workload) -> list[WorkloadDeployment]:
-        return [item.object for item in self._known_deployments.indexed(BY_WORKLOAD, workload.metadata.uid)]
+    async def _report(self, workload: Workload, standing: _Standing) -> bool:
+        """Write the counters reported since the last full pass. Return False when they require another full pass."""
+        decided, known = standing.rollup.decided, workload.status
+        changes, status = standing.rollup.changes, self._status(workload, standing)
+        if _is_complete(status) and decided.waves.settled and decided.history[-1].completed is None:
+            return False
+        status.revisions = known.revisions if known is not None else []
+        await self._write(workload, status, standing, changes)
+        return True
 
-    async def _listed(self, workload: Workload) -> list[WorkloadDeployment]:
-        """The deployments as the server has them now."""
-        own = workload.metadata
-        return (await self._deployments.list(own.namespace, labels=f"{LABEL_WORKLOAD_UID}={own.uid}")).items
+    async def _explain(self, workload: Workload, standing: _Standing) -> None:
+        """Write the whole status, and store the templates that it names."""
+        decided, known = standing.rollup.decided, workload.status
+        changes, status = standing.rollup.changes, self._status(workload, standing)
+        history = decided.history
+        if _is_complete(status) and decided.waves.settled:
+            history = complete(history, self._clock.now())
+        if workload.metadata.deletion_timestamp is None:
+            # Before the status names it: a crash in between leaves a template too many, and loses none.
+            history = await self._revisions.keep(workload, history)
+        status.revisions = records_of(history)
+        written = await self._write(workload, status, standing, changes)
+        if written and known is not None and known.revisions and _kept(known) != _kept(status):
+            await self._revisions.prune(workload, history)
 
-    def _places(self) -> list[Place]:
-        locations = (item.object for item in self._locations.cache.items())
-        return [place_of(location, ready_since(location)) for location in locations]
+    def _status(self, workload: Workload, standing: _Standing) -> WorkloadStatus:
+        return workload_status(standing.rollup.facts(workload), workload.status, self._clock.now())
 
-    def _goal(self, workload: Workload, places: Sequence[Place], existing: Sequence[WorkloadDeployment]) -> Goal:
+    async def _write(self, workload: Workload, status: WorkloadStatus, standing: _Standing, changes: int) -> bool:
+        """Write the status if it differs; return True if it did.
+
+        `changes` are the roll-up's changes that it contains.
+        """
+        written = await write_status(self._workloads, workload.metadata, workload.status, status, MANAGER)
+        newest = workload if written is None else written
+        standing.version, standing.reported = newest.metadata.resource_version, changes
+        if written is not None:
+            standing.written = self._clock.monotonic()
+            announce(self._recorder, workload, workload.status, status)
+        return written is not None
+
+    def _existing(self, workload: Workload) -> dict[str, WorkloadDeployment]:
+        return dict(sorted(self._own.of(workload.metadata.uid).items()))
+
+    def _newest(self, workload: Workload, seen: Mapping[str, WorkloadDeployment]) -> dict[str, WorkloadDeployment]:
+        """Return the deployments seen, or the cached ones where newer.
+
+        Reports arrive while deployments are being written.
+        """
+        found = dict(seen)
+        for name, known in self._own.of(workload.metadata.uid).items():
+            other = found.get(name)
+            if other is None or is_newer(known.metadata.resource_version, other.metadata.resource_version):
+                found[name] = known
+        return found
+
+    def _goal(self, workload: Workload, existing: Mapping[str, WorkloadDeployment]) -> Goal:
         everywhere = self._known_deployments.cache.items
-        return goal_of(workload, places, existing, self._clock.now(), lambda: (item.object for item in everywhere()))
+        return goal_of(
+            workload,
+            self._places.all,
+            existing.values(),
+            self._clock.now(),
+            lambda: (item.object for item in everywhere()),
+        )
 
     def _waves(
         self,
         workload: Workload,
         history: Sequence[Revision],
         goal: Goal,
-        places: Sequence[Place],
-        existing: Sequence[WorkloadDeployment],
+        existing: Mapping[str, WorkloadDeployment],
     ) -> Waves:
-        now = self._clock.now()
-        return waves(rollout_facts(workload, history, goal, places, existing, now, self._stillness.seen), now)
+        now, places = self._clock.now(), self._places.all
+        facts = rollout_facts(workload, history, goal, places, existing.values(), now, self._stillness.seen)
+        return waves(facts, now)
 
     def _unusable_networks(self, workload: Workload) -> list[Refusal]:
         missing = [key for key in _networks(workload) if key not in self._networks.cache]
@@ -147,145 +285,27 @@ class WorkloadController:
         names = ", ".join(missing)
         return [Refusal(reasons.NETWORK_NOT_FOUND, f"Unable to find networks: {names}", change=f"Create {names}.")]
 
-    async def _remove_orphans(self, workload: Workload, goal: Goal, existing: Sequence[WorkloadDeployment]) -> None:
-        for deployment in existing:
-            metadata = deployment.metadata
-            if metadata.name not in goal.children and metadata.deletion_timestamp is None:
-                await self._delete(deployment)
-                tell_of_return(self._recorder, workload, deployment, goal)
-
-    async def _delete(self, deployment: WorkloadDeployment) -> None:
-        if deployment.metadata.deletion_timestamp is None:
-            await delete_same(self._deployments, deployment.metadata)
-
-    async def _ensure(
-        self,
-        workload: Workload,
-        goal: Goal,
-        templates: Mapping[str, InstanceTemplate],
-        existing: Sequence[WorkloadDeployment],
-    ) -> tuple[list[WorkloadDeployment], list[Refusal]]:
-        """Make and update deployments; all of them as they are then, and why some cannot be made."""
-        present = {each.metadata.name: each for each in existing}
-        refusals: list[Refusal] = []
-        for name, child in goal.children.items():
-            result = await self._ensure_one(workload, name, child, templates.get(name), present.get(name))
-            if isinstance(result, Refusal):
-                refusals.append(result)
-            else:
-                present[name] = result
-        return list(present.values()), refusals
-
-    async def _ensure_one(
-        self,
-        workload: Workload,
-        name: str,
-        child: Child,
-        template: InstanceTemplate | None,
-        present: WorkloadDeployment | None,
-    ) -> WorkloadDeployment | Refusal:
-        """The server's answer rather than our copy, which is behind what was just written."""
-        namespace = workload.metadata.namespace
-        if present is None:
-            other = self._known_deployments.cache.item(f"{namespace}/{name}")
-            if other is not None:
-                return _taken(name, child.city, going=other.metadata.deletion_timestamp is not None)
-            try:
-                made = await self._deployments.create(
-                    document(workload, child, template or workload.spec.template), manager=MANAGER
-                )
-            except AlreadyExists:  # our copy is behind
-                present = await self._deployments.get(name, namespace)
-                if present.spec.workload_ref.uid != workload.metadata.uid:
-                    return _taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
-            else:
-                tell_of_move(self._recorder, workload, child)
-                return made
-        if present.metadata.deletion_timestamp is not None:
-            return _taken(name, child.city, going=True)
-        patch = changes(workload, child, present, template)
-        return await self._change(present, patch) if patch else present
-
-    async def _change(self, present: WorkloadDeployment, patch: list[Json]) -> WorkloadDeployment:
-        """A patch made from a copy that is behind may not fit any more; that is a lost race, not a mistake."""
-        metadata = present.metadata
-        try:
-            return await self._deployments.patch(metadata.name, patch, metadata.namespace, type="json", manager=MANAGER)
-        except Invalid as error:
-            current = await self._deployments.get(metadata.name, metadata.namespace)
-            if current.metadata.resource_version == metadata.resource_version:
-                raise
-            raise Conflict(f"{metadata.name} has changed: {error}") from error
-
-    async def _explain(
-        self,
-        workload: Workload,
-        history: Sequence[Revision],
-        goal: Goal,
-        waves: Waves,
-        existing: Sequence[WorkloadDeployment],
-        blocks: Sequence[Refusal],
-    ) -> None:
-        now, known = self._clock.now(), workload.status
-        newest = history[-1].template_hash
-        views = [
-            (each, DeploymentView.of(each, newest, leaving=each.metadata.name not in goal.children))
-            for each in existing
-        ]
-        placements = {placement.name for placement in workload.spec.placements}
-        facts = WorkloadFacts(
-            generation=workload.metadata.generation,
-            revision=newest,
-            waves=waves,
-            placements=[
-                PlacementFacts(
-                    name=name,
-                    cities=cities,
-                    deployments=[view for each, view in views if each.spec.placement_name == name],
-                    blocks=goal.blocks[name],
-                )
-                for name, cities in goal.cities.items()
-            ],
-            orphans=[view for each, view in views if each.spec.placement_name not in placements],
-            blocks=blocks,
-            anycast=workload.metadata.annotations.get(ANNOTATION_ANYCAST) == "true",
-            paused=workload.spec.paused,
-            deleting=workload.metadata.deletion_timestamp is not None,
-        )
-        status = workload_status(facts, known, now)
-        if _is_complete(status) and waves.settled:
-            history = complete(history, now)
-        if not facts.deleting:
-            # Before the status names it: whoever ends in between has kept a template too many, not lost one.
-            history = await self._revisions.keep(workload, history)
-        status.revisions = records_of(history)
-        if await write_status(self._workloads, workload.metadata, known, status, MANAGER) is not None:
-            announce(self._recorder, workload, known, status)
-            if known is not None and known.revisions and _kept(known) != _kept(status):
-                await self._revisions.prune(workload, history)
-
     async def _finish(self, workload: Workload) -> None:
-        """Let a deleted Workload go when all its deployments are gone, asking the server in case our copy is behind."""
+        """Release a deleted Workload once all its deployments are gone.
+
+        The server is asked, since the cache may be behind.
+        """
         metadata = workload.metadata
         if FINALIZER not in metadata.finalizers:
             return
-        existing = self._existing(workload)
-        if not existing:
-            existing = await self._listed(workload)
-        for deployment in existing:
-            await self._delete(deployment)
+        existing = self._existing(workload) or await self._children.listed(workload)
+        await self._children.remove(existing.values())
         if existing:
-            places = self._places()
-            goal, history = self._goal(workload, places, existing), history_now(workload, self._clock.now())
-            waves = self._waves(workload, history, goal, places, existing)
-            await self._explain(workload, history, goal, waves, existing, ())
+            goal, history = self._goal(workload, existing), history_now(workload, self._clock.now())
+            decided = Decided(workload, history, goal, self._waves(workload, history, goal, existing), ())
+            await self._explain(workload, _Standing(Rollup(decided, existing)))
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)
 
 
 def _networks(workload: Workload) -> list[str]:
-    """The keys of the networks that the template attaches to, each once."""
+    """Return the keys of the template's Networks, each once."""
     own = workload.metadata.namespace
     nics = workload.spec.template.spec.network_interfaces
     return list(dict.fromkeys(f"{nic.network.namespace or own}/{nic.network.name}" for nic in nics))
@@ -295,11 +315,11 @@ def _networks_of_item(item: Item[Workload]) -> list[str]:
     try:
         return _networks(item.object)
     except msgspec.ValidationError:
-        return []  # a server that does not know our kinds lets things through that cannot be read
+        return []  # a server without our kinds does not validate them, so some cannot be decoded
 
 
 def _templates(workload: Workload, waves: Waves, earlier: InstanceTemplate | None) -> dict[str, InstanceTemplate]:
-    """The template that each deployment should have: the Workload's own, or the one that cities go back to."""
+    """Return the template for each deployment: the Workload's own, or the one that cities roll back to."""
     newest = waves.status.revision
     chosen = {
         name: workload.spec.template if revision.number == newest else earlier
@@ -315,8 +335,3 @@ def _kept(status: WorkloadStatus) -> set[str]:
 def _is_complete(status: WorkloadStatus) -> bool:
     progress = find(status.conditions, "Progressing")
     return progress is not None and progress.reason == reasons.COMPLETE
-
-
-def _taken(name: str, city: str, *, going: bool) -> Refusal:
-    change = f"Delete WorkloadDeployment {name}, or rename the workload."
-    return name_taken("WorkloadDeployment", name, going=going, where=city, change=change)

@@ -1,4 +1,4 @@
-"""What a person following a Workload wants to be told, from the difference between two of its states."""
+"""Events of a Workload, derived from the difference between two statuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarmac.decide.children.deployments import Child
 from tarmac.decide.children.goal import Goal
 
 _WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETWORK_RANGES_OVERLAP)
-"""Reasons that people are told of when a Workload first has them."""
+"""Reasons that cause a warning event when a Workload first has them."""
 
 
 class Told(NamedTuple):
@@ -25,27 +25,27 @@ class Told(NamedTuple):
 
 
 def announce(recorder: Recorder, workload: Workload, old: WorkloadStatus | None, new: WorkloadStatus) -> None:
-    """Record what has happened between two states. Call it when the new one is written, so that it is said once."""
-    if workload.metadata.deletion_timestamp is None:  # afterwards everything only goes
+    """Record the events between two statuses. Call it after the new one is written, so that each is recorded once."""
+    if workload.metadata.deletion_timestamp is None:  # while it is being deleted, there is nothing to report
         for told in happened(old or WorkloadStatus(), new):
             recorder.event(reference(workload), told.type, told.reason, told.message)
 
 
 def reference(workload: Workload) -> InvolvedObject:
-    """What the events are about."""
+    """Return the reference that the events are about."""
     own = workload.metadata
     return InvolvedObject(API_VERSION, "Workload", own.name, own.namespace, own.uid)
 
 
 def tell_of_move(recorder: Recorder, workload: Workload, made: Child) -> None:
-    """A deployment was made; if it stands in for a lost city, people should know."""
+    """Record an event if a new deployment replaces a lost city."""
     if made.moved_from:
         message = f"{made.moved_from} is lost; its instances start in {made.city}"
         recorder.event(reference(workload), "Warning", reasons.CITY_MOVED, message)
 
 
 def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: Goal) -> None:
-    """A deployment is wanted no longer; people should know if that is because the city it stood in for is back."""
+    """Record an event if a deployment is removed because the city that it replaced is back."""
     lost, placement = gone.metadata.labels.get(LABEL_MOVED_FROM), gone.spec.placement_name
     meant = lost in goal.cities.get(placement, ())
     if lost is not None and meant and all(block.where != lost for block in goal.blocks[placement]):
@@ -54,7 +54,7 @@ def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeploym
 
 
 def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
-    """The events between two states. That a city has no place is said by the scheduler, city by city."""
+    """Yield the events between two statuses. The scheduler reports cities without a Location itself."""
     if old.desired_replicas != new.desired_replicas:
         message = f"Scaled from {old.desired_replicas} to {new.desired_replicas} replicas"
         yield Told("Normal", reasons.SCALED, message)
@@ -69,7 +69,7 @@ def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
 
 
 def _is_replacing(newest: RevisionRecord) -> bool:
-    """Whether it is complete, and there was another before it."""
+    """Return True if the revision is complete and was not the first."""
     return newest.completed is not None and newest.number > 1
 
 
@@ -78,6 +78,6 @@ def _completed(status: WorkloadStatus) -> set[int]:
 
 
 def _said(status: WorkloadStatus, reason: str) -> str:
-    """The words of the condition that gives a reason, wherever in the status it is."""
+    """Return the message of the condition with this reason, anywhere in the status."""
     conditions = [*status.conditions, *(each for placement in status.placements for each in placement.conditions)]
     return next((each.message for each in conditions if each.reason == reason), "")

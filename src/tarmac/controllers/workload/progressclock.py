@@ -1,9 +1,9 @@
-"""How long this process has observed a deployment without progress, with a start failure, or complete.
+"""Measures how long this process has observed a deployment without progress, with a start failure, or complete.
 
-A rollout fails after so many seconds of the first two, and goes on after so many of the third. The times in status were
-written by other processes, whose clocks may be wrong or may have been set since, and a failure takes a revision back
-for good. So only time that this process has seen pass counts, on its monotonic clock. A controller that starts anew
-counts anew.
+A rollout fails after a timeout of the first two, and continues after a period of the third. The times in the status
+were written by other processes, whose clocks may be wrong or may have been set since, and a failure permanently rolls a
+revision back. So only time observed by this process counts, on its monotonic clock. A restarted controller counts from
+zero.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Stillness:
         deployments.on_change(self._changed)
 
     def seen(self, deployment: WorkloadDeployment) -> ObservedSeconds:
-        """How long it has been as it is."""
+        """Return the seconds for which the deployment's present state has been observed."""
         uid, status = deployment.metadata.uid, deployment.status
         progress = (status.revision, status.last_progress_time) if status else None
         failure = status.start_failure.since if status and status.start_failure else None
-        # A restart begins the observation anew, also where Ready never went away in between.
+        # A restart resets the observation, even if Ready stayed True.
         stable = (status.revision, status.restarts, _ready(status)) if status else None
         return ObservedSeconds(
             self._since(self._progress, uid, progress),
@@ -49,7 +49,9 @@ class Stillness:
         return now - before[1]
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
-        if new is None and old is not None:
+        if new is not None:
+            self.seen(new.object)  # at the change itself, not at the next pass
+        elif old is not None:
             self._progress.pop(old.metadata.uid, None)
             self._failure.pop(old.metadata.uid, None)
             self._stable.pop(old.metadata.uid, None)

@@ -1,7 +1,7 @@
-"""Keeps the templates of a Workload's revisions in ControllerRevisions, and reads the one that cities go back to.
+"""Stores the templates of a Workload's revisions in ControllerRevisions, and reads the one that cities roll back to.
 
-They are read when they are needed, which is seldom and never from a copy that may be behind: a revision that seems to
-be gone is not gone back to. The garbage collector removes them with their Workload.
+They are read on demand, which is rare, and never from a cache that may be behind: a revision that seems missing is not
+rolled back to. The garbage collector deletes them with their Workload.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Revisions:
     async def restorable(
         self, workload: Workload, history: Sequence[Revision]
     ) -> tuple[tuple[Revision, ...], InstanceTemplate | None]:
-        """The history without what cities would go back to and cannot, and the template that they can go back to.
+        """Return the history without unreadable fallback revisions, and the template of the first readable one.
 
-        Once the newest revision is complete nobody goes back, and nothing is read.
+        Once the newest revision is complete there is no rollback, and nothing is read.
         """
         found = tuple(history)
         while found[-1].completed is None and (back := fallback(found)) is not None:
@@ -42,15 +42,15 @@ class Revisions:
         return found, None
 
     async def keep(self, workload: Workload, history: Sequence[Revision]) -> tuple[Revision, ...]:
-        """Keep every template that is not kept yet: the newest, and those that are still in the status.
+        """Store every template that is not stored yet: the newest, and those still packed in the status.
 
-        What is in the status and cannot be read is left out of the history.
+        A packed template that cannot be decoded is left out of the history.
         """
         kept = [await self._kept(workload, each, newest=each is history[-1]) for each in history]
         return tuple(each for each in kept if each is not None)
 
     async def prune(self, workload: Workload, history: Sequence[Revision]) -> None:
-        """Remove what no revision of the history names. Call it when the history is written, and not before."""
+        """Delete templates that no revision of the history names. Call it only after the history is written."""
         own, named = workload.metadata, {each.template for each in history}
         found = await self._revisions.list(own.namespace, labels=f"{LABEL_WORKLOAD_UID}={own.uid}")
         for metadata in (each["metadata"] for each in found.items):
@@ -58,7 +58,7 @@ class Revisions:
                 try:
                     await self._revisions.delete(metadata["name"], own.namespace, uid=metadata["uid"])
                 except (Conflict, NotFound):
-                    continue  # it is gone already
+                    continue  # already deleted
 
     async def _read(self, workload: Workload, revision: Revision) -> InstanceTemplate | None:
         own = workload.metadata
@@ -81,9 +81,10 @@ class Revisions:
         try:
             await self._revisions.create(made, manager=self._manager)
         except AlreadyExists:
-            pass  # by us, before the status could be written: the name is of the content
+            pass  # by us, before the status could be written: the name is a hash of the content
         except (Forbidden, NotFound):
             return (
-                revision  # a quota, or a server without the kind: the status must not wait for it; the next pass tries
+                # a quota, or a server without the kind: the status must not wait for it, and the next pass retries
+                revision
             )
         return replace(revision, template=made["metadata"]["name"])

@@ -1,1 +1,1 @@
-"""Watches the history of a world and says what should never have happened, or should have happened by now."""
+"""Checks the history of a simulated cluster: safety at every change, convergence at the end."""

@@ -1,6 +1,6 @@
-"""What must be true once nothing goes wrong any more: everything wanted is there, nothing else is, and status is truth.
+"""Convergence checks, for when all faults have ended: only wanted objects exist, and status is accurate.
 
-`unmet` says what is still missing and is asked until it is silent; the others are asked once, when all is calm.
+`unmet` is polled until it yields nothing; the other checks run once, when all is quiet.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tarmac.api.compute.names import LABEL_CITY_CODE, LABEL_DEPLOYMENT_UID, LABEL_MOVED_FROM, LABEL_WORKLOAD_UID
 from tarmac.api.conditions import condition_of, is_true
+from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.schema import JsonObject
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, PODS, WORKLOADS, Mirror
 from tarmac.sim.checker.rules import desired, labels
@@ -28,7 +29,7 @@ def _with(mirror: Mirror, bucket: str, label: str, value: str) -> list[JsonObjec
 
 
 def unmet(mirror: Mirror, wishes: Iterable[Wish], load: Mapping[str, float]) -> Iterator[str]:
-    """What somebody wants and does not have, or has and does not want."""
+    """Yield wanted objects that are missing, and existing objects that are not wanted."""
     wanted = {f"{NAMESPACE}/{wish.name}": wish for wish in wishes}
     for key, wish in wanted.items():
         workload = mirror.bucket(WORKLOADS).get(key)
@@ -66,11 +67,12 @@ def _unmet_here(mirror: Mirror, deployment: JsonObject, image: str, number: int)
     pods = _with(mirror, PODS, LABEL_DEPLOYMENT_UID, uid)
     if desired(deployment) != number:
         yield f"{name} wants {desired(deployment)}, not {number}"
-    if len(instances) != number or len(pods) != number:
+    stopped = sum(_is_stopped(each) for each in instances)
+    if len(instances) != number or len(pods) != number - stopped:
         have = f"{len(instances)} instances and {len(pods)} pods"
         yield f"{name} has {have}, not {number}: {_why(deployment, 'Progressing')}"
     for instance in instances:
-        if not is_true(instance, "Ready"):
+        if is_true(instance, "Ready") == _is_stopped(instance):
             yield f"{instance['metadata']['name']}: {_why(instance, 'Ready')}"
     for pod in pods:
         runs = pod["spec"]["containers"][0]["image"]
@@ -78,8 +80,12 @@ def _unmet_here(mirror: Mirror, deployment: JsonObject, image: str, number: int)
             yield f"{pod['metadata']['name']} runs {runs}, not {image}"
 
 
+def _is_stopped(instance: JsonObject) -> bool:
+    return not mapping(instance, "spec", "runtime", "virtualMachine").get("running", True)
+
+
 def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
-    """Status that is not the truth, from the processes up."""
+    """Yield statuses that differ from the true state, starting from the processes."""
     running = {pod.uid: pod for pod in fleet.pods() if pod.runs}
     for key, pod in mirror.bucket(PODS).items():
         runs = pod["metadata"]["uid"] in running
@@ -98,7 +104,7 @@ def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
     for key, workload in mirror.bucket(WORKLOADS).items():
         uid = workload["metadata"]["uid"]
         deployments = _with(mirror, DEPLOYMENTS, LABEL_WORKLOAD_UID, uid)
-        # what moved here is wanted once, where it came from
+        # a moved deployment counts once, in its original city
         total = sum(desired(each) for each in deployments if LABEL_MOVED_FROM not in labels(each))
         yield from _miscounted(mirror, f"workload {key}", workload, LABEL_WORKLOAD_UID, total)
 
@@ -109,6 +115,7 @@ def _miscounted(mirror: Mirror, what: str, obj: JsonObject, label: str, wanted: 
     truth: Counted = {
         "replicas": len(instances),
         "readyReplicas": sum(is_true(each, "Ready") for each in instances),
+        "stoppedReplicas": sum(_is_stopped(each) for each in instances),
         "desiredReplicas": wanted,
     }
     for name, number in truth.items():
@@ -119,7 +126,7 @@ def _miscounted(mirror: Mirror, what: str, obj: JsonObject, label: str, wanted: 
 
 
 def orphans(mirror: Mirror) -> Iterator[str]:
-    """Objects whose owner is gone."""
+    """Yield objects whose owner is deleted."""
     present = {each["metadata"]["uid"] for _, objects in mirror.buckets() for each in objects.values()}
     for bucket, objects in mirror.buckets():
         for key, each in objects.items():

@@ -1,4 +1,4 @@
-"""What must hold of external services: at every moment, and once nothing goes wrong any more."""
+"""Rules for external services: safety at every change, and convergence at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE_IPS, CLAIMS = f"{GROUP}/sourceips", f"{GROUP}/sourceipclaims"
 SERVICES, FORWARDERS, GATEWAYS = f"{GROUP}/externalservices", f"{GROUP}/forwarders", f"{GROUP}/gateways"
 _RESTING = ("Released", "Quarantined")
 _PASSING = ("OwnerChanging", "Programming", "")
-STALE = 15.0  # how far behind a controller may be that has just crashed, or lost its watches
+STALE = 15.0  # seconds by which a controller may be behind after a crash or a lost watch
 
 
 def _holders(source_ip: JsonObject | None) -> list[JsonObject]:
@@ -26,12 +26,12 @@ def _holders(source_ip: JsonObject | None) -> list[JsonObject]:
 
 
 class HeldOnce:
-    """An address goes from one claim to another only by way of rest, and no identity is given twice."""
+    """An address passes from one claim to another only through quarantine, and no identity is assigned twice."""
 
     name = "address-held-once"
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Judge each change of an address."""
+        """Check each change of an address."""
         if change.bucket != SOURCE_IPS or change.new is None:
             return
         before = {each.get("uid") for each in _holders(change.old)}
@@ -50,15 +50,15 @@ class HeldOnce:
 
 
 class RulesAreGranted:
-    """No node is given a rule under an address that no claim of the service's namespace holds, or held a moment ago."""
+    """A node gets rules only for addresses that a claim of the service's namespace holds, or held a moment ago."""
 
     name = "rules-granted"
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], float] = {}  # namespace and address -> until when
+        self._held: dict[tuple[str, str], float] = {}  # namespace and address -> end of the holding
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Note who holds what; judge each new rule."""
+        """Record the holders of addresses; check each new rule."""
         if change.bucket == SOURCE_IPS:
             self._note(change)
         if change.bucket != FORWARDERS or change.new is None:
@@ -93,7 +93,7 @@ def _shared_transits(mirror: Mirror, change: ObjectChange) -> Iterator[str]:
 
 
 def unmet_outside(mirror: Mirror) -> Iterator[str]:
-    """Services and claims about which somebody has yet to say how they stand."""
+    """Yield services and claims without a conclusive status."""
     for key, service in mirror.bucket(SERVICES).items():
         ready = condition_of(service, "Ready")
         if not is_true(service, "Ready") and ready.get("reason", "") in _PASSING:
@@ -106,7 +106,7 @@ def unmet_outside(mirror: Mirror) -> Iterator[str]:
 
 
 def lies_outside(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
-    """Status that is not what nodes do, and what has outlived its use."""
+    """Yield statuses that differ from the nodes' behaviour, and objects that are no longer used."""
     for key, service in mirror.bucket(SERVICES).items():
         yield from _misjudged(mirror, fleet, key, service)
     for key, claim in mirror.bucket(CLAIMS).items():
@@ -130,7 +130,7 @@ def _is_used(gateway: JsonObject, services: Iterable[str]) -> bool:
 
 
 def _misjudged(mirror: Mirror, fleet: Fleet, key: str, service: JsonObject) -> Iterator[str]:
-    """Ready means that a pod of each source is seen under its address; a source that is refused is seen by nobody."""
+    """Check that Ready means: the target sees each source pod under the service's address."""
     address = next(iter((objects(mapping(service, "status"), "sources") or [{}])[0].get("sourceIPs") or ()), "")
     rules = [rule for name, each in mirror.bucket(FORWARDERS).items() if _is_of(name, key) for rule in _rules(each)]
     pods = {each["metadata"]["uid"]: each for each in mirror.bucket(PODS).values()}

@@ -1,4 +1,4 @@
-"""The state of a world as its history tells it, decoded, and rules that look at every change of it."""
+"""Replays a history into decoded state, and applies rules to every change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class RuleViolation(NamedTuple):
-    """Something that should not be."""
+    """A violation of a rule."""
 
     time: float
     rule: str
@@ -34,7 +34,7 @@ class RuleViolation(NamedTuple):
 
 
 class ObjectChange(NamedTuple):
-    """One object before and after."""
+    """One object before and after a change."""
 
     time: float
     bucket: str
@@ -44,21 +44,21 @@ class ObjectChange(NamedTuple):
 
 
 class Mirror:
-    """Every object there is."""
+    """All objects."""
 
     def __init__(self) -> None:
         self._buckets: dict[str, dict[str, JsonObject]] = {}
 
     def bucket(self, name: str) -> dict[str, JsonObject]:
-        """The objects of one resource, by key."""
+        """Return the objects of one resource, by key."""
         return self._buckets.setdefault(name, {})
 
     def buckets(self) -> Iterator[tuple[str, dict[str, JsonObject]]]:
-        """All of them."""
+        """Return all resources with their objects."""
         return iter(self._buckets.items())
 
     def apply(self, moment: Moment) -> ObjectChange:
-        """Take one change."""
+        """Apply one change."""
         event = moment.event
         objects, key = self.bucket(event.bucket), event.entry.name
         old = objects.get(key)
@@ -70,12 +70,12 @@ class Mirror:
 
 
 class CheckerRule(Protocol):
-    """Something that must hold at every moment."""
+    """A rule that must hold at every moment."""
 
     name: str
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """What is wrong after this change."""
+        """Yield the violations after this change."""
         ...
 
 

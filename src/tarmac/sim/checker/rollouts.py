@@ -1,7 +1,7 @@
-"""What must hold of rollouts from city to city, whatever goes wrong.
+"""Rules for rollouts across cities, which must hold under all faults.
 
-A city is judged by what its deployment has said at any time, not by what it says now: nodes die after a wave has been
-let through, and the controller acts on what it last heard.
+A city is judged by all past reports of its deployment, not only the present one: nodes die after a wave has been
+allowed, and the controller acts on the last report it received.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _hash_of(encoded: bytes) -> str:
 
 
 def revision_in(obj: JsonObject | None) -> str:
-    """The hash of a Workload's or a deployment's template."""
+    """Return the hash of a Workload's or a deployment's template."""
     template = obj["spec"].get("template") if obj is not None else None
     return _hash_of(msgspec.json.encode(template)) if template is not None else ""
 
@@ -42,13 +42,14 @@ class WavesHold:
     name = "waves-hold"
 
     def __init__(self) -> None:
-        self._had: dict[str, set[str]] = {}  # by uid of a deployment: revisions it has had
-        self._complete: dict[str, set[str]] = {}  # and those it has been complete with
-        self._served: dict[str, float] = {}  # by city: when it last came back, or never was away
-        self._failed: dict[tuple[str, str], float] = {}  # when a revision of a Workload was said to have failed
+        self._had: dict[str, set[str]] = {}  # by deployment uid: its revisions so far
+        self._complete: dict[str, set[str]] = {}  # by deployment uid: the revisions it was complete with
+        self._served: dict[str, float] = {}  # by city: the time of its last return
+        # the time at which a Workload's revision was reported as failed
+        self._failed: dict[tuple[str, str], float] = {}
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Note what each object says; judge each deployment that gets another template."""
+        """Record each report; check each deployment that gets another template."""
         if change.bucket == LOCATIONS and change.new is not None:
             self._note_location(mirror, change)
         elif change.bucket == WORKLOADS and change.new is not None:
@@ -73,7 +74,7 @@ class WavesHold:
         uid = workload["metadata"]["uid"]
         if rollout.get("failure"):
             self._failed.setdefault((uid, status["revision"]), time)
-        else:  # another revision, perhaps with the same template
+        else:  # a new revision, perhaps with the same template
             self._failed.pop((uid, status.get("revision", "")), None)
 
     def _judge(self, mirror: Mirror, change: ObjectChange, uid: str, revision: str) -> Iterator[str]:
@@ -88,7 +89,7 @@ class WavesHold:
             yield f"{change.key} gets revision {revision}, which failed {change.time - failed:.0f} s ago"
         wanted = {city for placement in workload["spec"]["placements"] for city in placement.get("cityCodes") or ()}
         siblings = [each for each in mirror.bucket(DEPLOYMENTS).values() if _is_of(each, owner, revision)]
-        siblings = [each for each in siblings if labels(each)[LABEL_CITY_CODE] in wanted]  # the others are leaving
+        siblings = [each for each in siblings if labels(each)[LABEL_CITY_CODE] in wanted]  # the rest is being removed
         proven = [each for each in siblings if revision in self._complete.get(each["metadata"]["uid"], ())]
         unproven = [each for each in siblings if each not in proven and self._counts(mirror, each, change.time)]
         if len(unproven) > len(proven) + 1:
@@ -96,7 +97,7 @@ class WavesHold:
             yield f"{change.key} gets {revision}: {cities} have it, and only {len(proven)} were ever complete with it"
 
     def _counts(self, mirror: Mirror, deployment: JsonObject, now: float) -> bool:
-        """Whether the city is there, and has been for as long as a controller may not have heard of it."""
+        """Return True if the city is available, and has been for longer than a controller may be behind."""
         city = labels(deployment)[LABEL_CITY_CODE]
         here = [each for each in mirror.bucket(LOCATIONS).values() if _is_ready(each) and _city(each) == city]
         return bool(here) and now - self._served.get(city, 0.0) > STALE

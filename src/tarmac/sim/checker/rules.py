@@ -1,7 +1,7 @@
-"""What must hold at every moment, whatever goes wrong.
+"""Safety rules, which must hold at every moment under all faults.
 
-Each rule keeps only what it needs to judge the next change. Controllers act on what they last heard, which faults make
-old; so a number that somebody has just lowered may still be used for `STALE` seconds.
+Each rule keeps only the state needed to check the next change. Controllers act on data that faults make stale, so a
+limit that was lowered may still be used for `STALE` seconds.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, LEASES, NODES, POD
 
 STALE = 150.0
 REJECTED = "Pod was rejected: "
-"""What a node says of a pod that it does not take begins with this."""
+"""Prefix of a node's message about a rejected pod."""
 _LEASE_NAMESPACE = "kube-node-lease/"
 ON_ITS_WAY = 45.0  # seconds that a write may take to arrive: the node may be back by then
 
 
 def labels(obj: JsonObject) -> Mapping[str, str]:
-    """The labels of an object."""
+    """Return the labels of an object."""
     return obj["metadata"].get("labels") or {}
 
 
 def desired(deployment: JsonObject) -> int:
-    """Instances that a deployment wants."""
+    """Return the number of Instances that a deployment wants."""
     spec = deployment["spec"]
     scale = spec["scaleSettings"]
     wanted = spec.get("replicas")
@@ -45,7 +45,7 @@ def desired(deployment: JsonObject) -> int:
 
 
 def allowed(deployment: JsonObject) -> int:
-    """Instances that it may have at once."""
+    """Return the number of Instances that it may have at once."""
     surge = (deployment["spec"].get("rollout") or {}).get("maxSurge", 0)
     number = desired(deployment)
     if isinstance(surge, str) and surge.endswith("%"):
@@ -54,12 +54,12 @@ def allowed(deployment: JsonObject) -> int:
 
 
 class OrdinalsAreUnique:
-    """No two Instances of a deployment have one ordinal, and no Instance has two Pods."""
+    """No two Instances of a deployment have the same ordinal, and no Instance has two Pods."""
 
     name = "ordinals-unique"
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """A new Instance or Pod must be the only one."""
+        """Check that a new Instance or Pod is the only one with its ordinal."""
         if change.new is None or change.old is not None or change.bucket not in (INSTANCES, PODS):
             return
         mine = labels(change.new)
@@ -73,7 +73,7 @@ class OrdinalsAreUnique:
 
 
 class AddressesAreUnique:
-    """No two live Instances share an address. A Pod repeats the addresses of the Instance of its name."""
+    """No two live Instances share an address. A Pod repeats the addresses of the Instance with its name."""
 
     name = "addresses-unique"
 
@@ -81,7 +81,7 @@ class AddressesAreUnique:
         self._holders: dict[tuple[str, str], Counter[str]] = {}
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Count holders by the name of the Instance, whichever object says it."""
+        """Count holders by the Instance's name, for Instances and their Pods."""
         if change.bucket not in (INSTANCES, PODS):
             return
         before, after = set(_addresses(change.old)), set(_addresses(change.new))
@@ -105,15 +105,15 @@ def _addresses(obj: JsonObject | None) -> Iterable[tuple[str, str]]:
 
 
 class NeverTooMany:
-    """A deployment never gets an Instance beyond what it wants and may have more for a rollout."""
+    """A deployment never gets more Instances than it wants, plus the surge of a rollout."""
 
     name = "never-too-many"
 
     def __init__(self) -> None:
-        self._limits: dict[str, deque[tuple[float, int]]] = {}  # by uid: what was allowed until when
+        self._limits: dict[str, deque[tuple[float, int]]] = {}  # by uid: (end of validity, limit)
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Judge each new Instance by the most that was allowed lately."""
+        """Check each new Instance against the highest recent limit."""
         if change.bucket == DEPLOYMENTS and change.new is not None:
             limits = self._limits.setdefault(change.new["metadata"]["uid"], deque())
             now = allowed(change.new)
@@ -138,18 +138,19 @@ def _counts(instance: JsonObject, deployment: str) -> bool:
 
 
 class QuotaHolds:
-    """Nothing new starts beyond a quota: no Pod is made, and no Instance let through its gate.
+    """Nothing new starts beyond a quota: no Pod is created, and no Instance passes its gate.
 
-    The server itself counts Pods, so a quota binds them at once; whoever lets Instances through has to hear of it.
+    The server counts Pods itself, so a quota binds them at once; the controller that admits Instances learns of it
+    later.
     """
 
     name = "quota-holds"
 
     def __init__(self) -> None:
-        self._since: dict[str, float] = {}  # when a quota was last set
+        self._since: dict[str, float] = {}  # when a quota was last changed
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Judge each new Pod, and each Instance that has just been let through."""
+        """Check each new Pod, and each Instance that has just been admitted."""
         if change.new is None:
             return
         if change.bucket == QUOTAS and (change.old is None or change.old["spec"] != change.new["spec"]):
@@ -203,7 +204,7 @@ def _class_name(place: Place) -> str:
 
 
 def _class_limits(spec: JsonObject, used: Iterable[str]) -> dict[str, str]:
-    """Places that a quota leaves of the classes in use; none of those that it does not list."""
+    """Return the limits of a quota for the classes in use; 0 for classes that it does not list."""
     limits: dict[str, str] = {}
     for listed in spec.get("containerClassResources") or ():
         limits |= {name: "0" for name in used if name.startswith(f"class {listed['name']}/")}
@@ -213,7 +214,7 @@ def _class_limits(spec: JsonObject, used: Iterable[str]) -> dict[str, str]:
 
 
 def _classes_used(objects: Mapping[str, JsonObject], namespace: str, new: JsonObject) -> dict[str, Quantity]:
-    """Places taken of the classes that the new one asks for: those of others may be more than a quota says by now."""
+    """Count the uses of the classes that the new object requests. Other classes may exceed a quota that was lowered."""
     asked, found = _asked(new), Counter[Place]()
     for key, each in objects.items():
         if asked and key.startswith(f"{namespace}/") and not is_terminal(each):
@@ -222,7 +223,7 @@ def _classes_used(objects: Mapping[str, JsonObject], namespace: str, new: JsonOb
 
 
 def _asked(obj: JsonObject) -> Places:
-    """By a Pod, or by an Instance: its Pod will have the containers of its sandbox, or one for its machine."""
+    """Return the classes requested by a Pod, or by an Instance for its Pod (sandbox containers, or one machine)."""
     runtime = obj["spec"].get("runtime")
     if runtime is None:
         return places(obj)
@@ -232,7 +233,7 @@ def _asked(obj: JsonObject) -> Places:
 
 
 def requests(pod: JsonObject) -> dict[str, Quantity]:
-    """What a pod asks for: its containers together, and what its runtime takes for itself."""
+    """Return the requests of a pod: the sum of its containers, and the runtime overhead."""
     total = {name: Quantity.parse(amount) for name, amount in (pod["spec"].get("overhead") or {}).items()}
     for container in pod["spec"]["containers"]:
         for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
@@ -241,7 +242,7 @@ def requests(pod: JsonObject) -> dict[str, Quantity]:
 
 
 class RevisionsGrow:
-    """Revisions, generations and observed generations never go back, and nobody has observed what is yet to come."""
+    """Revisions, generations and observed generations never decrease, and no future generation is observed."""
 
     name = "revisions-monotone"
 
@@ -249,7 +250,7 @@ class RevisionsGrow:
         self._newest = 0
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Compare with what was."""
+        """Compare with the previous state."""
         if change.new is None:
             return
         metadata, status = change.new["metadata"], change.new.get("status") or {}
@@ -270,12 +271,12 @@ class RevisionsGrow:
 
 
 class BoundOnce:
-    """A pod gets one node, for good, and no node gets more than it has."""
+    """A pod gets one node, for good, and no node exceeds its allocatable resources."""
 
     name = "bound-once"
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Judge each binding."""
+        """Check each binding."""
         if change.bucket != PODS or change.new is None or change.old is None:
             return
         before, node = change.old["spec"].get("nodeName"), change.new["spec"].get("nodeName")
@@ -305,7 +306,7 @@ def _committed(pods: Iterable[JsonObject]) -> dict[str, Quantity]:
 
 
 def _overfull(name: str, node: JsonObject, pods: Iterable[JsonObject]) -> Iterator[str]:
-    """Of what containers have to themselves, or share with few."""
+    """Yield exclusive CPUs and classes of which more are used than offered."""
     offered = offered_classes(node)
     taken, own = Counter[Place](), 0
     for pod in pods:
@@ -322,15 +323,15 @@ def _overfull(name: str, node: JsonObject, pods: Iterable[JsonObject]) -> Iterat
 
 
 class NeverRefused:
-    """No node refuses a pod that the scheduler gave it."""
+    """No node rejects a pod that the scheduler bound to it."""
 
     name = "never-refused"
 
     def __init__(self) -> None:
-        self._bound: set[str] = set()  # uids of pods that were made without a node and got one
+        self._bound: set[str] = set()  # uids of pods created without a node and bound later
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Note bindings; judge each pod that fails without having run."""
+        """Record bindings; check each pod that fails without having run."""
         if change.bucket != PODS or change.new is None or change.old is None:
             return
         uid, node = change.new["metadata"]["uid"], change.new["spec"].get("nodeName")
@@ -346,12 +347,12 @@ def _was_refused(status: JsonObject) -> bool:
 
 
 class MachinesEndBeforeTheyStartAgain:
-    """A virtual machine is started again when it has ended, and its Pod says how: the end of an agent is none."""
+    """A virtual machine restarts only after it has ended, and its Pod reports that end. An agent's stop is no end."""
 
     name = "machine-restarts"
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Judge each restart."""
+        """Check each restart."""
         if change.bucket != PODS or change.new is None or change.old is None:
             return
         if change.new["spec"].get("runtimeClassName") != MACHINE_CLASS:
@@ -365,22 +366,25 @@ class MachinesEndBeforeTheyStartAgain:
 
 
 def _end_of(status: JsonObject) -> JsonObject | None:
-    """The last end that a status told before its container was started again; of one that waits, that is this one."""
+    """Return the end that was reported before the present start of a running container.
+
+    None for a waiting container: its reported end is the one before its next start.
+    """
     running = "running" in (status.get("state") or {})
     return (status.get("lastState") or {}).get("terminated") if running else None
 
 
 class LeasesAreTrusted:
-    """A node is called silent only when its lease has run out, by a clock that does not jump."""
+    """A node is declared silent only after its lease has expired, by the monotonic clock."""
 
     name = "leases-trusted"
 
     def __init__(self) -> None:
-        self._renewed: dict[str, tuple[float, float]] = {}  # when, and for how long
-        self._late: dict[str, float] = {}  # when a lease that had run out was renewed
+        self._renewed: dict[str, tuple[float, float]] = {}  # time and duration of the last renewal
+        self._late: dict[str, float] = {}  # time at which an expired lease was renewed
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Note renewals; judge each node that turns Unknown."""
+        """Record renewals; check each node that becomes Unknown."""
         if change.bucket == LEASES and change.key.startswith(_LEASE_NAMESPACE) and change.new is not None:
             spec = change.new["spec"]
             if change.old is None or change.old["spec"].get("renewTime") != spec.get("renewTime"):

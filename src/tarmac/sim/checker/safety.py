@@ -1,4 +1,4 @@
-"""Every rule that must hold at every moment."""
+"""The list of all safety rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tarmac.sim.checker.rules import (
 
 
 def safety() -> list[CheckerRule]:
-    """Every rule, fresh."""
+    """Return new instances of all rules."""
     return [
         OrdinalsAreUnique(),
         AddressesAreUnique(),

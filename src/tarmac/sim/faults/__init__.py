@@ -1,1 +1,1 @@
-"""Everything that can go wrong, drawn from one seed and counted."""
+"""Fault injection, drawn from one seed and counted."""

@@ -1,7 +1,7 @@
-"""Plays fate: every now and then something big goes wrong somewhere, and after a while it is mended.
+"""Injects large faults at random intervals, and repairs each after a while.
 
-Each fault is a short story of its own (break, wait, mend) that runs beside the others, so a city may be cut off while a
-controller crashes and a clock jumps. `end` mends everything at once; from then on all must come right by itself.
+Each fault is a task (break, wait, repair) that runs beside the rest, so a city may be cut off while a controller
+crashes and a clock jumps. `end` repairs everything at once; from then on the cluster must converge by itself.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.replica import Replica
 from tarmac.store.interface import Store
 
-_SOON = 40  # requests within which an armed crash happens
+_SOON = 40  # number of requests within which an armed crash happens
 
 
 class Director:
-    """Fate. `run` until cancelled; `end` once."""
+    """The fault injector. `run` until cancelled; `end` once."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Director:
         }
 
     async def run(self) -> None:
-        """Let something happen every `pace` seconds or so, until cancelled."""
+        """Inject a fault every `pace` seconds on average, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await self._clock.sleep(-self._pace * log(self._dice.uniform(1e-9, 1)))
@@ -73,7 +73,7 @@ class Director:
                 group.create_task(self._acts[kind]())
 
     def end(self) -> None:
-        """No more faults; everything that is broken is mended now."""
+        """Stop injecting faults, and repair everything now."""
         self._luck.stop()
         for replica in self._replicas:
             if not replica.running:
@@ -94,7 +94,7 @@ class Director:
         self._told(what)
 
     async def _crash(self) -> None:
-        """A process of controllers dies in the middle of a request, and comes back some time later."""
+        """Crash a controller process during a request, and start it again later."""
         replica = self._dice.choice(self._replicas)
         if not replica.running:
             return
@@ -113,7 +113,7 @@ class Director:
         self._told(f"{replica.name} starts again")
 
     async def _silence_leader(self) -> None:
-        """The leader's cable is pulled for longer than its lease holds."""
+        """Disconnect the leader for longer than its lease lasts."""
         leader = next((replica for replica in self._replicas if replica.leading), None)
         if leader is None:
             return

@@ -1,6 +1,6 @@
-"""Whether something goes wrong now: one seeded stream of draws, and a count of every hit.
+"""Draws of faults from one seeded stream, with a count of every hit.
 
-Names of faults are what reports print; `KINDS` is all of them, so a run can tell which never happened.
+The names of faults appear in reports; `KINDS` lists them all, so a run can report which faults never happened.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """Probability of each fault of the connection, per request (or, for watches, mean seconds until one breaks)."""
+    """Fault rates of the connection: probability per request or, for watches, mean seconds until one breaks."""
 
     conflict: float = 0.02
     lost_request: float = 0.01
@@ -42,7 +42,7 @@ class Odds:
 
 
 class Luck:
-    """Bad luck, while it lasts. After `stop` nothing goes wrong any more."""
+    """The fault draws. After `stop`, no fault happens any more."""
 
     def __init__(self, randomness: Randomness, odds: Odds | None = None) -> None:
         self.hits: Counter[str] = Counter()
@@ -52,15 +52,15 @@ class Luck:
 
     @property
     def on(self) -> bool:
-        """Whether things may still go wrong."""
+        """True while faults may happen."""
         return self._on
 
     def stop(self) -> None:
-        """From now on all goes well."""
+        """Disable all faults from now on."""
         self._on = False
 
     def strikes(self, kind: str, probability: float) -> bool:
-        """Whether this fault happens here and now; if so it is counted."""
+        """Draw whether this fault happens now; count it if so."""
         if not self._on or self.randomness.uniform(0, 1) >= probability:
             return False
         self.hits[kind] += 1

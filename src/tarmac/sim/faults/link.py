@@ -1,10 +1,9 @@
-"""The connection of one process to the server: it takes time, loses things, breaks, and can be cut for good.
+"""The connection of one process to the server: it has latency, loses messages, breaks, and can be severed.
 
-A `ServerLink` wraps the in-process transport, so every request of a simulated controller or node crosses it. A write
-may be refused with a conflict that never was, be lost on the way, take effect although its answer is lost, or come so
-late that its sender has given up. A watch breaks after a while. `sever` is the end of the process behind the link:
-nothing it still tries has any effect, which is how a crash differs from a cancelled task. `mute` is a cable pulled for
-a while.
+A `ServerLink` wraps the in-process transport, so every request of a simulated controller or node passes through it. A
+write may be rejected with a spurious conflict, be lost before the server, take effect although its response is lost, or
+take longer than the sender's timeout. A watch breaks after a while. `sever` ends the process behind the link: nothing
+it still tries has any effect, which is how a crash differs from a cancelled task. `mute` is a temporary disconnection.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LATENCY = (0.0002, 0.004)
 
 
 class ServerLink:
-    """One process's way to the server."""
+    """The connection of one process to the server."""
 
     def __init__(self, inner: Transport, luck: Luck) -> None:
         self.requests = 0
@@ -37,26 +36,26 @@ class ServerLink:
         self._streams = 0
 
     def sever(self) -> None:
-        """The process behind the link has died."""
+        """Cut the connection for good: the process has crashed."""
         self._severed = True
         self._break_streams()
 
     def mute(self, muted: bool) -> None:
-        """Pull the cable, or plug it in again."""
+        """Disconnect, or connect again."""
         self._muted = muted
         if muted:
             self._break_streams()
 
     def crash_at(self, request: int, answered: bool, crash: Callable[[], None]) -> None:
-        """Call `crash` at the request of this number, before it is sent or after it has taken effect."""
+        """Call `crash` at the request with this number, before it is sent or after it has taken effect."""
         self._trap = (request, answered, crash)
 
     def disarm(self) -> None:
-        """No crash after all."""
+        """Cancel an armed crash."""
         self._trap = None
 
     async def request(self, request: Request) -> Reply:
-        """Send, if nothing goes wrong."""
+        """Send a request, subject to faults."""
         self.requests += 1
         self._spring(False)
         self._check()
@@ -83,7 +82,7 @@ class ServerLink:
         return reply
 
     async def _dawdle(self, timeout: float | None, what: str) -> None:
-        """Take long; a sender that gives up first has not written anything."""
+        """Delay the write. If the sender's timeout ends first, nothing is written. Raises RequestTimeout."""
         delay = self._luck.randomness.uniform(*self._luck.odds.delay)
         await asyncio.sleep(min(delay, timeout or inf))
         if timeout is not None and delay >= timeout:
@@ -92,7 +91,7 @@ class ServerLink:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
-        """Open, and break after a while."""
+        """Open a stream that breaks after a while."""
         self._check()
         await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))
         self._check()
@@ -100,7 +99,7 @@ class ServerLink:
             yield StreamReply(reply.status, reply.headers, self._until_it_breaks(reply.chunks))
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connection is held open."""
 
     async def _until_it_breaks(self, chunks: Chunks) -> Chunks:
         self._streams += 1
@@ -121,7 +120,7 @@ class ServerLink:
             yield chunk
 
     def _lifetime(self) -> float | None:
-        """When a stream that begins now breaks: exponentially distributed, or never."""
+        """Return the time at which a new stream breaks: exponentially distributed, or never."""
         if not self._luck.on:
             return None
         draw = self._luck.randomness.uniform(1e-9, 1)

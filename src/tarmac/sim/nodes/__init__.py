@@ -1,1 +1,1 @@
-"""Nodes that exist only in this process, and pods that only pretend to run."""
+"""Simulated nodes: they exist only in this process, and their pods run no processes."""

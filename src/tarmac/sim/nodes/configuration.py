@@ -1,17 +1,19 @@
-"""What simulated nodes are told about themselves: how large they are, what is held back, which classes they offer.
+"""Configuration of simulated nodes: their capacity, reservations and QoS classes.
 
     capacity: {cpu: 16, memory: 64Gi}        # of the machine, over the default shape
     kubelet: {systemReserved: {cpu: "2"}, cpuManagerPolicy: static}
     classes: {blockio: {slow: {capacity: 4}, fast: {}}}
+    podClasses: {network: {gold: {}}}        # types that apply to whole pods
+    immutableClasses: [network]              # types whose class a pod cannot change while it runs
     devices: {example.com/gpu: 2}
 
-`kubelet` takes the fields of an agent's configuration that decide about sizes, and the agent's own code reads them; no
-threshold of eviction holds unless one is stated. What makes no sense is refused, and the message names the field.
+`kubelet` takes the fields of an agent's configuration that determine sizes, and the agent's own code reads them; no
+eviction threshold applies unless one is stated. Invalid values are rejected with a message that names the field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -38,33 +40,35 @@ KUBELET_FIELDS: Final = (
     "systemReserved", "kubeReserved", "reservedSystemCPUs", "evictionHard", "cpuOverSubscriptionCapacity",
     "cpuManagerPolicy", "cpuManagerPolicyOptions", "maxPods", "podsPerCore",
 )  # fmt: skip
-"""What `kubelet` may say."""
+"""Fields allowed in `kubelet`."""
 
 _AMOUNTS: Final = (CPU, MEMORY, STORAGE)
 _HUGE_PAGES: Final = "hugepages-"
 
 
 class BadNodeConfig(ValueError):
-    """What the nodes were told makes no sense. The message names the field and what would be accepted."""
+    """An invalid node configuration. The message names the field and the accepted values."""
 
 
 class ClassLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A class that is offered. Without a capacity it takes as many as come."""
+    """An offered class. Without a capacity it is unlimited."""
 
     capacity: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class SimNodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file, and `nodeConfig` of a scenario."""
+class SimNodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The content of the file, and of `nodeConfig` in a scenario."""
 
     capacity: dict[str, str | int | float] = {}
     kubelet: dict[str, Any] = {}
     classes: dict[str, dict[str, ClassLimit]] = {}
     devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]] = {}
+    pod_classes: dict[str, dict[str, ClassLimit]] = {}
+    immutable_classes: list[str] = []
 
 
 def read_config(path: Path) -> SimNodeConfig:
-    """The content of a file. Raises BadNodeConfig, OSError."""
+    """Read and validate a file. Raises BadNodeConfig, OSError."""
     try:
         return msgspec.convert(yaml.safe_load(path.read_text()) or {}, SimNodeConfig)
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -74,8 +78,8 @@ def read_config(path: Path) -> SimNodeConfig:
 
 
 def model_of(config: SimNodeConfig, shape: NodeShape | None = None) -> NodeModel:
-    """The node that this configuration makes of a machine. Raises BadNodeConfig."""
-    written, offered = _kubelet(config), _offered(config.classes)
+    """Return the node model for a machine with this configuration. Raises BadNodeConfig."""
+    written, offered = _kubelet(config), _offered(config)
     capacity = _capacity(config, written.kubelet, shape or NodeShape())
     topology = Topology.flat(range(capacity[CPU] // 1000))
     try:
@@ -134,16 +138,27 @@ def _device(name: str) -> str:
     return name
 
 
-def _offered(classes: Mapping[str, Mapping[str, ClassLimit]]) -> OfferedClasses:
+def _offered(config: SimNodeConfig) -> OfferedClasses:
+    container = _types("classes", config.classes, config.immutable_classes)
+    pod = _types("podClasses", config.pod_classes, config.immutable_classes)
+    if both := sorted(container.keys() & pod.keys()):
+        raise BadNodeConfig(f"podClasses.{both[0]}: the type is in classes too; name it in one of them")
+    if unknown := sorted({*config.immutable_classes} - container.keys() - pod.keys()):
+        raise BadNodeConfig(f"immutableClasses: {unknown[0]} is neither in classes nor in podClasses")
+    return OfferedClasses(pod, container)
+
+
+def _types(
+    field: str, classes: Mapping[str, Mapping[str, ClassLimit]], immutable: Collection[str]
+) -> dict[str, OfferedType]:
     for kind, known in classes.items():
-        for field, complaints in ((kind, names.label_key(kind)), *((name, _class_name(name)) for name in known)):
+        for name, complaints in ((kind, names.label_key(kind)), *((each, _class_name(each)) for each in known)):
             if complaints:
-                raise BadNodeConfig(f"classes.{field}: {complaints[0]}")
-    types = {
-        kind: OfferedType(False, {name: limit.capacity for name, limit in known.items()})
+                raise BadNodeConfig(f"{field}.{name}: {complaints[0]}")
+    return {
+        kind: OfferedType(kind in immutable, {name: limit.capacity for name, limit in known.items()})
         for kind, known in classes.items()
     }
-    return OfferedClasses(container=types)
 
 
 def _class_name(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pods that may only be active for so long (`activeDeadlineSeconds`), counted from their start time as nodes count."""
+"""Deadlines of pods (`activeDeadlineSeconds`), counted from their start time as on real nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tarmac.sim.nodes.pod import SimulatedPod
 
 
 class Deadlines:
-    """A timer for each of them; `expired` is called when it is up."""
+    """One timer per pod with a deadline; `expired` is called when it fires."""
 
     def __init__(self, clock: Clock, expired: Callable[[SimulatedPod], None]) -> None:
         self._clock = clock
@@ -18,14 +18,14 @@ class Deadlines:
         self._timers: dict[str, asyncio.TimerHandle] = {}  # by uid
 
     def keep(self, pod: SimulatedPod) -> None:
-        """The pod's deadline is as it says now."""
+        """Set or update the timer to the pod's current deadline."""
         self.forget(pod)
         if pod.deadline is not None:
             left = parse_rfc3339(pod.start_time) + pod.deadline - self._clock.now()
             self._timers[pod.uid] = asyncio.get_running_loop().call_later(max(0.0, left), self._act, pod)
 
     def forget(self, pod: SimulatedPod) -> None:
-        """The pod is gone."""
+        """Cancel the timer of a removed pod."""
         timer = self._timers.pop(pod.uid, None)
         if timer is not None:
             timer.cancel()

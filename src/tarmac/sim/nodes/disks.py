@@ -1,6 +1,6 @@
-"""The node's part in local disks: an image goes when its volume is deleted, and grows when its claim asks for more.
+"""The node's part in local disks: deletes the image of a deleted volume, and expands a disk when its claim has grown.
 
-As on a real node: one that is dead or cut off does neither, and what it should have done waits for it.
+As on a real node, a dead or cut-off node does neither until it is back.
 """
 
 from __future__ import annotations

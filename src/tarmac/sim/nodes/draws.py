@@ -1,7 +1,7 @@
-"""Nodes of a random story: how large they are, what is held back, what is lent out twice, which classes there are.
+"""Random node models for a scenario: capacity, reservations, CPU oversubscription, classes.
 
-Whatever is drawn, each city has room for what people want in the end: CPUs that are shared, and classes without limit.
-CPUs of one's own and the other classes may be scarce, or not there at all.
+In every draw, each city has enough shared CPUs and unlimited classes for all Workloads that users leave at the end.
+Exclusive CPUs and limited classes may be scarce or missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CPUS = 32
 
 
 def drawn_model(dice: Randomness) -> NodeModel:
-    """The nodes of one city."""
+    """Draw the node model of one city."""
     kubelet = dice.choice((_everything_for_pods, _some_reserved, _few_to_give_away, _few_to_give_away))(dice)
     if dice.uniform(0, 1) < 0.3:
         kubelet["evictionHard"] = {"memory.available": "5%"}
@@ -40,7 +40,7 @@ def _some_reserved(dice: Randomness) -> dict[str, Any]:
 
 
 def _few_to_give_away(dice: Randomness) -> dict[str, Any]:
-    """Nearly all CPUs are reserved and lent out: there is far more to ask for than anybody can have to himself."""
+    """Reserve and oversubscribe nearly all CPUs: far more can be requested than containers can have exclusively."""
     few = dice.choice((1, 2, 3))
     return {
         "reservedSystemCPUs": f"0-{_CPUS - few - 1}",

@@ -1,7 +1,7 @@
-"""Whether a simulated node takes a pod: judged as an agent does, by the agent's own functions and in its words.
+"""Admission of pods by simulated nodes, with the agent's own functions and messages.
 
-Processors that were given away are remembered as an agent does in its state file: a node that loses power finds them
-again, and forgets those of pods that are gone once it has heard which are left.
+Exclusive CPUs are remembered as an agent does in its state file: a node finds them again after a power loss, and
+releases those of deleted pods once it has listed the remaining ones.
 """
 
 from __future__ import annotations
@@ -9,10 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.pods.admission import refusal
-from tarmac.api.kubernetes.core.pods.podclasses import Classes, classes_of_containers, pod_classes
+from tarmac.agent.processors.manager import processors_postponed
+from tarmac.api.kubernetes.core.pods.podclasses import (
+    Classes,
+    asks_for_classes,
+    classes_of_containers,
+    pod_classes,
+)
 from tarmac.api.kubernetes.runtimeclasses import OWN_KERNEL_HANDLERS
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
@@ -25,16 +31,16 @@ _NONE: Final[Mapping[str, CPUSet]] = {}
 
 
 class NodeGate:
-    """The gate of one node, and what it gave to those it let in."""
+    """The admission of one node, and the CPUs and classes given to admitted pods."""
 
     def __init__(self, node: JsonObject, model: NodeModel) -> None:
         self._node = node
         self._model = model
-        self._pods: dict[str, Pod] = {}  # that were let in and have not ended
+        self._pods: dict[str, Pod] = {}  # admitted and not ended
         self._cpus: dict[str, Mapping[str, CPUSet]] = {}
 
     def refusal(self, raw: JsonObject, handler: str) -> Refusal | None:
-        """Why a pod may not run here, if it may not. Asked again about one that was let in, the answer is the same."""
+        """Return the reason to reject a pod, or None. Repeated for an admitted pod, the answer is the same."""
         pod = Pod(raw)
         if pod.uid in self._pods:
             return None
@@ -44,31 +50,39 @@ class NodeGate:
         return why
 
     def adopt(self, raw: JsonObject) -> None:
-        """A pod runs here already: it was let in before the node went away."""
+        """Take over a running pod that was admitted before the node went away."""
         pod = Pod(raw)
         self._pods[pod.uid] = pod
         self._processors(pod)
 
+    def postponed(self, has: Pod, asks: Pod, handler: str) -> Postponed | None:
+        """Return the reason why a running pod cannot get the CPUs or classes it requests now, or None."""
+        if asks_for_classes(asks.raw) or asks_for_classes(has.raw):
+            why = admission.postponement(asks.raw, has.raw, self._here(asks.uid, handler))
+            if why is not None:
+                return Postponed(*why)
+        return processors_postponed(has, asks) if self._model.given_away is not None else None
+
     def release(self, uid: str) -> None:
-        """A pod has ended, or is gone."""
+        """Free the resources of an ended or deleted pod."""
         self._pods.pop(uid, None)
         self._cpus.pop(uid, None)
 
     def lose_power(self) -> None:
-        """Nothing runs any more. What was given away is on disk."""
+        """Forget running pods. The CPU assignments are on disk and remain."""
         self._pods.clear()
 
     def keep_only(self, present: Collection[str]) -> None:
-        """These pods are all there are."""
+        """Drop the CPU assignments of pods that no longer exist."""
         for uid in self._cpus.keys() - present:
             del self._cpus[uid]
 
     def cpus(self, uid: str) -> Mapping[str, CPUSet]:
-        """The processors that containers of a pod have to themselves."""
+        """Return the exclusive CPUs of a pod's containers."""
         return self._cpus.get(uid, _NONE)
 
     def classes(self, uid: str) -> tuple[Classes, dict[str, Classes]]:
-        """The classes that a pod, and each of its containers, is in."""
+        """Return the classes of a pod and of each of its containers."""
         pod = self._pods.get(uid)
         if pod is None:
             return {}, {}
@@ -78,10 +92,12 @@ class NodeGate:
         }
 
     def _classes(self, pod: Pod, handler: str) -> Refusal | None:
+        return admission.refusal(pod.raw, self._here(pod.uid, handler))
+
+    def _here(self, uid: str, handler: str) -> ClassesOfNode:
         offered = self._model.offered
-        taken = taken_by([other.raw for other in self._pods.values()], offered.pod)
-        here = ClassesOfNode(self._node["metadata"]["name"], offered, taken, handler in OWN_KERNEL_HANDLERS)
-        return admission.refusal(pod.raw, here)
+        taken = taken_by([other.raw for other in self._pods.values() if other.uid != uid], offered.pod)
+        return ClassesOfNode(self._node["metadata"]["name"], offered, taken, handler in OWN_KERNEL_HANDLERS)
 
     def _processors(self, pod: Pod) -> Refusal | None:
         if self._model.given_away is None or pod.uid in self._cpus:

@@ -1,10 +1,10 @@
-"""Registers nodes, renews their leases, and sets right what the API says about a node that is well.
+"""Registers nodes, renews their leases, and corrects wrong conditions of healthy nodes.
 
-Whoever wants to see what a fault does annotates a node with `sim.tarmac/fault`: that is fate speaking, not the node's
-own business, so it takes effect whether the node can be reached or not.
+The annotation `sim.tarmac/fault` on a Node injects a fault. It is handled outside the simulated node, so it takes
+effect even if the node cannot be reached.
 
-Each node is a key in one queue that comes back after the heartbeat interval, so thousands of nodes need one timer and a
-few workers, and a slow answer for one does not hold up the others.
+Each node is a key in one work queue and returns after the heartbeat interval, so thousands of nodes need one timer and
+a few workers, and a slow response for one node does not delay the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.conditions import holds
+from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
 from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
@@ -32,7 +33,7 @@ from tarmac.sim.nodes.settings import FAULT, HeartbeatSettings
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 WORKERS = 128
-_SOON = 4  # a failed renewal is repeated this many times within an interval
+_SOON = 4  # retries of a failed renewal within an interval
 
 _log = log("simulated-nodes")
 
@@ -46,7 +47,7 @@ _view_of = msgspec.json.Decoder(_NodeView).decode
 
 
 class Keeper:
-    """Looks after the Node and Lease objects of all nodes."""
+    """Maintains the Node and Lease objects of all nodes."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Keeper:
         returned: Callable[[SimulatedNode], Awaitable[None]],
         strike: Callable[[SimulatedNode, str], None],
     ) -> None:
-        self.registered = asyncio.Event()  # every node is
+        self.registered = asyncio.Event()  # all nodes are registered
         self._client = client
         self._clock = client.clock
         self._nodes = nodes
@@ -82,17 +83,17 @@ class Keeper:
             group.create_task(Reflector(self._client, NODES, self).run())
 
     def look_at(self, name: str) -> None:
-        """Something about the node has changed."""
+        """Queue a node after a change."""
         self._controller.queue.add(name)
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """All nodes as the API knows them."""
+        """Apply a full list of nodes."""
         for change in state:
             self.changed(change)
             yield
 
     def changed(self, change: Change) -> None:
-        """The API says something about a node."""
+        """Apply one change of a Node object."""
         node = self._nodes.get(change.metadata.name)
         if node is None:
             return
@@ -148,10 +149,14 @@ class Keeper:
     async def _register(self, node: SimulatedNode) -> None:
         made = objects.node(node.name, node.place, node.model, node.address, self._clock.now())
         if node.external:
-            made["metadata"]["annotations"] = {ANNOTATION_NODE_FACTS: objects.facts(node.number, gateway=node.gateway)}
+            facts = objects.facts(node.number, gateway=node.gateway)
+            made["metadata"]["annotations"][ANNOTATION_NODE_FACTS] = facts
         if not await self._create(self._node_objects, made):
-            await self._node_objects.patch(node.name, {"metadata": {"labels": made["metadata"]["labels"]}})
-            node.replugged = node.external  # it may have been another's: what it is labelled now decides
+            told = {field: made["metadata"][field] for field in ("labels", "annotations")}
+            # An annotation that this node does not set may remain from an earlier node of the same name.
+            told["annotations"] = {ANNOTATION_DEVICES: None, **told["annotations"]}
+            await self._node_objects.patch(node.name, {"metadata": told})
+            node.replugged = node.external  # the existing Node may be an earlier one: its present label decides
             await self._node_objects.patch(
                 node.name, {"status": made["status"]}, type="strategic", subresource="status"
             )
@@ -168,7 +173,7 @@ class Keeper:
             raise
 
     async def _set_right(self, node: SimulatedNode) -> None:
-        """The node controller thought it dead, or somebody deleted it; it says that it lives."""
+        """Report the node healthy after the node controller declared it dead, or after its Node was deleted."""
         node.wrong = False
         patch = {"status": {"conditions": objects.conditions(self._clock.now())}}
         try:

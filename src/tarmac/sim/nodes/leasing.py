@@ -1,10 +1,9 @@
-"""Which simulated node carries an address: the same lease machines as on real nodes, over simulated links.
+"""Lease elections between simulated nodes: the same state machines as on real nodes, over simulated links.
 
-A message passes between nodes that have power and are connected, or are cut off together in one place. A node's kernel
-is a time until which it is live; a node that loses power loses that and all but the epochs on its disk, one whose agent
-ends keeps its kernel. What must never be (two nodes live for one address) is noted in `broken` the moment it is so.
-
-There are timers only while there are Gateways.
+A message passes between nodes that have power and are connected, or are cut off together in one Location. A node's
+kernel is modelled as a time until which it serves the address. A node that loses power loses that and everything but
+the epochs on its disk; a node whose agent stops keeps its kernel. A violation (two nodes live for one address) is
+recorded in `broken` at once. Timers run only while there are Gateways.
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ _TRAVEL = 0.005
 
 @dataclass
 class Carrying:
-    """That a node carries an address: the epoch, since when, and until when its kernel goes on without a renewal.
+    """Ownership of an address by a node: its epoch, start and expiry.
 
-    `former` is the previous owner, empty for the first.
+    `until` is the time until which the kernel serves the address without a renewal. `former` is the previous owner,
+    empty for the first.
     """
 
     epoch: int
@@ -53,7 +53,7 @@ class Carrying:
 
 @dataclass
 class _Agent:
-    """One node's part, from when it has power until it loses it."""
+    """The lease state of one node, from power-on to power loss."""
 
     node: SimulatedNode
     voter: Voter
@@ -63,18 +63,21 @@ class _Agent:
 
 
 class SimLeases:
-    """All nodes of a process. `moved` hears of each change of who carries an address, as (node, Gateway)."""
+    """The leases of all nodes of a process.
+
+    `moved` is called with (node, Gateway) at each change of an address's owner.
+    """
 
     def __init__(self, nodes: Mapping[str, SimulatedNode], clock: Clock, moved: Callable[[str, str], None]) -> None:
         self.broken: list[str] = []
         self._nodes, self._clock, self._moved = nodes, clock, moved
         self._agents: dict[str, _Agent] = {}
         self._disks: dict[str, dict[str, int]] = {}  # node -> epochs
-        self._last: dict[str, str] = {}  # address -> who carried it last
+        self._last: dict[str, str] = {}  # address -> last owner
         self._timer: asyncio.TimerHandle | None = None
 
     def follow(self, node: str, gateway: Gateway | None, name: str) -> None:
-        """A node has read a Gateway, or that there is none any more."""
+        """Apply a Gateway that a node has read, or its deletion."""
         agent = self._agent(node)
         if gateway is None:
             agent.known.pop(name, None)
@@ -88,31 +91,31 @@ class SimLeases:
             self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
 
     def lose_power(self, node: str) -> None:
-        """All that is not on its disk is gone."""
+        """Drop all state except the epochs on disk."""
         agent = self._agents.pop(node, None)
         if agent is not None:
             self._disks[node] = _epochs(agent)
 
     def agent_started(self, node: str) -> None:
-        """An agent that starts anew finds the kernel as it is, and of itself only what is on the disk."""
+        """Restart the agent: it keeps the kernel state, and of its own state only the epochs on disk."""
         agent = self._agents.pop(node, None)
         if agent is not None:
             self._disks[node] = _epochs(agent)
             self._agent(node).carries = agent.carries
 
     def carrier(self, name: str) -> str:
-        """Who carries an address now; empty while nobody does."""
+        """Return the node that carries an address now; empty while none does."""
         now = self._clock.monotonic()
         live = (each.node.name for each in self._agents.values() if _is_live(each, name, now))
         return next(live, "")
 
     def carrying(self, node: str, name: str) -> Carrying | None:
-        """A node's own word."""
+        """Return the ownership of an address as known to the node itself."""
         agent = self._agents.get(node)
         return agent.carries.get(name) if agent is not None else None
 
     def connected(self, one: str, other: str) -> bool:
-        """Whether packets pass between two nodes."""
+        """Return True if packets pass between two nodes."""
         first, second = self._nodes[one], self._nodes[other]
         together = (first.reachable and second.reachable) or first.place.name == second.place.name
         return one == other or (first.alive and second.alive and together)
@@ -149,7 +152,7 @@ class SimLeases:
         self._timer = asyncio.get_running_loop().call_later(TICK, self._tick) if busy else None
 
     def _notice_lapsed(self, agent: _Agent, now: float) -> None:
-        """What an earlier life of the agent carried, and nobody renews."""
+        """Report ownerships of an earlier agent that expired without renewal."""
         for name in [each for each, carried in agent.carries.items() if carried.until <= now]:
             del agent.carries[name]
             self._moved(agent.node.name, name)
@@ -175,7 +178,7 @@ class SimLeases:
                     self._act(agent, agent.candidates[name].probed(False, self._clock.monotonic()))
 
     def _judge(self, agent: _Agent, name: str) -> None:
-        """Nobody else may be live for it at this moment."""
+        """Record a violation if another node is live for the address at this moment."""
         now = self._clock.monotonic()
         for other in self._agents.values():
             if other is not agent and _is_live(other, name, now) and _is_live(agent, name, now):
@@ -218,7 +221,7 @@ def _names(nodes: Iterable[GatewayNode]) -> tuple[str, ...]:
 
 
 def _epochs(agent: _Agent) -> dict[str, int]:
-    """What a node keeps on its disk: the highest epoch of each address that it knows of."""
+    """Return the state on a node's disk: the highest known epoch of each address."""
     found = agent.voter.epochs
     for name, candidate in agent.candidates.items():
         found[name] = max(found.get(name, 0), candidate.epoch)

@@ -1,21 +1,28 @@
-"""What a simulated node is: what it says of its sizes and classes, and whether it looks at pods before taking them."""
+"""Model of a simulated node: its reported sizes and classes, and whether it checks pods at admission."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, NOTHING, OfferedClasses
+from tarmac.api.kubernetes.core.nodeclasses import NOTHING, OfferedClasses
+from tarmac.api.kubernetes.core.nodedevices import NodeDevices
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, SANDBOX_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
+from tarmac.decide.classes.offers import published
 from tarmac.decide.processors.topology import Topology
 from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape
+
+HANDLERS: Final = ("", HOST_CLASS, SANDBOX_CLASS, MACHINE_CLASS)
+"""Runtime handlers that every node has."""
 
 
 @dataclass(frozen=True)
 class NodeModel:
-    """One sort of node. `given_away`: processors that containers can have to themselves; None where all are shared.
+    """One type of node. `given_away`: the CPUs available for exclusive use; None where all are shared.
 
-    `judges`: pods are let in or refused as an agent does; else everything that is bound is taken.
+    `judges`: pods are admitted or rejected as by an agent; otherwise every bound pod is accepted.
     """
 
     sizes: JsonObject
@@ -26,7 +33,7 @@ class NodeModel:
 
     @staticmethod
     def plain(shape: NodeShape) -> NodeModel:
-        """A machine of which pods may have everything."""
+        """Return a model without reservations: pods may use the whole machine."""
         amounts = {
             "cpu": str(shape.cpu),
             "memory": shape.memory,
@@ -37,13 +44,11 @@ class NodeModel:
         return NodeModel({"capacity": amounts, "allocatable": amounts}, judges=False)
 
     def status(self) -> JsonObject:
-        """Its part of a Node's status."""
-        types = [
-            {"name": kind, "classes": [_named(name, capacity) for name, capacity in offered.classes.items()]}
-            for kind, offered in self.offered.container.items()
-        ]
-        return {**self.sizes, CONTAINER_LEVEL: types} if types else self.sizes
+        """Return the model's part of a Node's status."""
+        return {**self.sizes, **published(self.offered)}
 
-
-def _named(name: str, capacity: int | None) -> JsonObject:
-    return {"name": name} if capacity is None else {"name": name, "capacity": capacity}
+    @property
+    def devices(self) -> NodeDevices:
+        """Its extended resources. A virtual machine has its own kernel, to which no device is passed."""
+        named = (name for name in self.sizes["capacity"] if "/" in name)
+        return NodeDevices(frozenset(named), frozenset(HANDLERS) - {MACHINE_CLASS})

@@ -1,8 +1,8 @@
-"""What pods need before they start, asked for as an agent does: the handler of their class, ConfigMaps and Secrets.
+"""Prerequisites of pods, checked as by an agent: the handler of their RuntimeClass, ConfigMaps and Secrets.
 
-Files and variables are made by the agent's own functions and thrown away: what these miss, and in which words, is what
-counts. Only pods that refer to something are read whole, when they start; a service account's token, and what comes
-with it, is taken to be there.
+The agent's own functions build files and variables, which are discarded; only missing objects and the error messages
+count. Only pods that refer to objects are read in full, at their start. Service account tokens and their companions are
+assumed to exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.client.client import Client
 from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import RUNTIME_CLASSES
-from tarmac.sim.nodes.objects import HANDLERS
+from tarmac.sim.nodes.model import HANDLERS
 from tarmac.sim.nodes.pod import SimulatedPod
 from tarmac.volumes.content.collect import Collector
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
@@ -35,7 +35,7 @@ _PROJECTED: Final = ("configMap", "secret", "projected")
 
 
 class Unready(Exception):
-    """A pod cannot start yet. `containers` are those that say so themselves, with what they say."""
+    """A pod cannot start yet. `containers` maps containers to the error that their status shows."""
 
     def __init__(self, containers: Mapping[str, str]) -> None:
         super().__init__("; ".join(containers.values()))
@@ -43,32 +43,33 @@ class Unready(Exception):
 
 
 class Needs:
-    """Looks them up. `run` it."""
+    """Looks up prerequisites. Call `run` to keep it up to date."""
 
     def __init__(self, client: Client) -> None:
         self._classes: Informer[JsonObject] = Informer(client, RUNTIME_CLASSES)
-        self._sources = ApiSources(client, lambda _image, _pod: nullcontext(""))  # not run: it asks for each object
+        # not run: it reads each object from the API
+        self._sources = ApiSources(client, lambda _image, _pod: nullcontext(""))
 
     async def run(self) -> NoReturn:
-        """Follow the classes until cancelled."""
+        """Watch RuntimeClasses until cancelled."""
         await self._classes.run()
 
     def handler(self, pod: SimulatedPod) -> str:
-        """What runs it; empty for the runtime's own, or while its class is not known."""
+        """Return the pod's runtime handler; empty for the default, or while its class is not known."""
         found = self._classes.get(pod.runtime_class) if pod.runtime_class else None
         return (found.get("handler") or "") if found is not None else ""
 
     def refusal(self, pod: SimulatedPod) -> Refusal | None:
-        """Why its node may not take the pod, if it may not. Raises Unready while its class is not known."""
+        """Return the reason to reject the pod for its handler, or None. Raises Unready while its class is not known."""
         if not pod.runtime_class:
             return None
         found = self._classes.get(pod.runtime_class)
         if found is None:
-            raise Unready({})  # it may come yet: until then there is no sandbox
+            raise Unready({})  # the class may still be created: until then there is no sandbox
         return handler_refusal(pod.runtime_class, found.get("handler") or "", lambda: _KNOWN)
 
     async def check(self, raw: JsonObject, host: str) -> None:
-        """Whether everything is there that a pod refers to. Raises Unready."""
+        """Check that all objects exist that a pod refers to. Raises Unready."""
         pod = Pod(raw)
         await self._files(pod)
         here = PodEnvironment((), (host,), {}, ())
@@ -87,11 +88,11 @@ class Needs:
             try:
                 await collector.files(kind, source)
             except (ContentMissing, ContentUnsupported, SourceUnavailable) as error:
-                raise Unready({}) from error  # no container is made before its files are there
+                raise Unready({}) from error  # no container is created before its files exist
 
 
 def _mounted(pod: Pod) -> Iterator[tuple[str, JsonObject]]:
-    """Volumes of objects that a container mounts."""
+    """Yield the mounted volumes with content from objects."""
     used = {mount["name"] for each in pod.every_container() for mount in each.get("volumeMounts") or ()}
     for volume in pod.spec.get("volumes") or ():
         for kind in _PROJECTED:
@@ -120,7 +121,7 @@ class _Volume(msgspec.Struct, rename="camel"):
 
     @property
     def refers(self) -> bool:
-        """Whether its files come from objects, other than a token's."""
+        """True if its files come from objects, not counting service account tokens."""
         files = bytes(self.config_map) + bytes(self.secret) + bytes(self.projected)
         return bool(files) and _TOKEN.encode() not in files
 
@@ -139,7 +140,7 @@ _read = msgspec.json.Decoder(_Pod).decode
 
 
 def refers(raw: bytes | msgspec.Raw) -> bool:
-    """Whether a pod may need something that is not there."""
+    """Return True if a pod refers to objects that may be missing."""
     spec = _read(raw).spec
     containers = (*spec.containers, *(spec.init_containers or ()))
     return any(each.refers for each in spec.volumes or ()) or any(

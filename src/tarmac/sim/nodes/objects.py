@@ -1,19 +1,19 @@
-"""The API objects of a simulated place: its Location, its nodes, their leases."""
+"""API objects of a simulated Location: the Location, its nodes, their leases."""
 
 from __future__ import annotations
 
+from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.base.clock import rfc3339, rfc3339_micro
-from tarmac.sim.nodes.model import NodeModel
+from tarmac.sim.nodes.model import HANDLERS, NodeModel
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation
 
 LEASE_NAMESPACE = "kube-node-lease"
 VERSION = "v1.35.0-sim"
-_ON_THE_SEGMENT = 100  # nodes that could be: 192.168.122.2 to .101
-HANDLERS = ("", "runc", "gvisor", "vm")  # what a node says that its runtime has
+_ON_THE_SEGMENT = 100  # maximum number of nodes: 192.168.122.2 to .101
 
 _HEALTHY = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -24,12 +24,12 @@ _HEALTHY = (
 
 
 def location(place: SimLocation) -> JsonObject:
-    """The Location of a simulated place."""
+    """Return the Location object."""
     return location_of(place.name, place.city, "simulated")
 
 
 def labels_of(name: str, place: SimLocation) -> dict[str, str]:
-    """What a node is found by."""
+    """Return the labels of a node."""
     return {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -39,18 +39,23 @@ def labels_of(name: str, place: SimLocation) -> dict[str, str]:
 
 
 def facts(number: int, *, gateway: bool) -> str:
-    """What a node says of its part in external services; a gateway, by its label, is on the segment outside."""
+    """Return a node's facts annotation for external services. A node labelled as gateway has an outside interface."""
     addresses = [f"192.168.122.{2 + number}/24", f"fd00:122::{2 + number:x}/64"]
     outside = [OutsideInterface("outside0", addresses)] if gateway and number < _ON_THE_SEGMENT else []
     return write_facts(NodeFacts(outside, "kernel", state_sync=True, public_key=f"simulated-{number}"))
 
 
 def node(name: str, place: SimLocation, model: NodeModel, address: str, now: float) -> JsonObject:
-    """A node that is up."""
+    """Return the Node object of a healthy node."""
+    devices = model.devices.text()
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels_of(name, place)},
+        "metadata": {
+            "name": name,
+            "labels": labels_of(name, place),
+            "annotations": {ANNOTATION_DEVICES: devices} if devices else {},
+        },
         "spec": {},
         "status": {
             **model.status(),
@@ -63,7 +68,7 @@ def node(name: str, place: SimLocation, model: NodeModel, address: str, now: flo
 
 
 def conditions(now: float) -> list[JsonObject]:
-    """What a healthy node says about itself."""
+    """Return the conditions of a healthy node."""
     when = rfc3339(now)
     return [
         {
@@ -94,7 +99,7 @@ def _node_info(name: str) -> JsonObject:
 
 
 def lease(name: str, heartbeat: HeartbeatSettings, now: float) -> JsonObject:
-    """A node's first sign of life."""
+    """Return a node's Lease at registration."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -108,5 +113,5 @@ def lease(name: str, heartbeat: HeartbeatSettings, now: float) -> JsonObject:
 
 
 def renewal(now: float) -> JsonObject:
-    """Every later one, as a patch."""
+    """Return the patch that renews a Lease."""
     return {"spec": {"renewTime": rfc3339_micro(now)}}

@@ -1,8 +1,8 @@
-"""What simulated nodes do for external services: they take rules, acknowledge them, and carry addresses.
+"""External services on simulated nodes: they apply rules, acknowledge them, and carry addresses.
 
-One watch over Forwarders and one over Gateways serve every node. A node takes what is for it while changes reach it;
-one that was away reads everything anew. `seen` says under which address the outside would see a connection of a pod,
-by the rules that nodes have taken and by who carries the address, not by what the API says.
+One watch over Forwarders and one over Gateways serve all nodes. A node applies its objects while it receives changes; a
+returning node reads everything again. `seen` returns the source address of a pod's connection outside, according to the
+rules that nodes have applied and the lease owners, not according to the API.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _forwarder, _gateway = decoder(Forwarder), decoder(Gateway)
 
 
 class _Sink(Generic[K]):
-    """Tells of each object of one kind that is there, and of each that is gone."""
+    """Reports each present and each deleted object of one kind."""
 
     def __init__(self, read: Callable[[Any], K], changed: Callable[[K], None], gone: Callable[[str], None]) -> None:
         self._read, self._changed, self._gone = read, changed, gone
         self._known: set[str] = set()
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
-        """Everything that exists."""
+        """Apply a full list."""
         present = {change.metadata.name for change in state}
         for name in sorted(self._known - present):
             self._forget(name)
@@ -53,7 +53,7 @@ class _Sink(Generic[K]):
             yield
 
     def changed(self, change: Change) -> None:
-        """One change."""
+        """Apply one change."""
         if change.type == "DELETED":
             self._forget(change.metadata.name)
         else:
@@ -72,7 +72,7 @@ class SimRelays:
         self._forwarders: dict[str, Forwarder] = {}  # as the API has them
         self._gateways: dict[str, Gateway] = {}
         self._client, self._nodes = client, nodes
-        self._rules: dict[str, dict[str, ForwarderSpec]] = {}  # node -> name -> in force there
+        self._rules: dict[str, dict[str, ForwarderSpec]] = {}  # node -> name -> applied rules
         self._carried: dict[str, dict[str, GatewaySpec]] = {}
         self.leases = SimLeases(nodes, client.clock, self._moved)
         self._forwarding, self._owning = client.resource(FORWARDERS), client.resource(GATEWAYS.unread)
@@ -81,7 +81,7 @@ class SimRelays:
         )
 
     async def run(self) -> None:
-        """Live until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._telling.run())
             forwarders = _Sink(_forwarder, self._forwarder_changed, self._forwarder_gone)
@@ -90,17 +90,17 @@ class SimRelays:
             group.create_task(Reflector(self._client, GATEWAYS, gateways, namespace=NAMESPACE).run())
 
     def lose_power(self, node: str) -> None:
-        """A node forgets everything but what is on its disk."""
+        """Drop all state of a node except that on its disk."""
         self._rules.pop(node, None)
         self._carried.pop(node, None)
         self.leases.lose_power(node)
 
     def agent_started(self, node: str) -> None:
-        """An agent starts anew; what the kernel has is as it was."""
+        """Restart a node's agent; the kernel state is kept."""
         self.leases.agent_started(node)
 
     def returned(self, node: str) -> None:
-        """A node that was away reads everything anew."""
+        """Bring a returning node up to date: remove deleted objects and apply the rest."""
         for name in [*self._rules.get(node, {})]:
             if name not in self._forwarders:
                 self._rules[node].pop(name)
@@ -114,7 +114,7 @@ class SimRelays:
             self._take(node, gateway)
 
     def _forwarder_changed(self, forwarder: Forwarder) -> None:
-        """Its node takes the rules, if it hears of them."""
+        """Apply the rules to its node, if the node receives changes."""
         name, node = forwarder.metadata.name, self._nodes.get(forwarder.spec.node_name)
         self._forwarders[name] = forwarder
         if node is not None and node.hears:
@@ -124,14 +124,14 @@ class SimRelays:
                 self._telling.queue.add(f"forwarder/{name}")
 
     def _forwarder_gone(self, name: str) -> None:
-        """Rules that are withdrawn end where that is heard."""
+        """Remove withdrawn rules, if the node receives changes."""
         gone = self._forwarders.pop(name, None)
         node = self._nodes.get(gone.spec.node_name) if gone is not None else None
         if node is not None and node.hears:
             self._rules.get(node.name, {}).pop(name, None)
 
     def _gateway_changed(self, gateway: Gateway) -> None:
-        """Every node that is named in it, or was, takes it, if it hears of it."""
+        """Apply the Gateway to every node that it names or named, if the node receives changes."""
         name = gateway.metadata.name
         self._gateways[name] = gateway
         named = gateway.spec.concerned
@@ -140,7 +140,7 @@ class SimRelays:
             self._take(node, gateway)
 
     def _gateway_gone(self, name: str) -> None:
-        """Nobody carries the address any more, where that is heard."""
+        """Remove the Gateway from every node that receives changes; these carry the address no longer."""
         self._gateways.pop(name, None)
         for node in [each for each, known in self._carried.items() if name in known and self._nodes[each].hears]:
             self._forget(node, name)
@@ -183,7 +183,7 @@ class SimRelays:
         await self._forwarding.patch(name, {"status": status}, NAMESPACE, subresource="status")
 
     async def _tell_gateway(self, name: str, node: str) -> None:
-        """A node's own entry: its field manager owns that and no other, so that nodes do not overwrite each other."""
+        """Write a node's own entry. Its field manager owns that entry only, so nodes do not overwrite each other."""
         known = self._gateways.get(name)
         if known is None or not self._nodes[node].hears:
             return
@@ -208,7 +208,7 @@ class SimRelays:
         await self._owning.apply(body, manager=f"node-{node}", subresource="status")
 
     def seen(self, service: str, uid: str, node: str) -> str:
-        """The address under which the outside sees a pod that dials an ExternalService; empty when it is refused."""
+        """Return the outside source address of a pod's connection to an ExternalService; empty when it is refused."""
         for address, transit in self._ways(service, uid, node):
             carrier = self.leases.carrier(address)
             rules = self._carried.get(carrier, {}).get(address)
@@ -218,7 +218,7 @@ class SimRelays:
         return ""
 
     def _ways(self, service: str, uid: str, node: str) -> Iterator[tuple[str, str]]:
-        """The Gateways and transit addresses by which a node would send a pod's connection."""
+        """Yield the Gateways and transit addresses through which a node would send a pod's connection."""
         for spec in self._rules.get(node, {}).values():
             owner = spec.external_service
             if owner is not None and f"{owner.namespace}/{owner.name}" == service:

@@ -1,11 +1,12 @@
-"""One node: whether it lives, whether it can be reached, and the pods it has."""
+"""One simulated node: its power, its connection, its agent, and its pods."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from ipaddress import IPv4Address
 
-from tarmac.agent.model.allotment import Refusal
+from tarmac.agent.model.allotment import Postponed, Refusal
+from tarmac.agent.model.pod import Pod
 from tarmac.sim.nodes.gate import NodeGate
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.objects import labels_of
@@ -16,7 +17,7 @@ _FIRST_ADDRESS = int(IPv4Address("100.64.0.1"))
 
 
 class SimulatedNode:
-    """A node. `alive`, `reachable` and `attended` are set by whoever plays fate; the rest by the fleet."""
+    """A node. Fault injection sets `alive`, `reachable` and `attended`; the fleet sets the rest."""
 
     __slots__ = (
         "_alive", "_attended", "_gate", "_pods", "_reachable", "address", "away", "behind", "booted", "external",
@@ -27,18 +28,18 @@ class SimulatedNode:
         self.name = name
         self.place = place
         self.model = model
-        self._gate = _gate(name, place, model)  # None: whatever is bound is taken
+        self._gate = _gate(name, place, model)  # None: every bound pod is accepted
         self.address = str(IPv4Address(_FIRST_ADDRESS + number))
         self.number = number
-        self.external = external  # whether it takes part in external services
+        self.external = external  # takes part in external services
         self.registered = False
-        self.gateway = False  # managers want it to carry addresses: it has an interface outside
-        self.replugged = False  # what it says of its interfaces is out of date
-        self.wrong = False  # the API says something else about the node than the node itself
-        self.away = False  # it missed changes and has yet to begin to catch up
-        self.behind = False  # it may have pods that are gone
-        self.booted = False  # its containers are to start again
-        self.fault = ""  # what its annotation asks for
+        self.gateway = False  # labelled as gateway: it has an outside interface
+        self.replugged = False  # its reported interfaces are out of date
+        self.wrong = False  # the Node object differs from the node's true state
+        self.away = False  # it missed changes and has not begun to catch up
+        self.behind = False  # it may have pods that were deleted
+        self.booted = False  # its containers are to be started again
+        self.fault = ""  # value of its fault annotation
         self._alive = True
         self._reachable = True
         self._attended = True
@@ -46,7 +47,7 @@ class SimulatedNode:
 
     @property
     def alive(self) -> bool:
-        """Whether it has power."""
+        """True if it has power."""
         return self._alive
 
     @alive.setter
@@ -59,7 +60,7 @@ class SimulatedNode:
 
     @property
     def reachable(self) -> bool:
-        """Whether it is connected."""
+        """True if it is connected."""
         return self._reachable
 
     @reachable.setter
@@ -69,7 +70,7 @@ class SimulatedNode:
 
     @property
     def attended(self) -> bool:
-        """Whether its agent runs."""
+        """True if its agent runs."""
         return self._attended
 
     @attended.setter
@@ -79,30 +80,30 @@ class SimulatedNode:
 
     @property
     def hears(self) -> bool:
-        """Whether changes reach it, and its words the API."""
+        """True if it receives changes and can report to the API."""
         return self._alive and self._reachable and self._attended
 
     def pods(self) -> list[SimulatedPod]:
-        """The pods it has."""
+        """Return its pods."""
         return list(self._pods.values())
 
     def add(self, pod: SimulatedPod) -> None:
-        """One more."""
+        """Add a pod."""
         self._pods[pod.uid] = pod
 
     def remove(self, pod: SimulatedPod) -> None:
-        """One less."""
+        """Remove a pod."""
         self._pods.pop(pod.uid, None)
-        if self._alive:  # a node without power finds on its disk what it gave away
+        if self._alive:  # without power, the CPU assignments remain on disk
             self.release(pod)
 
     @property
     def judges(self) -> bool:
-        """Whether it looks at pods before it takes them."""
+        """True if it checks pods at admission."""
         return self._gate is not None
 
     def refusal(self, pod: SimulatedPod, handler: str) -> Refusal | None:
-        """Why it does not take a pod, if it does not; else what the pod was given is noted in it."""
+        """Return the reason to reject a pod, or None. On admission, the pod's CPUs and classes are recorded in it."""
         if self._gate is None or pod.whole is None:
             return None
         refused = self._gate.refusal(pod.whole, handler)
@@ -111,18 +112,28 @@ class SimulatedNode:
         return refused
 
     def adopt(self, pod: SimulatedPod) -> None:
-        """A pod runs that it had before it went away."""
+        """Take over a running pod that it had before it went away."""
         if self._gate is not None and pod.whole is not None:
             self._gate.adopt(pod.whole)
             self._note_given(self._gate, pod)
 
     def release(self, pod: SimulatedPod) -> None:
-        """A pod has ended: what it had is free."""
+        """Free the resources of an ended pod."""
         if self._gate is not None:
             self._gate.release(pod.uid)
 
+    def postponed(self, has: Pod, asks: Pod, handler: str) -> Postponed | None:
+        """Return the reason why a pod cannot get other CPUs or classes, or None."""
+        return self._gate.postponed(has, asks, handler) if self._gate is not None else None
+
+    def resized(self, pod: SimulatedPod) -> None:
+        """Record the changed resources of a pod."""
+        if self._gate is not None and pod.whole is not None:
+            self._gate.adopt(pod.whole)
+            self._note_given(self._gate, pod)
+
     def keep_only(self, present: Collection[str]) -> None:
-        """These pods are all there are."""
+        """Drop the resources of pods that no longer exist."""
         if self._gate is not None:
             self._gate.keep_only(present)
 

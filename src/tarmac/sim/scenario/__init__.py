@@ -1,1 +1,1 @@
-"""Scenario files: a planet, and what happens to it step by step."""
+"""Scenario files: a simulated cluster, and a sequence of steps."""

@@ -1,4 +1,4 @@
-"""Plays a scenario in a world that is running already."""
+"""Plays a scenario in a running simulation."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _POLL = 0.5
 
 
 class Unmet(Exception):
-    """What the scenario waits for, or insists on, is not so."""
+    """An expectation of the scenario does not hold."""
 
 
 @dataclass(frozen=True)
 class ScenarioStage:
-    """What a scenario plays on."""
+    """The simulation that a scenario runs in."""
 
     client: Client
     clock: Clock
@@ -46,7 +46,7 @@ class ScenarioStage:
 
 
 class Player:
-    """Does what steps say. `tell` hears of each; files are looked for in `folder`."""
+    """Executes steps. `tell` is called with a line for each; files are read from `folder`."""
 
     def __init__(self, stage: ScenarioStage, folder: Path, tell: Callable[[str], None]) -> None:
         self._stage = stage
@@ -56,7 +56,7 @@ class Player:
         self._tell = tell
 
     async def do(self, step: Step) -> None:
-        """One step. Raises ScenarioError (it cannot be done), Unmet (it did not come true)."""
+        """Execute one step. Raises ScenarioError (it cannot be executed), Unmet (its expectation does not hold)."""
         try:
             await getattr(self, f"_{step.action}")(step)
         except ApiError as error:
@@ -165,7 +165,7 @@ class Player:
             self._tell(f"{city} has {rate:g} requests per second")
 
     async def _missing(self, wanted: Until) -> str:
-        """Why it is not so; empty when it is."""
+        """Return the reason why an expectation does not hold; empty when it does."""
         resource, name, namespace = self._named(wanted.object)
         try:
             obj = await resource.get(name, namespace)
@@ -187,7 +187,7 @@ class Player:
         return self._resource(resource)
 
     def _named(self, text: str) -> tuple[ResourceClient[JsonObject], str, str]:
-        """`workload/web` or `namespace/workload/web`."""
+        """Parse `workload/web` or `namespace/workload/web`."""
         *namespace, kind, name = text.split("/") if "/" in text else ("", text)
         for resource in self._stage.catalog:
             if kind and kind.lower() in (

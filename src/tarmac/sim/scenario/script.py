@@ -1,8 +1,8 @@
-"""The format of a scenario file, and reading one.
+"""Format and parser of scenario files.
 
-A scenario names cities and their nodes, then steps. Each step does one thing: it applies, patches or deletes an object,
-breaks or mends something, lets time pass, waits until something is so, or insists that something is so. Objects are
-written `kind/name`, of the namespace `default` unless they say otherwise.
+A scenario lists cities with their nodes, then steps. Each step does one thing: it applies, patches or deletes an
+object, injects or repairs a fault, lets time pass, waits for an expectation, or asserts one. Objects are written
+`kind/name`, in the namespace `default` unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _WISHES: Final = ("condition", "field", "gone")
 
 
 class ScenarioError(ValueError):
-    """The file cannot be played as it stands."""
+    """The file cannot be played as it is."""
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
-    """A part of a scenario; a field that does not exist is an error, not a silence."""
+    """A part of a scenario; an unknown field is an error."""
 
 
 class Until(_Strict):
-    """Something that must come true in time: a condition, a field's value, or that the object is gone."""
+    """An expectation with a timeout: a condition, a field's value, or the object's absence."""
 
     object: str
     condition: str = ""
@@ -48,7 +48,7 @@ class Patch(_Strict):
 
 
 class Dial(_Strict):
-    """A pod dials an ExternalService, and which address the outside sees; an empty one: it is refused."""
+    """A pod dials an ExternalService; `seen` is the expected source address outside, empty: it is refused."""
 
     source: str = msgspec.field(name="from")  # a Pod
     to: str  # an ExternalService
@@ -57,14 +57,14 @@ class Dial(_Strict):
 
 
 class Jump(_Strict):
-    """A wall clock that is set."""
+    """A jump of a wall clock."""
 
     clock: str
     by: str
 
 
 class Step(_Strict):
-    """One thing that happens. Exactly one field is set."""
+    """One step. Exactly one field is set."""
 
     say: str = ""
     apply: JsonObject | str | None = None  # a manifest, or the path of one beside the scenario
@@ -77,7 +77,7 @@ class Step(_Strict):
     boot: str = ""
     cut: str = ""  # a city
     connect: str = ""
-    crash: str = ""  # a process of controllers
+    crash: str = ""  # a controller process
     start: str = ""
     jump: Jump | None = None
     dial: Dial | None = None
@@ -90,20 +90,20 @@ class Step(_Strict):
 
 
 class Scenario(_Strict):
-    """A planet and its story."""
+    """A simulated cluster and its steps."""
 
     name: str
     steps: list[Step]
-    cities: dict[str, int]  # nodes in each
+    cities: dict[str, int]  # number of nodes in each
     controllers: int = 1  # processes; one leads
     gateways: list[str] = []  # nodes that carry addresses of external services
     seed: int = 1
-    faults: bool = False  # a poor network all along
+    faults: bool = False  # connection faults during the whole scenario
     node_config: SimNodeConfig | None = None  # sizes and classes of all nodes
 
 
 def read(path: Path) -> Scenario:
-    """The scenario in a file. Raises ScenarioError with a text for its author, OSError."""
+    """Read a scenario file. Raises ScenarioError with a text for its author, OSError."""
     try:
         scenario = msgspec.convert(yaml.safe_load(path.read_text()), Scenario)
     except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ def _given(part: _Strict, names: Iterable[str]) -> list[str]:
 
 
 def _check_wish(step: Step, where: str) -> None:
-    """A wish that says nothing would always be granted."""
+    """Reject an expectation that states nothing: it would always hold."""
     wanted = step.until or step.expect
     if wanted is not None and len(given := _given(wanted, _WISHES)) != 1:
         said = ", ".join(given) or "nothing"
@@ -137,7 +137,7 @@ def _check_wish(step: Step, where: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """A duration such as 1m30s. Raises ScenarioError."""
+    """Parse a duration such as 1m30s. Raises ScenarioError."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -145,7 +145,7 @@ def seconds(text: str) -> float:
 
 
 def manifests(given: JsonObject | str, folder: Path) -> list[JsonObject]:
-    """The objects of an `apply`. Raises ScenarioError, OSError."""
+    """Return the objects of an `apply`. Raises ScenarioError, OSError."""
     if not isinstance(given, str):
         return [given]
     try:

@@ -1,4 +1,4 @@
-"""What happened, as lines a person can follow: who came, who went, which conditions flipped and why."""
+"""Readable log of a scenario: objects created and deleted, and changed conditions with their reasons."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SHOWN = {
 
 
 def stamp(seconds: float) -> str:
-    """Virtual time as `h:mm:ss.t`."""
+    """Format virtual time as `h:mm:ss.t`."""
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02}:{rest:04.1f}"
 
 
 class Teller:
-    """A rule that breaks nothing: it tells what happens, once it is `on`."""
+    """A checker rule that finds no violations: it prints changes while `on`."""
 
     name = "teller"
 
@@ -40,14 +40,14 @@ class Teller:
         self._tell = tell
 
     def look(self, mirror: Mirror, change: ObjectChange) -> Iterator[str]:
-        """Tell of one change."""
+        """Print one change."""
         for line in lines(change) if self.on else ():
             self._tell(line)
         return iter(())
 
 
 def lines(change: ObjectChange) -> Iterator[str]:
-    """What is worth telling of one change."""
+    """Yield the lines for one change."""
     if change.bucket == PODS:
         yield from _pod(change)
         return
@@ -71,7 +71,7 @@ def lines(change: ObjectChange) -> Iterator[str]:
 
 
 def _pod(change: ObjectChange) -> Iterator[str]:
-    """Of a pod only its node is news; the rest shows in its Instance."""
+    """Yield a line when a pod is bound; everything else shows in its Instance."""
     if change.new is None or change.old is None:
         return
     node = change.new["spec"].get("nodeName")
