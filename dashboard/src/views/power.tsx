@@ -10,6 +10,8 @@ const ACTIONS = {
   Reset: "The guest starts again at once, and loses what it has not written to a disk.",
   Pause: "",
   Resume: "",
+  Stop: "The guest is asked to power down, and stays down until it is started. Its disks and addresses are kept.",
+  Start: "",
 } as const;
 
 type Action = keyof typeof ACTIONS;

@@ -1,1 +1,1 @@
-"""Composition roots: the only place where stores, servers, controllers and transports are wired together."""
+"""Composition roots: the only package where stores, servers, controllers and transports are wired together."""

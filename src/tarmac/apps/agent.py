@@ -1,11 +1,11 @@
-"""`tarmac agent`: a node, composed of its parts in the order in which they need each other.
+"""`tarmac agent`: composes a node from its parts in the order of their dependencies.
 
     configuration (read, size, settle) → cgroups → runtime → identity and client → volumes → pods
       → status, lease, eviction, collection, HTTP
 
-SIGTERM and SIGINT end the agent and nothing else: pods run on, and the next agent adopts them. SIGPWR says that the
-machine goes down: pods are ended first, within `shutdownGracePeriod`, and no new ones are taken. Parts that fail are
-begun again; what is missing at start (the runtime, the server) is waited for, except settings that make no sense.
+SIGTERM and SIGINT end only the agent: pods keep running, and the next agent adopts them. SIGPWR announces a shutdown of
+the host: pods are ended first, within `shutdownGracePeriod`, and new ones are rejected. Failed parts are restarted. The
+agent waits for a missing runtime or server at start; an invalid configuration ends it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ from tarmac.base.tasks import Tasks, background, first
 from tarmac.client.errors import BadKubeconfig
 from tarmac.decide.allocatable.reservations import Reservations
 
-_FAREWELL = 8.0
+_SHUTDOWN_TIMEOUT = 8.0
 _log = log("agent")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Be a node until a signal comes; the exit code is 0 then. Or remove what one made.
+    """Run a node until a signal, or remove one; return the exit code.
 
-    Other codes: 78 what it was told makes no sense, 70 a sizing provider failed, 2 the command line, 1 anything else.
+    0 after a signal, 78 for an invalid configuration, 70 for a failed sizing provider, 2 for the command line, 1
+    otherwise.
     """
     if options.kubeconfig is None and not options.remove:
         print("tarmac agent: error: --kubeconfig is needed to be a node, or --remove to be none", file=sys.stderr)
@@ -54,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         told = told_by(options)
         if options.remove:
-            # What removes a node must not depend on whether it could still be sized.
+            # Removing a node must not depend on its sizing.
             return _remove(settle(told, Reservations()))
         uvloop.run(run(told))
     except (BadConfig, BadKubeconfig) as error:
@@ -67,12 +68,12 @@ def main(options: argparse.Namespace) -> int:
 
 
 def told_by(options: argparse.Namespace) -> Stated:
-    """What the command line and the file say. Raises BadConfig."""
+    """Return the configuration of command line and file. Raises BadConfig."""
     return stated(_flags(options), _kubelet(options))
 
 
 def _kubelet(options: argparse.Namespace) -> KubeletConfiguration:
-    """Of the AgentConfig, or of a file of its own. Raises BadConfig."""
+    """Return the kubelet section of the AgentConfig, or of a separate file. Raises BadConfig."""
     if options.kubelet is not None:
         return options.kubelet
     return read(options.config) if options.config else KubeletConfiguration()
@@ -93,14 +94,15 @@ def _remove(config: AgentConfig) -> int:
 
 
 async def run(told: Stated) -> None:
-    """Compose, then work until a signal comes; one line says when the node is known and can run pods."""
+    """Compose the node, then run until a signal; print one line when the node is registered and can run pods."""
     stopping, draining = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGPWR, draining.set)
     providers = SizingProviders.stated(told, SystemClock())
-    async with background(size(told, providers), "sizing") as sizing:  # a provider that runs is killed at its end
+    # a running provider is killed at the end of the block
+    async with background(size(told, providers), "sizing") as sizing:
         await first(asyncio.wait([sizing]), stopping.wait(), draining.wait())
     if sizing.cancelled():
         return
@@ -110,12 +112,12 @@ async def run(told: Stated) -> None:
         again = Providers(providers, partial(resize, told, providers)) if providers else None
         node = await NodeAgent.compose(config, stack, again)
         tasks = Tasks()
-        stack.push_async_callback(tasks.close, _FAREWELL)
+        stack.push_async_callback(tasks.close, _SHUTDOWN_TIMEOUT)
         work = tasks.promise(node.run(), "the node's work")
         tasks.begin(_say_when_ready(node), "the line that says ready")
         await first(asyncio.wait([work]), stopping.wait(), draining.wait())
         if work.done():
-            await work  # it never ends by itself: an error comes out here
+            await work  # it never returns normally: this raises its error
         if draining.is_set():
             await node.drain()
     _log.info("stopped", node=config.node_name)
@@ -143,6 +145,8 @@ def _flags(options: argparse.Namespace) -> Flags:
         cni_conf_dir=options.cni_conf_dir,
         device_plugin_dir=options.device_plugin_dir,
         machine_image_dir=options.machine_image_dir,
+        tenant_image_networks=options.tenant_image_networks,
+        tenant_image_denied_networks=options.tenant_image_denied_networks,
         recording_days=options.recording_days,
         recording_bytes=options.recording_bytes,
         node_labels=options.node_labels,

@@ -1,4 +1,4 @@
-"""What the flags of a server say about people: which issuer's tokens are taken, and whom they make."""
+"""Authentication settings of a server's flags: accepted OpenID issuers and their claim mappings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _EMAIL = "email"
 
 @dataclass(frozen=True)
 class Authentication:
-    """How people are known, besides by certificates."""
+    """Authentication of users other than by certificates."""
 
     issuers: tuple[IssuerSettings, ...] = ()
     file: Path | None = None
-    """Where the issuers were read from, to be followed."""
+    """The file the issuers were read from; it is watched for changes."""
     content: bytes = b""
 
 
 def authentication_of(options: argparse.Namespace) -> Authentication:
-    """What the flags say. Raises ValueError with every mistake, OSError for a file that cannot be read."""
+    """Return the settings of the flags. Raises ValueError with all errors, OSError for an unreadable file."""
     issuers = _issuers(options)
     name: str = getattr(options, "authentication_config", "")
     if not name:
@@ -72,7 +72,8 @@ def _mapping(options: argparse.Namespace) -> Mapping:
     claim: str = options.oidc_username_claim
     prefix: str = options.oidc_username_prefix
     if not prefix and claim != _EMAIL:
-        prefix = f"{options.oidc_issuer_url}#"  # a name that only this issuer gives, whatever the claim holds
+        # the prefix makes the name unique to this issuer, for any value of the claim
+        prefix = f"{options.oidc_issuer_url}#"
     return Mapping(
         username_claim(claim, "" if prefix == "-" else prefix),
         groups_claim(options.oidc_groups_claim, options.oidc_groups_prefix)

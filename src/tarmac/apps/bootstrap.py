@@ -1,8 +1,8 @@
-"""The objects every server has from the start, made through the API like any other and made again when they are gone.
+"""The initial objects of every server, created through the API, and again if they are missing.
 
-What an administrator changed is left alone: an object that exists is never overwritten, and of a RuntimeClass only what
-a later server needs and it does not have is added. The catalogues of instance
-types and machine images are kept by their controllers afterwards, since Workloads rely on them.
+Changes by an administrator are kept: an existing object is never overwritten, and a RuntimeClass only gets fields that
+a newer server needs and that it lacks. The catalogues of instance types and machine images are maintained by their
+controllers afterwards, since Workloads rely on them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _of_the_cluster() -> Iterable[tuple[str, JsonObject]]:
     for name in _NAMESPACES:
         yield "namespaces", _named("v1", "Namespace", name)
     apart = _named("v1", "Namespace", EXTERNAL_SERVICES)
-    apart["metadata"]["annotations"] = {ANNOTATION_DEFAULT_NETWORK: "none"}  # no Pods of anybody's run there
+    apart["metadata"]["annotations"] = {ANNOTATION_DEFAULT_NETWORK: "none"}  # tenants' Pods never run there
     yield "namespaces", apart
     for name, content in SYSTEM.items():
         yield "priorityclasses", _named("scheduling.k8s.io/v1", "PriorityClass", name, value=content["value"])
@@ -58,19 +58,19 @@ def _of_workloads() -> Iterable[tuple[str, JsonObject]]:
 
 
 async def ensure_initial_objects(client: Client) -> None:
-    """Create what is missing. What is there stays as it is: it may have been changed on purpose."""
+    """Create missing objects. Existing ones stay as they are: they may have been changed on purpose."""
     await _ensure(client, _of_the_cluster())
     await ensure_objects_of_workloads(client)
 
 
 async def ensure_objects_of_workloads(client: Client) -> None:
-    """The part of it that Workloads rely on: all that is made in a cluster of others."""
+    """Create the objects that Workloads rely on: the only ones created in a foreign cluster."""
     await _ensure(client, _of_workloads())
     await _ensure_overheads(client)
 
 
 async def _ensure_overheads(client: Client) -> None:
-    """A class of an earlier server has none, and its Pods would run out of memory. One that has any is left alone."""
+    """Add overheads to classes of an earlier server, without which Pods would run out of memory. Existing ones stay."""
     classes = client.resource(dynamic("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False))
     for name, overhead in OVERHEADS.items():
         found = await classes.get(name)
@@ -86,7 +86,7 @@ async def _ensure(client: Client, wanted: Iterable[tuple[str, JsonObject]]) -> N
 
 
 async def ensure_local_disks(client: Client) -> None:
-    """The class of disks that our own nodes make; other clusters' nodes do not."""
+    """Create the StorageClass of local disks, which only Tarmac's own nodes provide."""
     body = _named("storage.k8s.io/v1", "StorageClass", STORAGE_CLASS, **_STORAGE_CLASS)
     target = dynamic("storage.k8s.io/v1", "storageclasses", "StorageClass", namespaced=False)
     with suppress(AlreadyExists):
@@ -94,7 +94,7 @@ async def ensure_local_disks(client: Client) -> None:
 
 
 async def ensure_own_service(client: Client, port: int) -> None:
-    """The Service `default/kubernetes`. Which addresses are behind it, the servers say that are there."""
+    """Create the Service `default/kubernetes`. The running servers publish its endpoints."""
     ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
     service = _named("v1", "Service", "kubernetes", spec={"clusterIP": SERVICE_ADDRESS, "ports": ports})
     service["metadata"] |= {"namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}}

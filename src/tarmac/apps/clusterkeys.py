@@ -1,5 +1,4 @@
-"""The keys of the cluster as one process of a server has them: what it goes by, the files that are copies, the words
-by which it shows others how far it has come."""
+"""The cluster's keys in one server process: the records in the store, their copies in files, and its own progress."""
 
 from __future__ import annotations
 
@@ -26,14 +25,14 @@ from tarmac.store.interface import Store
 
 
 class ClusterKeys:
-    """Made once the store has been read."""
+    """Created after the store has been read."""
 
     def __init__(self, layout: Layout, store: Store, sealer: SecretSealer, pki: Pki, clock: Clock) -> None:
         self.pki = pki
         self._store = store
         self._sealer = sealer
         self._encryption_file = layout.encryption_key
-        self.follow()  # before anything is signed: this server may have been away
+        self.follow()  # before anything is signed: this server may have missed a rotation
         self.first_token_key = SigningKey(pki.token_key_file.read_bytes())
         self.tokens = TokenKeys(store, self.first_token_key)
         self.users = OldCertificateUsers(store, clock)
@@ -45,7 +44,7 @@ class ClusterKeys:
         )
 
     def follow(self) -> None:
-        """Have the files as the records say. Raises OSError."""
+        """Update the key files from the records. Raises OSError."""
         if (record := read_record(self._store, AUTHORITIES)) is not None:
             follow_authorities(self.pki, record)
         if (record := read_record(self._store, TOKENS)) is not None:
@@ -56,9 +55,9 @@ class ClusterKeys:
             follow_keys(self._encryption_file, record)
 
     def words(self, tls: ServerTls) -> Iterator[str]:
-        """What this server shows of itself."""
+        """Yield the words that announce the keys this server trusts and uses."""
         yield from self.tokens.trusted
         yield from map(trusts_authority, tls.trusted)
-        # Of the file, not of memory: a start needs them before it can read the record.
+        # From the file, not from memory: a start needs these keys before it can read the record.
         yield from (opens_with(key) for key, _ in read_keys(self._encryption_file))
         yield seals_with(self._sealer.sealing)

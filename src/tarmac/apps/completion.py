@@ -1,6 +1,6 @@
-"""`tarmac completion`: a script for a shell, and what the script asks. Names come from the server in half a second.
+"""`tarmac completion`: shell completion scripts, and their candidates. The server has less than half a second to reply.
 
-Whatever goes wrong is silence: somebody is typing.
+All errors are silent: the user is typing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import LOCATIONS, NODES, SECRETS
 
-PATIENCE = 0.4
-_MOST = 500
+TIMEOUT = 0.4
+_MAX_NAMES = 500
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the script, or what may come next."""
+    """Print the script, or the candidates."""
     if options.shell != "words":
         sys.stdout.write(script(options.shell))
         return 0
@@ -36,15 +36,15 @@ def main(options: argparse.Namespace) -> int:
 
 
 def names(kind: str) -> Sequence[str]:
-    """Names of a kind on the server of the kubeconfig; none when it does not answer in time, or may not."""
+    """Return names of a kind from the kubeconfig's server; empty on a timeout or any error."""
     try:
-        return asyncio.run(_within_patience(kind))
+        return asyncio.run(_with_timeout(kind))
     except Exception:
         return []
 
 
-async def _within_patience(kind: str) -> list[str]:
-    async with asyncio.timeout(PATIENCE):
+async def _with_timeout(kind: str) -> list[str]:
+    async with asyncio.timeout(TIMEOUT):
         connection = load()
         client = Client(HttpTransport(connection.http))
         try:
@@ -54,11 +54,11 @@ async def _within_patience(kind: str) -> list[str]:
 
 
 async def listed(client: Client, kind: str, namespace: str) -> list[str]:
-    """Names of a kind; those of its namespace, where it has one."""
+    """Return names of a kind, in the namespace if it is namespaced."""
     if kind == "token":
         found = await client.resource(SECRETS).list("kube-system", fields="type=bootstrap.kubernetes.io/token")
         return [each["metadata"]["name"].removeprefix(SECRET_PREFIX) for each in found.items]
     cluster: dict[str, Target[Any]] = {"node": NODES, "location": LOCATIONS}
     target = cluster.get(kind) or parse_object([f"{kind}/x"])[0]
-    listed = await client.resource(target).list("" if kind in cluster else namespace, limit=_MOST)
+    listed = await client.resource(target).list("" if kind in cluster else namespace, limit=_MAX_NAMES)
     return [each["metadata"]["name"] for each in listed.items]

@@ -1,4 +1,4 @@
-"""`tarmac config check`: what is wrong with the configuration file, by itself and on this machine."""
+"""`tarmac config check`: validates the configuration file, by itself and against this host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = ("encryption_key_file", "sizing_provider_config", "sizing_provider_bin_
 
 
 def main(options: argparse.Namespace) -> int:
-    """Tell every mistake; 3 when there is one."""
+    """Print all errors; return 3 if there are any."""
     file: Path = options.file
     try:
         documents = read_file(file, command_parsers(parser()))
@@ -34,7 +34,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def clashes(document: Document) -> Iterator[str]:
-    """What the document asks for that this machine has not."""
+    """Yield requirements of the document that this host does not meet."""
     values = document.values
     if (listen := values.get("listen")) and (why := taken(*listen)):
         yield f"listen: {why}"
@@ -53,7 +53,7 @@ def clashes(document: Document) -> Iterator[str]:
 
 
 def taken(host: str, port: int) -> str:
-    """Why nobody could listen there; empty if somebody could, or if it is a server of ours that does."""
+    """Return the reason why the address cannot be bound; empty if it can, or if a Tarmac server already listens."""
     if port == 0 or told(lambda words: "server" in words and any("tarmac" in word for word in words[:4])):
         return ""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

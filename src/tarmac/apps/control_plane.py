@@ -1,8 +1,8 @@
-"""The control plane of one process: store, API server, listener and house-keeping controllers, wired together.
+"""The control plane of one process: store, API server, listener and controllers, wired together.
 
 Start order matters: keys before anything that signs, the store before anything that reads, policy before the first
-request, the listener before the ready line, controllers last. Stopping goes the other way round, so nothing accepted is
-lost: the listener finishes what is in flight, then the store writes what it has.
+request, the listener before the ready line, controllers last. Shutdown is in reverse order, so no accepted request is
+lost: the listener completes requests in flight, then the store writes its pending changes.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ from tarmac.store.interface import Store
 from tarmac.store.open import open_store
 
 _YEAR = 365 * 24 * 3600
-_SAY_EVERY = 3.0
+_LOG_INTERVAL = 3.0
 _log = log("tarmac")
 
-# The identities under which this process talks to its own server.
+# The identities of this process at its own server.
 STARTING = User("system:tarmac:bootstrap", groups=("system:masters", "system:authenticated"))
 CONTROLLING = User(user_name(PROCESS), groups=(*account_groups(NAMESPACE), "system:authenticated"))
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen, under which further names clients come, and which further addresses are listened on."""
+    """The address to listen on, additional names in the certificate, and additional addresses to listen on."""
 
     host: str
     port: int
@@ -104,7 +104,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which controllers run beside the server, and how."""
+    """The controllers to run in the server's process, and their settings."""
 
     names: str = "*"
     settings: Settings = Settings()  # noqa: RUF009
@@ -112,16 +112,16 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the server shares with whatever works beside it."""
+    """State shared between the server and the tasks in its process."""
 
-    metering: Metering  # what `kubectl top` and the autoscaler are told
-    uses: TokenUses  # of tokens that stand in Secrets
-    repositories: RepositoryRoom  # what is known of the registry's, if there is one
+    metering: Metering  # the source of `kubectl top` and of the autoscaler
+    uses: TokenUses  # of tokens stored in Secrets
+    repositories: RepositoryRoom  # state of the registry, if there is one
 
 
 @dataclass(frozen=True)
 class Running:
-    """A control plane that serves."""
+    """A serving control plane."""
 
     server: ApiServer
     store: Store
@@ -143,10 +143,10 @@ async def control_plane(
     people: Authentication = CERTIFICATES_ONLY,
     seat: Seat | None = None,
 ) -> AsyncGenerator[Running]:
-    """Serve until the block ends, with the chosen controllers beside. `class_resources`: the server's feature gate.
+    """Serve until the block ends, together with the chosen controllers. `class_resources`: the server's feature gate.
 
-    With a `seat` this is one of several processes that are one server.
-    Raises ValueError, OSError or StoreError with a text for the operator.
+    With a `seat` this is one of several processes of one server. Raises ValueError, OSError or StoreError with a
+    message for the operator.
     """
     clock, randomness = SystemClock(), Randomness()
     async with AsyncExitStack() as stack:
@@ -202,7 +202,7 @@ async def control_plane(
 
         @asynccontextmanager
         async def duties() -> AsyncGenerator[None]:
-            """What one process does for the whole server."""
+            """The tasks that one process performs for the whole server."""
             async with (
                 measuring(scraper, shared.metering, clock),
                 announced(starting, own, listener.port, lambda: keys.words(tls), seat.stops if seat else lambda: True),
@@ -220,7 +220,7 @@ async def _started_store(layout: Layout, metrics: Metrics, stack: AsyncExitStack
     clock = SystemClock()
     sealer = SecretSealer.from_file(layout.encryption_key, Randomness())
     store = open_store(layout.store_url, sealer=sealer, clock=clock, observer=metrics.store_observed)
-    async with background(_say_that_it_waits(layout.store_url, clock), "waiting for the store"):
+    async with background(_log_while_waiting(layout.store_url, clock), "waiting for the store"):
         await store.start()
     stack.push_async_callback(store.close)
     return store, sealer
@@ -229,11 +229,11 @@ async def _started_store(layout: Layout, metrics: Metrics, stack: AsyncExitStack
 async def _on_duty(
     peers: Peers | None, duties: Callable[[], AbstractAsyncContextManager[None]], stack: AsyncExitStack, clock: Clock
 ) -> None:
-    """Do what one process does for the whole server, while this is the one."""
+    """Perform the duties of the whole server while this process is the elected one."""
     if peers is None:
         await stack.enter_async_context(duties())
         return
-    # Both end before anything they use: what is pushed last is closed first.
+    # Both end before anything they use: the stack closes in reverse order.
     together = Tasks()
     stack.push_async_callback(together.close)
     together.begin(supervise("links between workers", peers.run, clock), "links between workers")
@@ -241,14 +241,14 @@ async def _on_duty(
 
 
 def _nothing() -> None:
-    """Another process of this server writes them."""
+    """Do nothing: a different process of this server writes the kubeconfigs."""
 
 
-async def _say_that_it_waits(url: str, clock: Clock) -> None:
-    """Somebody looks at a start that does not go on."""
+async def _log_while_waiting(url: str, clock: Clock) -> None:
+    """Log periodically while the start waits for the store."""
     began = clock.monotonic()
     while True:
-        await clock.sleep(_SAY_EVERY)
+        await clock.sleep(_LOG_INTERVAL)
         _log.warning("waiting for the store", store=url.partition("?")[0], seconds=round(clock.monotonic() - began))
 
 
@@ -276,7 +276,7 @@ def _server(
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=class_resources)
-    reviews = Reviews(authenticator, authorizer, clock)
+    reviews = Reviews(authenticator, authorizer, clock, Revocations(store).refuses)
     issuer = TokenIssuer(store, tokens, clock, randomness)
     parts = ServerParts(store, catalog, gates, chain, clock, randomness, metrics, reviews=reviews, issuer=issuer)
     parts.usage = shared.metering
@@ -301,7 +301,7 @@ def _server(
 
 
 def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | None) -> tuple[Tunnels, Scraper]:
-    """Ways to nodes, and what they are asked of the server's own accord."""
+    """Connect the server to nodes: tunnels, dialing, and scraping of their metrics."""
     clock, tunnels = parts.clock, Tunnels(parts.randomness, peers)
     if peers is not None:
         peers.serve(tunnels)
@@ -317,7 +317,7 @@ def _join_nodes(parts: ServerParts, reader: Reader, pki: Pki, peers: Peers | Non
 async def _controllers(
     chosen: Chosen, server: ApiServer, store: Store, keys: ClusterKeys, metrics: Metrics
 ) -> AsyncGenerator[None]:
-    """The controllers beside the server. Where other servers share the store, those of one of them work."""
+    """Run the controllers. If several servers share the store, only the leader's are active."""
     clock = SystemClock()
     client = Client(local_transport(server, CONTROLLING, bounded=clock), clock, Randomness())
     # Leader election bypasses the bound: a late renewal loses the lease.
@@ -341,14 +341,14 @@ async def _controllers(
         async with background(supervise("controllers", manager.run, SystemClock()), "controllers"):
             yield
     finally:
-        for each in gauges:  # another process may be the one to tell of controllers from now on
+        for each in gauges:  # a different process may report controller metrics from now on
             metrics.gauges.remove(each)
 
 
 def local_transport(server: ApiServer, user: User, bounded: Clock | None = None) -> LocalTransport:
-    """A way into the server from its own process, under a fixed identity. Caches hold the store's own bytes.
+    """Return an in-process transport to the server under a fixed identity. Caches share the store's bytes.
 
-    `bounded` is for clients that make thousands of requests in a row: they wait for room in a turn of the loop.
+    `bounded` is for clients that make thousands of requests in a row: these wait for time on the event loop.
     """
 
     def handle(
@@ -361,10 +361,10 @@ def local_transport(server: ApiServer, user: User, bounded: Clock | None = None)
 
 
 def distinct(first: str, *others: str) -> list[str]:
-    """Addresses to listen on: one that means all of the machine's leaves nothing for the others to add."""
+    """Return the addresses to listen on: a wildcard address makes any other redundant."""
     return [first] if first in ("0.0.0.0", "::", "") else list(dict.fromkeys([first, *others]))
 
 
 def address_url(address: Address, port: int) -> str:
-    """Where a server that listens there is found from its own machine."""
+    """Return the server's URL on its own host."""
     return f"https://[{address.host}]:{port}" if ":" in address.host else f"https://{address.host}:{port}"

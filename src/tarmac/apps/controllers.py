@@ -1,11 +1,11 @@
-"""`tarmac controllers`: the controllers in a process of their own, over HTTP, against any Kubernetes API server.
+"""`tarmac controllers`: the controllers in their own process, over HTTP, with any Kubernetes API server.
 
-On a server that is not Tarmac's, its kinds must be there first (`tarmac crds | kubectl apply -f -`); the objects that
-Workloads rely on, such as instance types, are made at start. Everything else there has somebody who looks after it, so
-by default only what belongs to Workloads is touched: the controllers of Workloads run, pods of other schedulers are
-left alone, and no Network is made for what is connected by the cluster's own means.
+On a server that is not Tarmac's, its kinds must be installed first (`tarmac crds | kubectl apply -f -`); objects that
+Workloads rely on, such as instance types, are created at start. Other objects there have their own controllers, so by
+default only those of Workloads are changed: only the controllers of Workloads run, pods of other schedulers are left
+alone, and no Network is created for pods that the cluster connects itself.
 
-Of several processes one leads, elected through a Lease; the others wait with empty hands.
+Of several processes one leads, elected through a Lease; the rest are idle.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = log("tarmac")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Work until SIGTERM or SIGINT; the exit code is 0 then, 1 when it could not start, 2 for a gate we do not have."""
+    """Run until SIGTERM or SIGINT; return 0 then, 1 if the start failed, 2 for an unknown feature gate."""
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
     try:
         choose(names_of(options))
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, gates: FeatureGates, connection: ServerContext, timing: Timing) -> None:
-    """Connect, then work until a signal comes; one line says when the server has answered."""
+    """Connect, then run until a signal; print one line when the server has answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -71,7 +71,7 @@ async def run(options: argparse.Namespace, gates: FeatureGates, connection: Serv
     client = Client(transport, clock, randomness)
     starting = Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), clock, randomness)
     try:
-        beside = not await serves(client, POD_ENDPOINTS)  # what only Tarmac's own server has
+        beside = not await serves(client, POD_ENDPOINTS)  # only Tarmac's own server has this resource
         manager = Manager(
             client,
             names_of(options, beside=beside),

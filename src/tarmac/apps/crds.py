@@ -1,7 +1,7 @@
-"""`tarmac crds`: what a Kubernetes cluster has to know before `tarmac controllers` can work there.
+"""`tarmac crds`: prints the objects that a Kubernetes cluster needs before `tarmac controllers` can work there.
 
-Tarmac's kinds as CustomResourceDefinitions; with `--rbac` also the service account of the process and the roles of the
-controllers that it is to run, no more. All of it is ready for `kubectl apply -f -`.
+These are Tarmac's kinds as CustomResourceDefinitions; with `--rbac` also the service account of the process and the
+roles of the chosen controllers, no more. The output is ready for `kubectl apply -f -`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tarmac.controllers.manager import WORKLOADS, choose
 from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Duties, controller_roles
 from tarmac.server.security.rbac import GROUP
 
-# Works with the server's key, which a process elsewhere has not got.
+# Needs the server's key, which a separate process does not have.
 _BESIDE_THE_SERVER = ("serviceaccounttoken",)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print one YAML document per object; the exit code is 1 for controllers that do not exist."""
+    """Print one YAML document per object; return 1 for unknown controllers."""
     documents = crd_documents(build_catalog())
     try:
         documents += rbac_documents(options.rbac) if options.rbac else ()
@@ -37,14 +37,14 @@ def main(options: argparse.Namespace) -> int:
 
 
 def rbac_documents(controllers: str) -> Iterator[JsonObject]:
-    """Who runs these controllers, chosen as by `--controllers`, and what they may do. Raises ValueError."""
+    """Yield the account and the roles of these controllers, chosen as by `--controllers`. Raises ValueError."""
     chosen = [name for name in choose(controllers) if name not in _BESIDE_THE_SERVER]
     duties = BESIDE_OTHERS if controllers == WORKLOADS else DUTIES
     yield from role_documents([identity for name in chosen for identity in identities_of(name)], duties)
 
 
 def role_documents(names: Sequence[str], duties: Mapping[str, Duties] = DUTIES) -> Iterator[JsonObject]:
-    """The account of a process that acts under these names, and their roles."""
+    """Yield the account of a process that acts under these names, and their roles."""
     metadata = {"name": PROCESS, "namespace": NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     for role, rules, account in controller_roles(names, duties):

@@ -1,7 +1,7 @@
-"""`tarmac dashboard`: the page in a browser of this computer, on the server of a kubeconfig.
+"""`tarmac dashboard`: opens the dashboard in a local browser, connected to the server of a kubeconfig.
 
-The address holds the code that lets a browser in, and other users can read command lines. So the browser is not started
-with the address but with a file that only its owner can read, and that leads there.
+The URL contains the access code, and command lines are visible to other users. So the browser is started with a file
+that only its owner can read, which redirects to the URL.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tarmac.dashboard.relaying import Relay
 from tarmac.http.listener import Listener, serve
 
 LOOPBACK = "127.0.0.1"
-USUAL_PORT = 6480
+DEFAULT_PORT = 6480
 
 
 def main(options: argparse.Namespace) -> int:
-    """Serve until a signal comes; returns the exit code."""
+    """Serve until a signal; return the exit code."""
     console = Console(sys.stdout, sys.stderr)
     try:
         return asyncio.run(_run(options, console))
@@ -69,7 +69,7 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
 
 
 async def _reach(context: ServerContext) -> None:
-    """Say now that the server is away, not in the browser. Raises ClientError, ApiError."""
+    """Report an unreachable server here, before the browser does. Raises ClientError, ApiError."""
     client = Client(HttpTransport(context.http))
     try:
         await client.call("GET", "/version")
@@ -79,7 +79,7 @@ async def _reach(context: ServerContext) -> None:
 
 async def _listen(page: Loopback, port: int | None) -> Listener:
     try:
-        return await serve(page.answer, None, LOOPBACK, USUAL_PORT if port is None else port, common_headers=())
+        return await serve(page.answer, None, LOOPBACK, DEFAULT_PORT if port is None else port, common_headers=())
     except OSError as error:
         if port is not None:
             raise OSError(f"port {port} cannot be had: {error.strerror or error}") from error
@@ -92,15 +92,15 @@ async def _serve(page: Loopback, console: Console, browser: bool) -> None:
         loop.add_signal_handler(number, ended.set)
     address = page.new_address()
     console.say(f"tarmac dashboard {address}\n")
-    with _leading_to(address) as file, _told_of_lines(lambda: console.say(f"{page.new_address()}\n")):
+    with _redirect_file(address) as file, _on_lines(lambda: console.say(f"{page.new_address()}\n")):
         if browser:
             await asyncio.to_thread(webbrowser.open, file.as_uri())
         await ended.wait()
 
 
 @contextmanager
-def _leading_to(address: str) -> Generator[Path]:
-    """A file for this user's eyes that takes a browser to the address."""
+def _redirect_file(address: str) -> Generator[Path]:
+    """Yield a file, readable only by this user, that redirects a browser to the address."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     with tempfile.TemporaryDirectory(prefix="tarmac-dashboard-", dir=runtime) as folder:  # of mode 0700
         file = Path(folder) / "open.html"
@@ -110,8 +110,8 @@ def _leading_to(address: str) -> Generator[Path]:
 
 
 @contextmanager
-def _told_of_lines(pressed: Callable[[], None]) -> Generator[None]:
-    """Call back for each line that somebody types; nobody can where there is no terminal."""
+def _on_lines(pressed: Callable[[], None]) -> Generator[None]:
+    """Call back for each line typed on the terminal, if there is one."""
     if not sys.stdin.isatty():
         yield
         return

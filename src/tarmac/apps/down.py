@@ -1,6 +1,6 @@
-"""`tarmac down`: ends what `tarmac up` runs in a data directory and removes everything it ever made, the data included.
+"""`tarmac down`: stops `tarmac up` in a data directory and removes everything it has created, including the data.
 
-Exit code 0 when nothing is left, also when nothing was there; 1 with a list of what stayed.
+Exit code 0 if nothing is left, also if nothing was there; 1 with a list of the remains.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tarmac.apps.processes import end
 from tarmac.apps.registry.files import registries_of
 from tarmac.base.clock import Clock, SystemClock
 
-_PATIENCE = 30.0
+_STOP_TIMEOUT = 30.0
 _MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "registry", "up.lock", ".lock")
 _PATTERNS = ("store.db*", "audit.log*")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Stop, remove, look."""
+    """Stop, remove, and print the remains."""
     left = asyncio.run(_down(layout_of(options)))
     for what in left:
         print(f"tarmac: still there: {what}", file=sys.stderr)
@@ -34,21 +34,21 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def _down(layout: Layout) -> list[str]:
-    """What is left."""
+    """Return the remains."""
     left = await _stop(layout.lock, SystemClock())
-    await end(registries_of(layout.data_dir))  # one that a killed `up` left behind
+    await end(registries_of(layout.data_dir))  # one left by a killed `up`
     if not left and os.geteuid() == 0:
         left = await _remove_cities(layout.data_dir)
     return left or _remove_files(layout)
 
 
 async def _stop(lock: Path, clock: Clock) -> list[str]:
-    """Ask a running `up` to stop, insist after a while, and give up after another."""
+    """Send SIGTERM to a running `up`, then SIGKILL, each with a timeout."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if (pid := holder(lock)) is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
-        deadline = clock.monotonic() + _PATIENCE
+        deadline = clock.monotonic() + _STOP_TIMEOUT
         while holder(lock) is not None and clock.monotonic() < deadline:
             await clock.sleep(0.05)
     pid = holder(lock)
@@ -70,7 +70,7 @@ async def _remove_cities(data_dir: Path) -> list[str]:
 
 
 def _remove_files(layout: Layout) -> list[str]:
-    """Only what `up` made: a directory that holds something else stays."""
+    """Remove only files that `up` creates: a directory with other content stays."""
     directory = layout.data_dir
     made = [directory / name for name in _MADE] + [path for each in _PATTERNS for path in directory.glob(each)]
     for path in made:

@@ -1,7 +1,7 @@
-"""Stored objects with fields that this version does not have: nobody reads them, and the next write drops them.
+"""Finds stored objects with fields unknown to this version: they are ignored, and the next write drops them.
 
-A server shows objects as they are stored, whichever version wrote them. So every object is read from the server that
-runs, and judged by the schemas of this program.
+A server returns objects as stored, independent of the version that wrote them. So all objects are read from the running
+server and checked against the schemas of this program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNKNOWN = "unknown field "
 
 
 async def fields_that_go(client: Client) -> list[Obstacle]:
-    """One for each kind and field, with the first object that has it. Raises ApiError, ClientError."""
+    """Return one obstacle per kind and field, with the first object that has it. Raises ApiError, ClientError."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for resource in build_catalog():
         if resource.stored and resource.storage is None and "list" in resource.verbs:
@@ -44,7 +44,7 @@ async def _stored(client: Client, resource: Resource) -> AsyncIterator[JsonObjec
 
 
 def _strange(resource: Resource, item: JsonObject) -> list[str]:
-    item |= {"apiVersion": resource.api_version, "kind": resource.kind}  # which items of a list do not say
+    item |= {"apiVersion": resource.api_version, "kind": resource.kind}  # items of a list lack these
     try:
         return [text for text in check_object(resource, item, "Warn") if text.startswith(_UNKNOWN)]
     except ApiError as error:

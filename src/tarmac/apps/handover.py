@@ -1,11 +1,12 @@
-"""`POST /tarmac/v1/servers`: keys, the encryption key and the way to the store, for whoever brings a server token.
+"""`POST /tarmac/v1/servers`: hands keys, the encryption key and the store's URL to the bearer of a server token.
 
-The token's one use is written down before anything is sealed, under the version of its Secret that was read: of two
-that come at once one gets it. The same name and key may ask again for ten minutes, since a joiner can be killed before
-it has stored the answer; it is sealed for its key, so nobody else has anything of the repetition.
+The single use of the token is recorded before anything is sealed, conditional on the resourceVersion of its Secret: of
+two concurrent requests one succeeds. The same name and key may repeat the request for ten minutes, since a joiner can
+be killed before it has stored the response; the response is sealed for its key, so a repetition is useless to anyone
+else.
 
-What makes a token one of a server is its Secret, not a group of whoever asks: groups can be had by certificates, by
-acting as somebody else, or by a field of a node's token.
+A server token is recognised by its Secret, not by a group of the user: groups can be obtained by certificates, by
+impersonation, or by a field of a node's token.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ from tarmac.server.security.bootstraptokens import PREFIX
 from tarmac.server.security.handover import KEY_SIZE, Purpose, seal
 from tarmac.store.open import etcd_files
 
-AGAIN = 600.0
+REPEAT_WINDOW = 600.0
 HANDED_OVER = "tarmac.dev/handed-over"
 _ONLY = "only a server token may join a server"
-_MOST_ADDRESSES = 16
-_NOT_HANDED = ("server.",)  # each server makes its own certificate
+_MAX_ADDRESSES = 16
+_NOT_HANDED = ("server.",)  # each server creates its own certificate
 _log = log("server")
 
 
 class JoiningServer(msgspec.Struct, rename="camel"):
-    """Who asks."""
+    """The request of a joining server."""
 
     name: str
     addresses: list[str]
@@ -61,11 +62,11 @@ class JoiningServer(msgspec.Struct, rename="camel"):
     version: str = ""
 
     def key(self) -> bytes:
-        """The public key. Raises BadRequest; the same for the other fields."""
+        """Validate the request and return the public key. Raises BadRequest."""
         if problems := dns1123_subdomain(self.name):
             raise BadRequest(f"name: {problems[0]}")
-        if len(self.addresses) > _MOST_ADDRESSES or any(len(each) > 255 for each in self.addresses):
-            raise BadRequest(f"addresses: at most {_MOST_ADDRESSES}, of at most 255 characters each")
+        if len(self.addresses) > _MAX_ADDRESSES or any(len(each) > 255 for each in self.addresses):
+            raise BadRequest(f"addresses: at most {_MAX_ADDRESSES}, of at most 255 characters each")
         try:
             key = base64.b64decode(self.public_key, validate=True)
         except binascii.Error:
@@ -76,7 +77,7 @@ class JoiningServer(msgspec.Struct, rename="camel"):
 
 
 class HandOver:
-    """The endpoint. `client` is the server's own, set when there is one."""
+    """The endpoint. `client` is the server's own, set once it exists."""
 
     def __init__(self, layout: Layout, *, shared: bool) -> None:
         self._layout = layout
@@ -84,7 +85,7 @@ class HandOver:
         self.client: Client
 
     def answer(self, request: Request) -> Awaitable[Response]:
-        """A joiner at the door. Raises ApiError."""
+        """Handle the request of a joining server. Raises ApiError."""
         if request.method != "POST":
             raise MethodNotAllowed(NO_METHOD, details={})
         name: str = request.user.name
@@ -113,15 +114,13 @@ class HandOver:
             raise BadRequest("publicKey: is no key that anything could be sealed for") from None
         told = f"{', '.join(content)} to {joiner.name} sha256:{sha256(key).hexdigest()}"
         request.annotations = {HANDED_OVER: told}
-        _log.warning(
-            "keys were handed over to a new server", token=token, name=joiner.name, address=request.peer_address
-        )
-        await self._tell(secret, f"handed over {told}, at {', '.join(joiner.addresses) or request.peer_address}")
+        _log.warning("keys handed over to a new server", token=token, name=joiner.name, address=request.peer_address)
+        await self._record(secret, f"handed over {told}, at {', '.join(joiner.addresses) or request.peer_address}")
         encoded = {"publicKey": _text(public), "sealed": _text(sealed)}
         return Response(200, msgspec.json.encode(encoded))
 
     async def _claim(self, token: str, name: str, key: bytes) -> JsonObject:
-        """The token's Secret, once its use is this joiner's. Raises Forbidden."""
+        """Claim the token for this joiner; return its Secret. Raises Forbidden."""
         secrets, used_up = self.client.resource(SECRETS), Forbidden(f'token "{token}" is used up', details={})
         while True:
             try:
@@ -139,13 +138,13 @@ class HandOver:
                 raise used_up from None
             if used:
                 at, _, by = used.get(name, "").partition(" ")
-                if by != mark or not 0 <= now - parse_rfc3339(at) < AGAIN:
+                if by != mark or not 0 <= now - parse_rfc3339(at) < REPEAT_WINDOW:
                     raise used_up
                 return secret
             try:
                 return await secrets.update(_with(secret, {name: f"{rfc3339(now)} {mark}"}))
             except Conflict:
-                continue  # somebody else took it meanwhile: look again
+                continue  # a concurrent request changed it: read again
 
     def _content(self) -> dict[str, Any]:
         layout = self._layout
@@ -158,14 +157,14 @@ class HandOver:
             "store": {"url": layout.store_url, "files": named},
         }
 
-    async def _tell(self, secret: JsonObject, message: str) -> None:
+    async def _record(self, secret: JsonObject, message: str) -> None:
         recorder = Recorder(self.client, "tarmac-server")
         recorder.event(reference(secret), "Warning", "ServerHandOver", message)
         await recorder.flush()
 
 
 def _check_end(secret: JsonObject, fields: dict[str, str], now: float) -> None:
-    """A server token that could be used for ever, or for long, is none of `tarmac token create`."""
+    """Reject a server token without expiry or with a long one: `tarmac token create` makes none like it."""
     try:
         end = parse_rfc3339(fields.get("expiration", ""))
         lasts = end - parse_rfc3339(secret["metadata"]["creationTimestamp"])

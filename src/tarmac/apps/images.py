@@ -1,7 +1,7 @@
 """`tarmac image load` and `tarmac image list`: images in the containerds of the cities that `tarmac up` runs here.
 
-An archive goes into each city in turn, through the door by which the platform's own images come. What has it is asked
-of the containerds themselves, so nothing is remembered and nothing can be stale.
+An archive is imported into each city in turn, the same way as the platform's own images. Lists are read from the
+containerds, so no state is kept that could be stale.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _NoCity(Exception):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Load or list; returns the exit code."""
+    """Load or list; return the exit code."""
     try:
         parts = find_parts()
         cities = _cities(layout_of(options).data_dir, options.city)
@@ -76,7 +76,7 @@ async def _load(archive: Path, name: str, cities: Sequence[CityLayout], parts: N
 
 
 def _progress(city: str) -> Callable[[int, int], None]:
-    """How much has gone, painted over on a terminal and said once elsewhere."""
+    """Return a progress callback: updated in place on a terminal, printed once elsewhere."""
     live, before = sys.stderr.isatty(), -1
 
     def show(done: int, total: int) -> None:

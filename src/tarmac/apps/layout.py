@@ -1,4 +1,4 @@
-"""Where a data directory keeps things, and how it is made: private to its owner, refused when it is somebody else's."""
+"""Files of a data directory, and its creation: private to its owner."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return self.data_dir / "kubeconfig"
 
     @property
     def controllers_kubeconfig(self) -> Path:
-        """For `tarmac controllers`."""
+        """The kubeconfig of `tarmac controllers`."""
         return self.data_dir / "controllers.kubeconfig"
 
     @property
@@ -33,23 +33,23 @@ class Layout:
 
     @property
     def audit_log(self) -> Path:
-        """Who did what."""
+        """The audit log."""
         return self.data_dir / "audit.log"
 
     def audit_log_of(self, worker: int) -> Path:
-        """The same, of one of several processes: each rotates its own."""
+        """Return the audit log of one of several processes: each rotates its own."""
         return self.data_dir / f"audit-{worker}.log"
 
 
 def make_layout(options: argparse.Namespace) -> Layout:
-    """The layout that the flags ask for; the directory exists afterwards. Raises OSError."""
+    """Return the layout of the flags after creating its directory. Raises OSError."""
     layout = layout_of(options)
     layout.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     return layout
 
 
 def layout_of(options: argparse.Namespace) -> Layout:
-    """The layout that the flags ask for, whether it is there or not."""
+    """Return the layout of the flags; it need not exist."""
     data_dir: Path = options.data_dir.expanduser().absolute()
     pki: Path | None = getattr(options, "pki_dir", None)
     key: Path | None = getattr(options, "encryption_key_file", None)

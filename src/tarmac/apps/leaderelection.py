@@ -1,4 +1,4 @@
-"""Of several processes with controllers on one server or store, one leads: by the Lease of the controllers."""
+"""Leader election among processes with controllers on one server or store, by the controllers' Lease."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tarmac.client.leader import Elector, Timing
 
 
 def elector(client: Client, timing: Timing | None = None) -> Elector:
-    """This process as a contender. Its name is new at every start, so that nobody inherits a lease."""
+    """Return this process as a candidate. Its identity is new at every start, so no process inherits a lease."""
     identity = f"{socket.gethostname()}_{client.randomness.uuid()}"
     return Elector(client, PROCESS, NAMESPACE, identity, timing, {VERSION: __version__})

@@ -1,4 +1,4 @@
-"""One `tarmac up` for each data directory: a locked file that names the process, and goes free when it dies."""
+"""Ensures one `tarmac up` per data directory: a locked file names the process; the lock ends with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def held(path: Path) -> Generator[None]:
-    """Hold the lock while the block lasts. Raises OSError that names the holder."""
+    """Hold the lock during the block. Raises OSError that names the holder."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -30,7 +30,7 @@ def held(path: Path) -> Generator[None]:
 
 
 def holder(path: Path) -> int | None:
-    """The process that holds the lock, if one does."""
+    """Return the process that holds the lock, if any."""
     with suppress(FileNotFoundError):
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -53,18 +53,18 @@ ROOTS = {
     "top": "tarmac.apps.verbs",
 }
 
-_BROKEN_PIPE = 128 + signal.SIGPIPE  # as shells tell it of programs that the signal ends
+_BROKEN_PIPE = 128 + signal.SIGPIPE  # the exit code that shells report for this signal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command; return the exit code."""
     collect_later()
     options = parsed(sys.argv[1:] if arguments is None else arguments)
     try:
         code = import_module(ROOTS[options.command]).main(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads has enough, as `head` has. What is still buffered must not fail again when the process ends.
+        # The reader has closed the pipe, as `head` does. Buffered output must not fail again when the process exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     return code

@@ -1,4 +1,4 @@
-"""How a newcomer reaches `tarmac` and `kubectl` when a shell would not find them."""
+"""Hints for users whose shell does not find `tarmac` or `kubectl`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def hints(kubeconfig: Path) -> list[str]:
-    """A line for each program that is not on the PATH, with a command to paste; none when all is well."""
+    """Return a line with a command to paste for each program that is not on the PATH."""
     found: list[str] = []
     own = Path(sys.executable).parent / "tarmac"
     if shutil.which("tarmac") is None:

@@ -1,6 +1,6 @@
-"""Programs beside `up`: started, watched, ended, and found again by their command lines when nobody's child.
+"""Child programs of `up`: started, watched, stopped, and found by their command lines if they are orphans.
 
-They get sessions of their own: an interrupt from the keyboard is for `up`, which then says good-bye in order.
+They run in their own sessions: an interrupt from the keyboard reaches only `up`, which then shuts down in order.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-_STOP_SECONDS = 15.0
-PAUSE = 1.0
-"""Between the end of a program and its next start."""
+_STOP_TIMEOUT = 15.0
+RESTART_DELAY = 1.0
+"""Delay between the end of a program and its restart."""
 
 
 def told(matches: Callable[[list[str]], bool]) -> list[int]:
-    """The processes whose command line is such, whoever started them."""
+    """Return the processes with a matching command line, regardless of their parent."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -30,19 +30,22 @@ def told(matches: Callable[[list[str]], bool]) -> list[int]:
 
 
 async def end(pids: Sequence[int]) -> None:
-    """Ask processes that are nobody's children to stop, and insist."""
+    """Stop processes that are not children of this one: SIGTERM, then SIGKILL. Returns once their ports are free."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            _signal(pid, number)
+        await _ended(pids, _STOP_TIMEOUT)
+
+
+async def _ended(pids: Sequence[int], timeout: float) -> None:
     loop = asyncio.get_running_loop()
-    for pid in pids:
-        _signal(pid, signal.SIGTERM)
-    until = loop.time() + _STOP_SECONDS
+    until = loop.time() + timeout
     while any(map(_lives, pids)) and loop.time() < until:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)  # nobody tells us of their end
-    for pid in pids:
-        _signal(pid, signal.SIGKILL)
+        await asyncio.sleep(0.05)  # polled: only a parent is notified
 
 
 def last_words(path: Path) -> str:
-    """The last line of a log."""
+    """Return the last line of a log."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
@@ -53,7 +56,7 @@ def last_words(path: Path) -> str:
 async def start(
     arguments: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
 ) -> asyncio.subprocess.Process:
-    """Start a program that writes to a log; its environment is ours unless one is given."""
+    """Start a program that writes to a log; it inherits the environment unless one is given."""
     with output.open("ab") as log_file:
         return await asyncio.create_subprocess_exec(
             *arguments,
@@ -66,11 +69,11 @@ async def start(
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:
-    """Ask a child to stop, insist, and wait."""
+    """Send SIGTERM to a child, then SIGKILL after a timeout, and wait."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+        await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -78,12 +81,17 @@ async def stop(process: asyncio.subprocess.Process) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether it still does anything. In a container nobody may take note of an end: what is left then is gone, too."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat.rpartition(b")")[2].split()[0] != b"Z"
+    """Report a process as alive while one of its threads is.
+
+    The main thread may be a zombie while other threads still exit, and they hold the files and ports of the process. A
+    zombie without such threads counts as gone: in a container its parent may never reap it.
+    """
+    states: list[bytes] = []
+    with contextlib.suppress(OSError):  # it may vanish between two reads
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                states.append((thread / "stat").read_bytes().rpartition(b")")[2].split()[0])
+    return any(state not in (b"Z", b"X") for state in states)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

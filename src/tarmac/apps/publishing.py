@@ -1,6 +1,6 @@
-"""What is behind the Service `default/kubernetes`: EndpointSlices, one for each family and port, and Endpoints.
+"""Publishes the endpoints of the Service `default/kubernetes`: EndpointSlices per family and port, and Endpoints.
 
-The first port's slices have the names that Kubernetes gives them. What is right is not written again.
+The slices of the first port have the same names as in Kubernetes. Unchanged objects are not written.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ NAME: Final = "kubernetes"
 _NAMESPACE: Final = "default"
 _FURTHER: Final = f"{NAME}-ipv"
 _SERVICE: Final = "kubernetes.io/service-name"
-# What is behind this Service has slices of its own; a second kind of them would answer twice.
+# The Service has its own slices; mirrored ones would duplicate the endpoints.
 _NOT_MIRRORED: Final = {"endpointslice.kubernetes.io/skip-mirror": "true"}
 
 
 class ServerAddress(NamedTuple):
-    """Where a server is."""
+    """Address and port of a server."""
 
     address: str
     port: int
 
 
 async def publish(client: Client, places: Sequence[ServerAddress], manager: str) -> None:
-    """Make these the places behind the Service, and no others. Raises ApiError, ClientError."""
+    """Make these the only endpoints of the Service. Raises ApiError, ClientError."""
     wanted = _slices(places)
     slices, endpoints = client.resource(ENDPOINT_SLICES), client.resource(ENDPOINTS)
     listed = await slices.list(_NAMESPACE, labels=f"{_SERVICE}={NAME}")

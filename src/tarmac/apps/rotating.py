@@ -1,7 +1,7 @@
-"""A server's part in rotations of keys: it follows the records, keeps its files as copies, and takes steps.
+"""A server's part in key rotations: it follows the records, updates its key files, and advances the stages.
 
-Every process follows. For each server one looks every few seconds whether the next stage can be entered; whichever
-sees it first takes the step, and one that is killed before is replaced by the next to look.
+Every process follows. One process per server checks every few seconds if the next stage can be entered; the first to
+see it takes the step. If it is killed before, the next server to check takes over.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tarmac.server.security.files import write_private
 from tarmac.server.security.pki import Pki, kubeconfig
 from tarmac.store.interface import StoreError
 
-EVERY: Final = 2.0
+INTERVAL: Final = 2.0
 _log = log("rotation")
 
 
 class OwnKubeconfigs:
-    """The administrator's and the controllers' kubeconfig of a server, written anew when authorities change."""
+    """The administrator's and the controllers' kubeconfig of a server, rewritten when authorities change."""
 
     def __init__(self, layout: Layout, pki: Pki, url: str) -> None:
         self._layout = layout
@@ -36,7 +36,7 @@ class OwnKubeconfigs:
         self._written = b""
 
     def write(self) -> None:
-        """If they are of other authorities than those that are trusted now. Raises OSError."""
+        """Write the files if the trusted authorities have changed. Raises OSError."""
         ca = self._pki.ca_file.read_bytes()
         if ca == self._written:
             return
@@ -46,7 +46,7 @@ class OwnKubeconfigs:
 
     def _write(self, path: Path, ca: bytes, pair: KeyPair, user: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # At the start they name this server alone; later the others that were found since stay.
+        # At the start they name only this server; later the servers discovered since are kept.
         servers = _servers(path) if self._written else ()
         write_private(path, kubeconfig(list(dict.fromkeys([self._url, *servers])), ca, pair, user).encode())
 
@@ -54,29 +54,29 @@ class OwnKubeconfigs:
 async def keep_following(
     keys: ClusterKeys, clock: Clock, listen: Callable[[], None], write_kubeconfigs: Callable[[], None]
 ) -> NoReturn:
-    """Have the files as the records say, and tell others whom this process has seen, until cancelled."""
+    """Keep the key files equal to the records, and record observed certificate users, until cancelled."""
     while True:
-        await clock.sleep(EVERY)
+        await clock.sleep(INTERVAL)
         try:
             keys.follow()
-            # In the same turn, and first: the files may have a new authority sign from now on, and whoever comes with
-            # a certificate of it is to be let in.
+            # In the same iteration, and first: a new authority may sign from now on, and the listener must accept its
+            # certificates.
             listen()
             write_kubeconfigs()
             await keys.users.write()
-        except (StoreError, OSError, ValueError) as error:  # the next look may find it better
-            _log.warning("the keys of the cluster are not followed", error=str(error))
+        except (StoreError, OSError, ValueError) as error:  # retried at the next interval
+            _log.warning("cluster keys cannot be followed, will retry", error=str(error))
 
 
 async def keep_rotating(keys: ClusterKeys, clock: Clock) -> NoReturn:
     """Take the steps that are due, until cancelled."""
     while True:
-        await clock.sleep(EVERY)
+        await clock.sleep(INTERVAL)
         for rotation in (each for each in keys.rotations if each.stored.begun):
             try:
                 await rotation.advance()
             except (ApiError, StoreError, OSError, ValueError) as error:
-                _log.warning("the rotation of keys does not go on", what=rotation.kind, error=str(error))
+                _log.warning("key rotation step failed, will retry", what=rotation.kind, error=str(error))
 
 
 def _servers(path: Path) -> Sequence[str]:

@@ -34,15 +34,15 @@ from tarmac.store.interface import StoreError
 
 _log = log("tarmac")
 
-# The store's sync thread and the audit thread need the interpreter for microseconds at a time. By default they may
-# wait 5 ms for it, slowing the loop all the while.
+# The store's sync thread and the audit thread need the interpreter for microseconds at a time. With the default they
+# may wait 5 ms for it, slowing the event loop all the while.
 _DESCRIPTORS = 65_536
 _SWITCH_INTERVAL = 0.0005
 SEVERAL_NEED_ETCD: Final = "--processes needs a store that several processes can use: etcd://"
 
 
 Beside = Callable[[Running], AbstractAsyncContextManager[None]]
-"""What else runs in the process while the control plane does; it is there before the ready line is printed."""
+"""Additional tasks in the server's process; they are started before the ready line is printed."""
 
 
 def _nothing(_running: Running) -> AbstractAsyncContextManager[None]:
@@ -51,7 +51,7 @@ def _nothing(_running: Running) -> AbstractAsyncContextManager[None]:
 
 @dataclass(frozen=True, slots=True)
 class ServerExtras:
-    """What a command adds to the server: something beside it, and further addresses of the machine to listen on."""
+    """Additions of a command to the server: tasks beside it, and additional addresses to listen on."""
 
     beside: Beside = _nothing
     hosts: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def _alone(_layout: Layout) -> ServerExtras:
 
 
 def main(options: argparse.Namespace, surround: Callable[[Layout], ServerExtras] = _alone) -> int:
-    """Serve; the exit code is 0 after a signal, 1 when it could not start, 2 for a gate that there is not."""
+    """Serve; return 0 after a signal, 1 if the start failed, 2 for an unknown feature gate."""
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _allow_descriptors()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
@@ -94,7 +94,7 @@ def _serve(options: argparse.Namespace, surround: Callable[[Layout], ServerExtra
 
 
 def _ended(serve: Callable[[], int]) -> int:
-    """Serve to the end; the exit code."""
+    """Serve to the end; return the exit code."""
     try:
         return serve()
     except asyncio.CancelledError:
@@ -111,7 +111,7 @@ def _ended(serve: Callable[[], int]) -> int:
 
 
 def _allow_descriptors() -> None:
-    """Many systems start a process with 1,024 and let it have more if it asks. Each client takes one."""
+    """Raise the limit of open files: many systems start processes with 1,024, and each client takes one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -119,11 +119,11 @@ def _allow_descriptors() -> None:
 
 
 def with_workers(layout: Layout, address: Address, count: int, served: Callable[..., Coroutine[Any, Any, None]]) -> int:
-    """Be the parent of workers that serve; the exit code. Raises OSError."""
+    """Run the parent of serving workers; return the exit code. Raises OSError."""
     if not layout.store_url.startswith("etcd://"):
         print(f"tarmac: {SEVERAL_NEED_ETCD}", file=sys.stderr)
         return 2
-    Pki(layout.pki, SystemClock())  # keys are made once, before anybody needs them
+    Pki(layout.pki, SystemClock())  # created once, before the workers need them
     SecretSealer.from_file(layout.encryption_key, Randomness())
     folder, stop = meeting_folder(layout.data_dir), SharedFlag()
     make_folder(folder)
@@ -142,13 +142,13 @@ def with_workers(layout: Layout, address: Address, count: int, served: Callable[
 
     parent = Parent(lambda index: Seat(index, count, folder, stop), count, work, stop, SystemClock())
     code = parent.run(lambda: print(ready_line(own, port, layout), flush=True))
-    with suppress(OSError):  # not empty where a worker had to be killed; the next start goes on with what is there
+    with suppress(OSError):  # not empty if a worker had to be killed; the next start reuses it
         folder.rmdir()
     return code
 
 
 def ready_line(address: Address, port: int, layout: Layout) -> str:
-    """What is printed when the server is there."""
+    """Return the line printed when the server is ready."""
     return f"tarmac ready {address_url(address, port)} kubeconfig={layout.kubeconfig}"
 
 
@@ -162,7 +162,7 @@ async def run(
     seat: Seat | None = None,
     ready: Callable[[str], None] = _print,
 ) -> None:
-    """Serve until a signal comes; print one line when ready. A signal before that ends the start where it is."""
+    """Serve until a signal; print one line when ready. A signal during the start cancels it."""
     stopping = asyncio.Event()
     starting = asyncio.current_task()
 
@@ -177,7 +177,7 @@ async def run(
         loop.add_signal_handler(number, stop)
     serving = control_plane(layout, address, controllers, class_resources, people, seat)
     async with serving as running, beside(running):
-        starting = None
+        starting = None  # from here on a signal ends the wait instead of cancelling the start
         collect_rarely()
         ready(ready_line(address, running.listener.port, layout))
         await stopping.wait()

@@ -1,4 +1,4 @@
-"""Keeping the servers that a kubeconfig of ours names up to date, so that the next start knows them all."""
+"""Updates the server lists in kubeconfigs of this host, so that the next start knows all servers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tarmac.client.client import Client
 from tarmac.client.errors import BadKubeconfig
 from tarmac.client.http import HttpConfig
 from tarmac.client.kubeconfig import ServerContext, with_servers
-from tarmac.client.serverlist import EVERY, follow_servers
+from tarmac.client.serverlist import POLL_INTERVAL, follow_servers
 from tarmac.server.security.files import write_private
 
 _log = log("tarmac")
 
 
 def name_servers(file: Path, urls: Sequence[str]) -> None:
-    """Have a kubeconfig name these. One that cannot be written says so in the log, and stays as it is."""
+    """Write these servers into a kubeconfig. A failure is logged and leaves the file unchanged."""
     try:
         write_private(file, with_servers(file.read_text(), urls).encode())
     except (OSError, BadKubeconfig) as error:
-        _log.warning("the servers are not noted", kubeconfig=str(file), error=str(error))
+        _log.warning("server list cannot be written", kubeconfig=str(file), error=str(error))
 
 
 async def follow_in(files: Sequence[Path], client: Client, first: str) -> NoReturn:
-    """Of a server: its own kubeconfigs name the others as well, until cancelled."""
+    """Keep a server's own kubeconfigs up to date with all servers, until cancelled."""
 
     def use(urls: list[str]) -> None:
         for file in files:
@@ -39,7 +39,7 @@ async def follow_in(files: Sequence[Path], client: Client, first: str) -> NoRetu
 
 
 async def follow_all(client: Client, transport: RotatingTransport, connection: ServerContext) -> None:
-    """Of a process that lives as long as its cluster: know every server, if the kubeconfig is one that names them."""
+    """Keep a long-running process and its kubeconfig up to date with all servers, if it was read from a file."""
     file = connection.file
     if file is None:
         return
@@ -52,15 +52,15 @@ async def follow_all(client: Client, transport: RotatingTransport, connection: S
 
 
 async def follow_credentials(again: Callable[[], HttpConfig], transport: RotatingTransport, clock: Clock) -> NoReturn:
-    """Of such a process: be who its kubeconfig says, also when a server has written it anew; until cancelled."""
+    """Reload credentials when the kubeconfig has been rewritten, until cancelled."""
     while True:
-        await clock.sleep(EVERY)
+        await clock.sleep(POLL_INTERVAL)
         try:
             found = again()
         except (OSError, BadKubeconfig) as error:
-            _log.warning("the kubeconfig cannot be read again", error=str(error))
+            _log.warning("kubeconfig cannot be reloaded, will retry", error=str(error))
             continue
         known = transport.config
         if (found.ca, found.certificate, found.key) != (known.ca, known.certificate, known.key):
             transport.replace(replace(known, ca=found.ca, certificate=found.certificate, key=found.key))
-            _log.info("the kubeconfig has other credentials")
+            _log.info("kubeconfig credentials reloaded")

@@ -1,8 +1,8 @@
-"""Where the servers of one store are: each holds a Lease under its URLs, and all of them publish what those say.
+"""Server discovery: each server of a store holds a Lease with its URLs, and all servers publish the endpoints of these.
 
-A server judges the Leases of the others by when *it* last saw them change, on its own clock. One that has not changed
-for as long as it says has lost its server: the Lease is removed, and its addresses are published no longer. A server
-that stops withdraws its own at once; but the last addresses of all are never taken away, for they may be right again.
+A server judges the other Leases by the time it last saw them change, on its own clock. A Lease unchanged for its
+duration belongs to a dead server: it is deleted, and its addresses are no longer published. A server that stops
+withdraws its Lease at once; but the last addresses of all are never removed, since they may become valid again.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import LEASES
 
-EVERY: Final = 5.0
+INTERVAL: Final = 5.0
 DURATION: Final = 15
 MANAGER: Final = "tarmac-server"
 
 _NAMESPACE: Final = "kube-system"
 _LABELS: Final = {"apiserver.kubernetes.io/identity": "tarmac-server"}
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in _LABELS.items())
-_LAST_WORDS: Final = 2.0
+_WITHDRAW_TIMEOUT: Final = 2.0
 
 _log = log("server")
 
 
 def reached_at(hosts: Iterable[str]) -> list[str]:
-    """Where others than this machine reach a server that listens on these addresses.
+    """Return the addresses that other hosts can reach, for a server that listens on these.
 
-    One that listens everywhere is reached where the machine would go out.
+    For a wildcard address these are the source addresses of outgoing connections.
     """
     found: dict[str, None] = {}
     for host in hosts:
@@ -57,13 +57,13 @@ def reached_at(hosts: Iterable[str]) -> list[str]:
 
 
 async def server_leases(client: Client, *, resource_version: str = "") -> list[JsonObject]:
-    """Those of every server that is announced. Raises ApiError, ClientError."""
+    """Return the Leases of all announced servers. Raises ApiError, ClientError."""
     found = await client.resource(LEASES).list(_NAMESPACE, labels=_SELECTOR, resource_version=resource_version)
     return list(found.items)
 
 
 class Announcement:
-    """One server's word to the others, and what it hears of them. It is reached at `hosts`; nowhere says nothing."""
+    """The announcement of one server, and its view of the other servers. Without `hosts` it announces nothing."""
 
     def __init__(
         self, client: Client, hosts: Sequence[str], port: int, trusted: Callable[[], Iterable[str]] = tuple[str]
@@ -74,18 +74,18 @@ class Announcement:
         self._leases = client.resource(LEASES)
         self._urls = " ".join(f"https://{_bracketed(host)}:{port}" for host in hosts)
         self._name = f"apiserver-{sha256(self._urls.encode()).hexdigest()[:16]}"
-        self._seen: dict[str, tuple[str, float]] = {}  # by Lease: when it says it was renewed, and when we saw that
+        self._seen: dict[str, tuple[str, float]] = {}  # by Lease: its renewTime, and the local time it was first seen
 
     async def announce(self) -> None:
-        """Renew our Lease, if there is to be one, and publish where everybody is. Raises ApiError, ClientError."""
+        """Renew the Lease, if this server is reachable, and publish all servers. Raises ApiError, ClientError."""
         if self._urls:
             await self._leases.apply(self._lease(), manager=MANAGER)
-        # A server that only its own machine reaches looks after the others' all the same: it may be the only one left,
-        # and rotations of keys wait for every server that has a Lease.
+        # A server that only its own host reaches still expires the Leases of other servers: it may be the only one
+        # left, and key rotations wait for every server with a Lease.
         await self._publish([lease for lease in await self._listed() if await self._lives(lease)])
 
     async def withdraw(self) -> None:
-        """Let nobody be sent here any more. Raises ApiError, ClientError."""
+        """Delete the Lease and stop publishing this server. Raises ApiError, ClientError."""
         if not self._urls:
             return
         with suppress(NotFound):
@@ -96,22 +96,21 @@ class Announcement:
         """Announce until cancelled."""
         failing = False
         while True:
-            await self._clock.sleep(EVERY)
+            await self._clock.sleep(INTERVAL)
             try:
                 await self.announce()
                 failing = False
             except (ApiError, ClientError) as error:
                 tell = _log.debug if failing else _log.warning
-                tell("the server's addresses are not announced", error=str(error))
+                tell("server addresses cannot be announced, will retry", error=str(error))
                 failing = True
 
     async def _listed(self) -> list[JsonObject]:
-        # As this server has them: a moment behind the others is as good as asked for a moment earlier, and costs the
-        # store nothing.
+        # From the watch cache: slightly stale data does no harm here, and the read costs the store nothing.
         return await server_leases(self._client, resource_version="0")
 
     async def _lives(self, lease: JsonObject) -> bool:
-        """Whether a Lease's server does; one that does not is forgotten with it."""
+        """Return True if a Lease's server is alive; delete the Lease of a dead one."""
         metadata, now = lease["metadata"], self._clock.monotonic()
         name, renewed = metadata["name"], lease["spec"].get("renewTime", "")
         known, at = self._seen.get(name, ("", now))
@@ -121,9 +120,9 @@ class Announcement:
         if name == self._name or now - at < lease["spec"].get("leaseDurationSeconds", DURATION):
             return True
         del self._seen[name]
-        with suppress(NotFound, Conflict):  # somebody else was faster, or it was renewed after all
+        with suppress(NotFound, Conflict):  # a different server was faster, or it was renewed after all
             await self._leases.delete(name, _NAMESPACE, resource_version=metadata["resourceVersion"])
-        _log.info("a server has gone", holder=lease["spec"].get("holderIdentity"))
+        _log.info("server lease expired", holder=lease["spec"].get("holderIdentity"))
         return False
 
     async def _publish(self, leases: Sequence[JsonObject]) -> None:
@@ -150,9 +149,9 @@ async def announced(
     trusted: Callable[[], Iterable[str]] = tuple[str],
     leaves: Callable[[], bool] = lambda: True,
 ) -> AsyncGenerator[None]:
-    """Be known at these addresses while the block lasts, and on if the server does not leave them with it.
+    """Announce these addresses during the block; withdraw them at its end if `leaves` returns True.
 
-    `trusted`: ids of the keys whose tokens are taken here.
+    `trusted`: ids of the keys that verify tokens here.
     """
     announcement = Announcement(client, hosts, port, trusted)
     await announcement.announce()
@@ -161,15 +160,15 @@ async def announced(
             yield
     finally:
         try:
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_WITHDRAW_TIMEOUT):
                 if leaves():
                     await announcement.withdraw()
         except (ApiError, ClientError, TimeoutError) as error:
-            _log.warning("the server's addresses are not withdrawn", error=str(error))
+            _log.warning("server addresses cannot be withdrawn", error=str(error))
 
 
 def _places(lease: JsonObject) -> list[ServerAddress]:
-    """The addresses that a Lease announces; what cannot be read announces nothing."""
+    """Return the addresses of a Lease; skip malformed ones."""
     found: list[ServerAddress] = []
     for url in lease["spec"].get("holderIdentity", "").split():
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""What the flags of a command say about its controllers."""
+"""Controller settings of a command's flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERYTHING: Final = "*"
 
 
 def gates_of(options: argparse.Namespace, *parts: Part) -> FeatureGates:
-    """What the flag says to these parts of the process. Raises BadGate."""
+    """Return the feature gates of these parts of the process. Raises BadGate."""
     try:
         return FeatureGates(parts, options.feature_gates)
     except BadGate as error:
@@ -22,12 +22,15 @@ def gates_of(options: argparse.Namespace, *parts: Part) -> FeatureGates:
 
 
 def names_of(options: argparse.Namespace, *, beside: bool = False) -> str:
-    """Which controllers run. Beside an API server of others only those of Workloads do, unless somebody says so."""
+    """Return the controllers to run: with a foreign API server only those of Workloads, unless a flag names them."""
     return options.controllers if options.controllers is not None else WORKLOADS if beside else EVERYTHING
 
 
 def settings_of(options: argparse.Namespace, gates: FeatureGates, *, beside: bool = False) -> Settings:
-    """The operator's choices. Pods that name no scheduler are others' where the cluster is."""
+    """Return the operator's settings.
+
+    In a foreign cluster, pods without a scheduler name belong to its own scheduler.
+    """
     usual = (SCHEDULER,) if beside else (SCHEDULER, DEFAULT_SCHEDULER)
     return Settings(
         node_grace=options.node_monitor_grace_period,

@@ -1,6 +1,6 @@
-"""`tarmac sim`: plays a scenario, or the random story of a seed, and prints what happened.
+"""`tarmac sim`: plays a scenario, or the random story of a seed, and prints its events.
 
-Exit code 0 when everything came out as it should, 1 when something did not, 2 when the scenario cannot be played.
+Exit code 0 if everything passed, 1 if something failed, 2 if the scenario cannot be played.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tarmac.sim.scenario.script import Scenario, ScenarioError, read
 from tarmac.sim.scenario.timeline import Teller, stamp
 from tarmac.sim.seeds import stream
 
-_ENOUGH = 50  # seeds that meet every fault
-_TELL = 500  # seeds from one line of progress to the next
-_SETTLING = 20.0  # seconds until a fresh planet is at rest
+_MIN_SEEDS = 50  # number of seeds that should meet every fault
+_PROGRESS_INTERVAL = 500  # seeds between two progress lines
+_SETTLE_SECONDS = 20.0  # seconds until a new planet is at rest
 
 
 def main(options: argparse.Namespace) -> int:
-    """Play what the command line names."""
+    """Play the scenario or the seeds of the command line."""
     if options.seeds is not None:
         return play_seeds(options.seeds, options.jobs)
     if options.scenario is None:
@@ -58,27 +58,27 @@ def main(options: argparse.Namespace) -> int:
 
 
 def play_seed(seed: int, verbose: bool) -> int:
-    """One random story."""
+    """Play one random story."""
     outcome = trial(seed, told=lambda time, what: print(f"{stamp(time)}  {what}") if verbose else None)
     print(report(outcome))
     return bool(outcome.violations)
 
 
 def play_seeds(seeds: Sequence[int], jobs: int) -> int:
-    """Many, in `jobs` processes. Prints every failure with the command that replays it, and how often each fault hit.
+    """Play many seeds in `jobs` processes. Print failures with their replay commands, and the number of hits per fault.
 
-    A fault that never hit proves nothing about itself, so it fails a run that is long enough to have met it.
+    A fault that never occurred was not tested, so it fails a run that is long enough to have met it.
     """
     hits, failed = Counter[str](), list[int]()
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=collect_rarely) as pool:
         for count, outcome in enumerate(pool.map(trial, seeds, chunksize=2), 1):
             hits += outcome.hits
-            if count % _TELL == 0 and count < len(seeds):
+            if count % _PROGRESS_INTERVAL == 0 and count < len(seeds):
                 print(f"{count} of {len(seeds)} seeds, {len(failed)} failed", flush=True)
             if outcome.violations:
                 failed.append(outcome.seed)
                 print(report(outcome), flush=True)
-    missed = [kind for kind in KINDS if not hits[kind]] if len(seeds) >= _ENOUGH else []
+    missed = [kind for kind in KINDS if not hits[kind]] if len(seeds) >= _MIN_SEEDS else []
     print(f"{len(seeds)} seeds, {len(failed)} failed; hits: {', '.join(f'{kind} {hits[kind]}' for kind in KINDS)}")
     if missed:
         print(f"never hit: {', '.join(missed)}")
@@ -86,7 +86,7 @@ def play_seeds(seeds: Sequence[int], jobs: int) -> int:
 
 
 def report(outcome: TrialResult) -> str:
-    """One line for a seed that went well; what went wrong, and how to see it again, for one that did not."""
+    """Return one line for a passed seed; the violations and the replay command for a failed one."""
     if not outcome.violations:
         return f"seed {outcome.seed}: fine ({outcome.changes} changes in {outcome.seconds:.0f} s)"
     wrong = "\n".join(f"  {violation}" for violation in outcome.violations)
@@ -94,7 +94,7 @@ def report(outcome: TrialResult) -> str:
 
 
 def replay(seed: int) -> str:
-    """The command that plays a seed again, telling everything."""
+    """Return the command that replays a seed verbosely."""
     return f"tarmac sim --seed {seed} --verbose"
 
 
@@ -130,7 +130,7 @@ async def _play(loop: VirtualLoop, scenario: Scenario, folder: Path, seed: int) 
         for replica in replicas.values():
             replica.start()
             stack.callback(replica.crash)
-        await planet.clock.sleep(_SETTLING)
+        await planet.clock.sleep(_SETTLE_SECONDS)
         teller.on = True
         user, catalog = planet.reliable(), build_catalog()
         stage = ScenarioStage(user, planet.clock, catalog, fleet, metrics, replicas, planet.clocks)

@@ -1,8 +1,8 @@
-"""One seed: a world in which people and fate do as they please for a while, and which must come right afterwards.
+"""Plays one seed: random users and faults for a while, after which the world must converge.
 
-Two replicas of the controllers, a few cities of nodes, somebody who uses them, and every fault there is. Then the
-faults stop, mistakes are mended, and within `patience` everything wanted must be there; then nothing may move any more,
-and what the API says must be what the nodes do. A trial is repeatable to the byte: its seed is all there is to know.
+There are two replicas of the controllers, a few cities of nodes, a random user, and every kind of fault. Then the
+faults stop and mistakes are corrected. Within `patience` the wanted state must be reached; then nothing may change any
+more, and the API must agree with the nodes. A trial is reproducible to the byte from its seed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ GATEWAYS = ("dfw-0", "sea-0", "lhr-0")
 OUTSIDE_EVERY = 12  # seeds
 UNLUCKY = Behaviour(fails=0.05, crash_loops=0.03, out_of_memory=0.02)
 _START, _POLL = 60.0, 10.0
-_CALM, _REST = 340.0, 90.0  # until the autoscaler has nothing to remember; how long nothing may move then
-_COURTESY = (LEASES, "core/events")  # these move in a calm world too
+_CALM, _REST = 340.0, 90.0  # until the autoscaler's windows are empty; the time without changes after that
+_BACKGROUND_WRITES = (LEASES, "core/events")  # these change in a calm world too
 
 Told = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """How long a trial lasts, in virtual seconds, and how poor its network is."""
+    """Duration of a trial in virtual seconds, and the fault rates of its network."""
 
     turmoil: float = 400.0
     patience: float = 3600.0
@@ -56,7 +56,7 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What came of a seed."""
+    """The result of a seed."""
 
     seed: int
     violations: list[RuleViolation]
@@ -68,7 +68,7 @@ class TrialResult:
 
 
 def _untold(_time: float, _what: str) -> None:
-    """Nobody listens."""
+    """Ignore the event."""
 
 
 def trial(seed: int, settings: TrialSettings | None = None, told: Told = _untold) -> TrialResult:
@@ -94,13 +94,16 @@ class _Trial:
         planet.store.observers.append(self._checker)
         sizes = stream(planet.seed, "sizes")
         models = {place.name: drawn_model(sizes) for place in PLACES}
-        self._fleet = Fleet(planet.client("nodes", planet.link(NODES)), PLACES, models=models, behaviour=UNLUCKY)
+        nodes = planet.client("nodes", planet.link(NODES))
+        # The checker does not read events, and writing them takes as long as the rest of a story.
+        self._fleet = Fleet(nodes, PLACES, models=models, behaviour=UNLUCKY, events=False)
         metrics = SimulatedMetrics(self._fleet, planet.clock)
         self._load = metrics.load
         self._replicas = [planet.replica(name, metrics) for name in ("controllers-a", "controllers-b")]
         dice, cities = stream(planet.seed, "people"), [place.city for place in PLACES]
         self._user = Somebody(planet.reliable(), planet.clock, dice, cities, self._load, told=told)
-        # One story in a few: leases are renewed several times a second, which takes as long as all the rest.
+        # Only in every twelfth story: leases are renewed several times a second, which takes as long as everything
+        # else.
         self._partner: Partner | None = None
         if planet.seed % OUTSIDE_EVERY == 0:
             chance, apps = stream(planet.seed, "partner"), self._user.wishes
@@ -134,7 +137,7 @@ class _Trial:
         return self._outcome()
 
     async def _converge(self) -> None:
-        """Wait until everything wanted is there, then look whether it stays so."""
+        """Wait until the wanted state is reached, then check that it is stable."""
         mirror, clock = self._checker.mirror, self._world.clock
         deadline = clock.monotonic() + self._settings.patience
         while missing := self._unmet():
@@ -155,7 +158,7 @@ class _Trial:
 
     def _unrest(self, moment: Moment) -> None:
         event = moment.event
-        if event.bucket not in _COURTESY:
+        if event.bucket not in _BACKGROUND_WRITES:
             self._wrong("rests", [f"{event.type} {event.bucket} {event.entry.name} though nothing is to be done"])
 
     def _wrong(self, rule: str, messages: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""A control plane in a world of its own: everything `tarmac server` has, but no sockets, no disk and no real time.
+"""A control plane in a simulated world: the parts of `tarmac server` without sockets, disk and real time.
 
-Every process of the world (replicas of the controllers, the nodes, users) has a link of its own to the server and a
-wall clock of its own, so each can be cut off, crash, or be wrong about the time by itself.
+Every process of the world (replicas of the controllers, the nodes, users) has its own link to the server and its own
+wall clock, so each can be partitioned, crash, or have a wrong clock by itself.
 """
 
 from __future__ import annotations
@@ -43,40 +43,40 @@ from tarmac.sim.seeds import stream
 USER = User("somebody", groups=("system:masters", "system:authenticated"))
 
 
-class _Strangers:
-    """Nobody comes from outside: there are no tokens to check or issue, and there is no audit file."""
+class _NoAuthentication:
+    """Authentication without external clients: no tokens to verify or issue, and no audit file."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._impersonation = Impersonation(authorizer)
 
     def authenticate(self, request: Request) -> User:
-        """Callers of this world say who they are, and perhaps whom they act as."""
+        """Return the identity that a simulated client states, or impersonates."""
         if request.user is None:
             raise Unauthorized("a simulated world has no way in from outside")
         return self._impersonation.identity(request, request.user)
 
     def recognises(self, request: Request) -> bool:
-        """They come without sockets, so no body is ever on the way."""
+        """Return False: without sockets no body is ever pending."""
         return False
 
     def record(self, request: Request, answer: Answer) -> None:
-        """The history is the audit."""
+        """Record nothing: the history serves as audit."""
 
     def record_end(self, request: Request, answer: UpgradeResponse) -> None:
-        """Nor are there streams."""
+        """Record nothing: there are no streams."""
 
     def review(self, token: str, audiences: tuple[str, ...]) -> NoReturn:
-        """No token is anybody's."""
+        """Reject all tokens."""
         raise InvalidToken
 
     def issue(self, namespace: str, name: str, request: JsonObject) -> NoReturn:
-        """There is nobody to use a token."""
+        """Refuse: tokens are not used here."""
         raise Unauthorized("a simulated world issues no tokens")
 
 
 @dataclass
 class World:
-    """A running one."""
+    """A running simulated world."""
 
     loop: VirtualLoop
     seed: int
@@ -87,16 +87,16 @@ class World:
     clocks: dict[str, VirtualClock] = field(default_factory=dict[str, VirtualClock])
 
     def link(self, user: User) -> ServerLink:
-        """A new connection for a process that acts as `user`."""
+        """Return a new connection for a process that acts as `user`."""
         return ServerLink(local_transport(self.server, user), self.luck)
 
     def client(self, name: str, link: Transport, run: int = 1) -> Client:
-        """A client for the process of this name; its machine's clock outlives it."""
+        """Return a client for the named process; its clock survives restarts of the process."""
         clock = self.clocks.setdefault(name, VirtualClock(self.loop))
         return Client(link, clock, stream(self.seed, f"{name}/{run}"))
 
     def replica(self, name: str, load: MetricsSource, controllers: str = "*") -> Replica:
-        """A process of controllers, not yet started."""
+        """Return a controller process that is not started yet."""
 
         def connect(run: int) -> tuple[ServerLink, Client]:
             link = self.link(CONTROLLING)
@@ -105,13 +105,13 @@ class World:
         return Replica(name, connect, load, controllers)
 
     def reliable(self, user: User = USER) -> Client:
-        """A client whose connection never fails."""
+        """Return a client with a connection that never fails."""
         return Client(local_transport(self.server, user), self.clock, Randomness(self.seed))
 
 
 @asynccontextmanager
 async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[World]:
-    """A server that serves, with the objects every server has, and nobody in it yet."""
+    """Run a server with its initial objects and no clients yet."""
     clock = VirtualClock(loop)
     randomness = Randomness(seed)
     async with AsyncExitStack() as stack:
@@ -132,10 +132,10 @@ async def world(loop: VirtualLoop, seed: int, luck: Luck) -> AsyncGenerator[Worl
 
 
 def _server(store: HistoryStore, authorizer: Authorizer, clock: VirtualClock, randomness: Randomness) -> ApiServer:
-    strangers = _Strangers(authorizer)
-    reviews = Reviews(strangers, authorizer, clock)
-    gates = Gates(strangers, authorizer, Fairness(), strangers)
+    gate = _NoAuthentication(authorizer)
+    reviews = Reviews(gate, authorizer, clock, lambda _name, _not_before: False)  # simulated nodes have no certificates
+    gates = Gates(gate, authorizer, Fairness(), gate)
     reader = Reader(store)
     catalog = build_catalog(StoreLookup(reader))
     chain = default_chain(reader, catalog, clock, randomness, authorizer, class_resources=True)
-    return assemble(ServerParts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=strangers))
+    return assemble(ServerParts(store, catalog, gates, chain, clock, randomness, reviews=reviews, issuer=gate))

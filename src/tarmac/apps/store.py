@@ -1,7 +1,7 @@
-"""`tarmac store repair`: what is damaged in a SQLite store, and the way on without it.
+"""`tarmac store repair`: reports damage of a SQLite store, and repairs it if the loss is accepted.
 
-Exit code 0 when the store is whole, or is again; 1 when it is damaged and loss was not accepted, or cannot be repaired.
-`tarmac store migrate` is told in `storemigration`.
+Exit code 0 if the store is intact or repaired; 1 if it is damaged and loss was not accepted, or it cannot be repaired.
+`tarmac store migrate` is in `storemigration`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tarmac.store.open import sqlite_path
 
 
 def main(options: argparse.Namespace) -> int:
-    """Move the store; or look, tell, and repair if asked to."""
+    """Migrate the store; or examine it, report, and repair on request."""
     if options.action == "migrate":
-        from tarmac.apps.storemigration import main as migrate  # its driver is an extra
+        from tarmac.apps.storemigration import main as migrate  # its driver is an optional dependency
 
         return migrate(options)
     configure(level="error", as_json=False)

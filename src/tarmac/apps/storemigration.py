@@ -1,10 +1,10 @@
-"""`tarmac store migrate`: from the SQLite file of a server that is stopped to an etcd that several servers can share.
+"""`tarmac store migrate`: moves a stopped server's SQLite store to an etcd that several servers can share.
 
-    checks → revisions → objects → verification → configuration → rename
+checks → revisions → objects → verification → configuration → rename
 
-Until the objects in etcd are found to be those of the file, by count and by digest, the server is configured as it was
-and the file is its store; no server starts on a prefix that is not complete. A kill between two steps leaves what is
-whole, and the same command goes on.
+Until the objects in etcd are verified against the file, by count and digest, the server keeps its configuration and the
+file is its store; no server starts on an incomplete prefix. A kill between two steps leaves a consistent state, and the
+same command continues.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from tarmac.store.sqlite.marker import marker_path, read_marker
 
 @dataclass(frozen=True)
 class Move:
-    """From where, to where, and who is told."""
+    """Source, target and configuration of a migration."""
 
     file: Path
     url: str
     settings: EtcdSettings
     sealer: SecretSealer
     config: Path | None
-    switched: bool  # the configuration names the etcd already
+    switched: bool  # the configuration already names the etcd
 
     @property
     def kept(self) -> Path:
-        """What becomes of the file."""
+        """The file's name after the migration."""
         return self.file.with_name(f"{self.file.name}.migrated")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Move; the exit code."""
+    """Migrate; return the exit code."""
     configure(level="error", as_json=False)
     if not options.to.startswith("etcd://"):
         tell(f"--to: must be etcd://HOST:PORT, is {options.to}")
@@ -94,17 +94,17 @@ def _planned(layout: Layout, url: str, config: Path | None) -> Move:
         file = sqlite_path(layout.store_url)
     else:
         raise SetupFailed(f"the server's store is {layout.store_url.partition('?')[0]}; only SQLite is moved from")
-    if not layout.encryption_key.exists():  # it would be made, and open nothing
+    if not layout.encryption_key.exists():  # a new one would be created, and could decrypt nothing
         raise SetupFailed(f"there is no {layout.encryption_key}: Secrets cannot be read without it")
     sealer = SecretSealer.from_file(layout.encryption_key, Randomness())
     return Move(file, url, etcd_settings(url), sealer, config, switched)
 
 
 async def migrate(move: Move) -> None:
-    """Take every step that is left. Raises SetupFailed, StoreError, OSError."""
+    """Perform all remaining steps. Raises SetupFailed, StoreError, OSError."""
     tell("checks")
     source = SqliteStore(move.file, sealer=move.sealer)
-    await source.start()  # refused while a server has it
+    await source.start()  # fails while a server uses it
     try:
         mark, _ = read_marker(marker_path(move.file))
         assert mark is not None, "a store that was opened has a marker"
@@ -113,7 +113,7 @@ async def migrate(move: Move) -> None:
             done = _look(move, target, mark.id)
             if not done:
                 tell("revisions")
-                # The mark first: from here on no server starts there, and only this copy is gone on with.
+                # The mark first: from here on no server starts there, and only this copy can be resumed.
                 await target.mark_filling(FillMark(mark.id))
                 await target.raise_floor(source.revision + FLOOR_STEP)
                 tell("objects")
@@ -143,7 +143,10 @@ async def _target(move: Move) -> AsyncGenerator[EtcdStore]:
 
 
 def _look(move: Move, target: EtcdStore, source: str) -> bool:
-    """Whether everything is there, and servers may have gone on from it. Raises SetupFailed when it is not ours."""
+    """Return True if the copy is complete and servers may already use it.
+
+    Raises SetupFailed if the prefix is not ours.
+    """
     mark, prefix = target.mark, move.settings.prefix
     another = "name another one with prefix= in the URL"
     if mark is None and target.buckets():
@@ -160,7 +163,7 @@ def _look(move: Move, target: EtcdStore, source: str) -> bool:
 
 
 async def _verify(move: Move, wanted: Contents, source: str) -> None:
-    """Read everything anew, and say that it is complete. Raises SetupFailed."""
+    """Read everything again and mark it as complete. Raises SetupFailed."""
     tell("verification")
     async with _target(move) as target:
         found = contents_of(target)
@@ -172,7 +175,7 @@ async def _verify(move: Move, wanted: Contents, source: str) -> None:
 
 
 def _rename(move: Move) -> None:
-    """The file first: its marker alone tells whoever starts there that the store is missing."""
+    """The file first: a remaining marker alone tells a starting server that the store is missing."""
     lock = take_lock(move.file)
     try:
         for before, after in ((move.file, move.kept), (marker_path(move.file), marker_path(move.kept))):

@@ -1,4 +1,4 @@
-"""Writes the day of its last use on each Secret with a service-account token."""
+"""Labels each Secret of a service account token with the day of its last use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = log("server")
 
 
 async def label_used_tokens(client: Client, uses: TokenUses) -> NoReturn:
-    """Work until cancelled. What cannot be written is noted again when the token is used again."""
+    """Run until cancelled. A failed write is repeated at the token's next use."""
     secrets = client.resource(SECRETS)
     while True:
         holder, day = await uses.next()
@@ -24,4 +24,4 @@ async def label_used_tokens(client: Client, uses: TokenUses) -> NoReturn:
         try:
             await secrets.patch(holder.secret, patch, holder.namespace, manager=_MANAGER, uid=holder.secret_uid)
         except (ApiError, ClientError) as error:
-            _log.debug("use of a token not noted", secret=f"{holder.namespace}/{holder.secret}", why=str(error))
+            _log.debug("token use cannot be recorded", secret=f"{holder.namespace}/{holder.secret}", why=str(error))

@@ -1,8 +1,8 @@
-"""`tarmac up`: everything on one machine: server, controllers, and the nodes of every city, real or simulated.
+"""`tarmac up`: server, controllers, and the nodes of every city, real or simulated, on one host.
 
-Real cities are hosts of their own, each with a containerd and an agent process (`cities`). Simulated nodes live in this
-process and need no rights at all. Either way Locations and Nodes are ordinary objects, and what runs outlives the
-process: the next start adopts it.
+Real cities are separate network hosts, each with a containerd and an agent process (`cities`). Simulated nodes run in
+this process and need no privileges. Either way Locations and Nodes are ordinary objects, and workloads outlive the
+process: the next start adopts them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _FIELD_MANAGER = "tarmac-up"
 
 
 class _BadFlag(ValueError):
-    """A flag that makes no sense."""
+    """A flag has an invalid value."""
 
 
 def main(options: argparse.Namespace) -> int:
-    """Serve until a signal; exit codes as those of `tarmac server`, and 2 for nodes that cannot be as they are told."""
+    """Serve until a signal; exit codes as of `tarmac server`, and 2 for an invalid node configuration."""
     try:
         _tell_gates(options)
         options.sim_node_model = _model(options.sim_node_config)
@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _tell_gates(options: argparse.Namespace) -> None:
-    """Everything here runs with classes on. Gates are judged once, for all parts; each part is told its own."""
+    """Enable classes in all parts. Gates are validated once; each part gets its own."""
     gates = FeatureGates(("agent", "server", "controllers"), options.feature_gates, usual={CLASS_RESOURCES: True})
     options.feature_gates = gates.told("server", "controllers")
     stated = ",".join(f"{name}={str(value).lower()}" for name, value in gates.told("agent").items())
@@ -82,7 +82,7 @@ def _tell_gates(options: argparse.Namespace) -> None:
 
 
 def _model(path: Path | None) -> NodeModel | None:
-    """What simulated nodes are. Raises BadNodeConfig."""
+    """Return the model of simulated nodes. Raises BadNodeConfig."""
     if path is None:
         return None
     try:
@@ -96,7 +96,7 @@ def _model(path: Path | None) -> NodeModel | None:
 def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layout) -> server.ServerExtras:
     if options.registry is None:
         return _cities(options, parts, layout)
-    program = find_registry()  # before anything is made
+    program = find_registry()  # before anything is created
     surroundings = _cities(options, parts, layout)
     registry = Registry(layout, options.registry, options.registry_quota, program)
     if parts is not None:
@@ -110,7 +110,7 @@ def _surround(options: argparse.Namespace, parts: NodeParts | None, layout: Layo
 
 
 def _known_to(codes: Sequence[str], registry: Registry) -> Registry:
-    """The registry as real cities have it: known to their containerds, and confined as these are."""
+    """Return the registry for real cities: configured in their containerds, and confined like these."""
     from tarmac.apps.cities.cgroups import Confinement
     from tarmac.apps.cities.layout import CERTS, own_cgroup
     from tarmac.apps.cities.removing import underlay_of
@@ -143,7 +143,7 @@ def _farewell(layout: Layout, *, real: bool) -> str:
 
 @asynccontextmanager
 async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> AsyncGenerator[None]:
-    """Say how to reach the programs, next to the ready line."""
+    """Print hints for missing programs, next to the ready line."""
     async with beside(running):
         for hint in hints(layout.kubeconfig):
             print(hint, file=sys.stderr)
@@ -153,7 +153,7 @@ async def _told_of(layout: Layout, beside: server.Beside, running: Running) -> A
 def _real(
     codes: Sequence[str], parts: NodeParts, layout: Layout, agent_arguments: Sequence[str], outside: str | None
 ) -> server.ServerExtras:
-    """Hosts for the cities, before the server can listen on the bridge between them."""
+    """Create hosts for the cities, before the server can listen on the bridge between them."""
     from tarmac.apps.cities.formercities import leave
     from tarmac.apps.cities.layout import city_of
     from tarmac.apps.cities.outside import outside_server
@@ -163,7 +163,7 @@ def _real(
     segment = None
     if outside is not None:
         try:
-            segment = hosts.read_segment(outside)  # before anything is made
+            segment = hosts.read_segment(outside)  # before anything is created
         except hosts.BadSegment as error:
             raise _BadFlag(f"--outside: {error}") from error
     if left := asyncio.run(leave(layout.data_dir, codes, parts)):
@@ -185,7 +185,7 @@ def _real(
 async def _with_outside(
     serving: Callable[[], AbstractAsyncContextManager[None]], beside: server.Beside, running: Running
 ) -> AsyncGenerator[None]:
-    """The server outside, beside cities."""
+    """Run the outside server together with the cities."""
     async with serving(), beside(running):
         yield
 
@@ -194,7 +194,7 @@ async def _with_outside(
 async def simulated(
     places: Sequence[SimLocation], grace: float, running: Running, *, model: NodeModel | None = None
 ) -> AsyncGenerator[None]:
-    """Cities full of simulated nodes, beside a control plane. They are registered when the block begins."""
+    """Run simulated nodes in cities, beside a control plane. They are registered when the block starts."""
     locations = Client(local_transport(running.server, STARTING)).resource(LOCATIONS)
     names = {place.name for place in places}
     found = [each for each in (await locations.list()).items if "simulated" in each["spec"].get("provider", {})]

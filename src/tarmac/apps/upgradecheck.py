@@ -1,10 +1,9 @@
-"""`tarmac upgrade check`: what stands against going to another version, told all at once; nothing is changed.
+"""`tarmac upgrade check`: reports all obstacles to an upgrade at once and changes nothing.
 
-It runs on the machine of a server, as its administrator: versions are those that servers, nodes and the controllers
-that lead say they have; the disk, the certificates and the newest backup are this server's. Fields that go away are
-those that this program does not know, so they are looked for when it is of the version to go to: install it, check,
-and only then restart. Exit code 0 when nothing stands against it, 3 when something does, 1 when the server does not
-answer.
+It runs on a server's host with its administrator's rights. Versions are those announced by servers, nodes and the
+leading controllers; disk, certificates and the newest backup are this server's. Removed fields are those unknown to
+this program, so they are only checked if it is the target version: install it, check, and only then restart. Exit code
+0 without obstacles, 3 with some, 1 if the server does not answer.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NODES
 from tarmac.decide.versions import against_upgrade, minor_of
 from tarmac.server.security.certificates import load_certificate
 
-OLDEST_BACKUP = 26 * 3600.0
-SOONEST_END = 14 * 24 * 3600.0
-_ROOM = 1 << 30
+MAX_BACKUP_AGE = 26 * 3600.0
+MIN_CERTIFICATE_LIFETIME = 14 * 24 * 3600.0
+_MIN_FREE = 1 << 30
 
 
 def main(options: argparse.Namespace) -> int:
-    """Tell every obstacle; the exit code."""
+    """Print all obstacles; return the exit code."""
     configure(level="error", as_json=False)
     try:
         found = asyncio.run(_obstacles(layout_named(options), options.to, SystemClock()))
@@ -70,13 +69,13 @@ async def _obstacles(layout: Layout, to: str, clock: Clock) -> list[Obstacle]:
 
 
 async def _server_versions(client: Client, layout: Layout) -> dict[str, str]:
-    """A server that only this machine reaches announces nothing; it is the one that answers."""
+    """Return the servers' versions. A server that only this host reaches announces none; it is the one that answers."""
     told = str((await client.get_json("/version")).get("gitVersion", "")).partition("+tarmac-")[2]
     return await server_versions(client) or {f"the server of {layout.data_dir}": told}
 
 
 async def _leaders_version(client: Client) -> dict[str, str]:
-    """Of the controllers that work. Where one server has the store to itself there is no Lease: they are its own."""
+    """Return the version of the leading controllers. Without a Lease, they are those of the only server."""
     try:
         lease = await client.resource(LEASES).get(PROCESS, NAMESPACE)
     except NotFound:
@@ -100,15 +99,15 @@ async def _backup(client: Client) -> list[Obstacle]:
         age = client.clock.now() - parse_rfc3339((note.get("data") or {}).get("time", ""))
     except (NotFound, ValueError):
         return [Obstacle("backup", f"no backup is known of; {hint}")]
-    if age > OLDEST_BACKUP:
+    if age > MAX_BACKUP_AGE:
         return [Obstacle("backup", f"the newest backup is {human_duration(age)} old; {hint}")]
     return []
 
 
 def _disk(layout: Layout) -> Iterator[Obstacle]:
-    """A start may write the whole store anew."""
+    """Report missing space: a start may rewrite the whole store."""
     store = layout.data_dir / "store.db"
-    wanted = max(_ROOM, 2 * store.stat().st_size if store.exists() else 0)
+    wanted = max(_MIN_FREE, 2 * store.stat().st_size if store.exists() else 0)
     free = shutil.disk_usage(layout.data_dir).free
     if free < wanted:
         yield Obstacle("disk", f"{free >> 20} MiB are free below {layout.data_dir}; {wanted >> 20} MiB are needed")
@@ -116,7 +115,7 @@ def _disk(layout: Layout) -> Iterator[Obstacle]:
 
 def _certificates(layout: Layout, clock: Clock) -> Iterator[Obstacle]:
     for path in (layout.pki / "ca.crt", layout.pki / "server.crt"):
-        if path.exists() and (left := _left(path, clock)) < SOONEST_END:
+        if path.exists() and (left := _left(path, clock)) < MIN_CERTIFICATE_LIFETIME:
             yield Obstacle("certificates", f"{path} ends in {human_duration(max(0.0, left))}; renew it first")
 
 

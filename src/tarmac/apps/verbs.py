@@ -1,6 +1,6 @@
-"""Tarmac's own verbs (`tarmac why`, `plan`, `console`, …): a client of the server of a kubeconfig, and one verb on it.
+"""Tarmac's own verbs (`tarmac why`, `plan`, `console`, …): runs one verb with a client of the kubeconfig's server.
 
-Errors are told as kubectl tells them, on standard error.
+Errors are printed in kubectl's form, on standard error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAILED, WRONG = 1, 2
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run one verb; returns the exit code."""
+    """Run one verb; return the exit code."""
     console = Console(sys.stdout, sys.stderr)
     try:
         return asyncio.run(_run(options, console))
@@ -32,12 +32,12 @@ def main(options: argparse.Namespace) -> int:
     except ApiError as error:
         print(f"Error from server ({error.status_reason or error.http_code}): {error.message}", file=console.err)
     except BrokenPipeError:
-        raise  # of our own output; errors of connections are ClientErrors
+        raise  # of our own output; connection errors are ClientErrors
     except (ClientError, OSError) as error:
         print(f"error: {error}", file=console.err)
     except KeyboardInterrupt:
         if (options.command == "logs" and options.follow) or (options.command == "top" and options.watch):
-            return 0  # the way to end what has no end
+            return 0  # the regular way to end an endless command
     return FAILED
 
 

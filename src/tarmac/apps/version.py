@@ -1,4 +1,4 @@
-"""`tarmac version`: which Tarmac this is, and whose API it serves."""
+"""`tarmac version`: prints the versions of Tarmac, of the Kubernetes API and of Python."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tarmac.api.kubernetes.version import GIT_VERSION
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the versions."""
     print(f"tarmac {__version__}\nKubernetes API {GIT_VERSION}\nPython {platform.python_version()}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import socket
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def add_agent(commands: Any) -> None:
     _add_machine(command)
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
-    # Only the parser itself knows the names of all its flags.
+    # argparse has no public list of a parser's flags.
     names = [name for name in command._option_string_actions if name.startswith("--")]  # pyright: ignore[reportPrivateUsage]
     command.set_defaults(known_flags=names, unknown=(), kubelet=None)
 
@@ -124,6 +125,14 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         help="where files of machine images are (default: machine-images among its parts)",
     )  # fmt: skip
     command.add_argument(
+        "--tenant-image-networks", type=_networks, default=(), metavar="CIDRS",
+        help="networks beside the public internet that images of namespaces may be fetched from (default: none)",
+    )  # fmt: skip
+    command.add_argument(
+        "--tenant-image-denied-networks", type=_networks, default=(), metavar="CIDRS",
+        help="networks that they may not be fetched from, public ones too (default: none)",
+    )  # fmt: skip
+    command.add_argument(
         "--recording-days", type=_positive, default=30, metavar="DAYS",
         help="how long recordings of consoles are kept (default: %(default)s)",
     )  # fmt: skip
@@ -138,7 +147,7 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """`a=b,c=d`."""
+    """Parse `a=b,c=d`."""
     found: dict[str, str] = {}
     for pair in filter(None, text.split(",")):
         key, separator, value = pair.partition("=")
@@ -149,7 +158,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def gates(text: str) -> dict[str, bool]:
-    """`A=true,B=false`."""
+    """Parse `A=true,B=false`."""
     found = pairs(text)
     for name, value in found.items():
         if value.lower() not in ("true", "false"):
@@ -158,11 +167,19 @@ def gates(text: str) -> dict[str, bool]:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """`10.0.0.1,fd00::1`."""
+    """Parse `10.0.0.1,fd00::1`."""
     try:
         return tuple(str(ipaddress.ip_address(each.strip())) for each in text.split(",") if each.strip())
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Networks, separated by commas."""
+    try:
+        return tuple(ip_network(each.strip()) for each in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; write networks such as 192.0.2.0/24,2001:db8::/32") from error
 
 
 def _positive(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The flags that say who people are, named as kube-apiserver names them."""
+"""The flags for user authentication, named as kube-apiserver names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def add_authentication_flags(command: argparse.ArgumentParser) -> None:
-    """Flags of a server."""
+    """Add the flags of a server."""
     people = command.add_argument_group("people of an OpenID Connect issuer")
     people.add_argument(
         "--oidc-issuer-url", default="", metavar="URL", help="whose tokens are taken: https, exactly as tokens name it"
@@ -47,7 +47,7 @@ def add_authentication_flags(command: argparse.ArgumentParser) -> None:
 
 
 def claim(text: str) -> tuple[str, str]:
-    """`CLAIM=VALUE`."""
+    """Parse `CLAIM=VALUE`."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not CLAIM=VALUE, such as hd=example.com")
@@ -55,5 +55,5 @@ def claim(text: str) -> tuple[str, str]:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """`A,B`."""
+    """Parse `A,B`."""
     return tuple(each.strip() for each in text.split(",") if each.strip())

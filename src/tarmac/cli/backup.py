@@ -17,7 +17,7 @@ AddStoreUrl = Callable[[argparse.ArgumentParser], None]
 
 
 def add_backup(commands: Any, add_store_url: AddStoreUrl) -> None:
-    """Add them to the top parser's subparsers."""
+    """Add the commands to the top parser's subparsers."""
     backup = commands.add_parser("backup", help="a copy of everything a server has stored, in one file")
     actions = backup.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make one, while the server runs or not", epilog=_CODES)

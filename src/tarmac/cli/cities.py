@@ -1,4 +1,4 @@
-"""Cities on the command line."""
+"""City codes on the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def city_codes(text: str) -> list[str]:
-    """`DFW,SEA`; lower case is accepted, and a city named twice counts once."""
+    """Parse `DFW,SEA`; lower case is accepted, and duplicates count once."""
     codes = [code.strip().upper() for code in text.split(",") if code.strip()]
     for code in codes:
         if len(code) != 3 or not (code.isascii() and code.isalpha()):

@@ -1,7 +1,7 @@
-"""What may come next on the command line: verbs, flags, kinds and names, from the parser and from the server.
+"""Shell completion: verbs, flags, kinds and names, from the parser and from the server.
 
-Shells ask by `tarmac completion words -- WORD…`; the last word is the one that is being typed. Names are asked of the
-server by whoever calls this; nothing here waits for anybody.
+Shells call `tarmac completion words -- WORD…`; the last word is the one being typed. The caller provides the names from
+the server; nothing here blocks.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ complete -c tarmac -f -a '(tarmac completion words -- (commandline -opc) (comman
 
 
 def script(shell: str) -> str:
-    """What a shell has to read to complete `tarmac`."""
+    """Return the script that a shell sources to complete `tarmac`."""
     return _SCRIPTS[shell]
 
 
 def candidates(words: Sequence[str], names: Names) -> list[str]:
-    """What the last word may become. `words` begins with the program's name."""
+    """Return the candidates for the last word. `words` begins with the program's name."""
     *before, current = words[1:] or [""]
     command, path, previous = _walk(before)
     if previous is not None and _takes_value(previous):
@@ -75,7 +75,7 @@ def candidates(words: Sequence[str], names: Names) -> list[str]:
 
 
 def _walk(words: Sequence[str]) -> tuple[argparse.ArgumentParser, tuple[str, ...], argparse.Action | None]:
-    """The parser that the words lead to, the verbs on the way, and the last flag if nothing has followed it."""
+    """Return the parser that the words lead to, the verbs on the way, and the last flag if no value has followed it."""
     at, path = parser(), ()
     flag: argparse.Action | None = None
     for word in words:

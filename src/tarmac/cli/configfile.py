@@ -1,8 +1,8 @@
-"""The configuration file of a machine: one document for its server, one for its agent, read strictly.
+"""The configuration file of a host: one document for its server, one for its agent, read strictly.
 
-A field is a flag, spelt in camelCase, and what it may hold is what the flag may: each value is handed to the flag's own
-reader, so there is one reading of both. A list is what the flag takes with commas or repeated, a mapping what it takes
-as KEY=VALUE. All mistakes are found at once, each with its line. Flags on the command line win.
+A field is a flag, spelt in camelCase, with the same values: each value is passed to the flag's own parser. A list is a
+flag's comma-separated or repeated value, a mapping its KEY=VALUE form. All mistakes are reported at once, each with its
+line. Flags on the command line win.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 class BadConfigFile(Exception):
-    """The file makes no sense. The message has a line for each mistake."""
+    """The file is invalid. The message has a line for each mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of the file: what its fields say, by the flag's name in options, and every mistake in it."""
+    """One document of the file: its values by the flag's name in options, and every mistake in it."""
 
     kind: str
     line: int
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    stated: dict[str, Any] = field(default_factory=dict[str, Any])  # by field, as the file has it
+    stated: dict[str, Any] = field(default_factory=dict[str, Any])  # by field, as written in the file
     findings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
 def fields_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
-    """The fields of a document: every flag of the command, by its name in the file."""
-    # Only the parser itself knows the flags that it has.
+    """Return the fields of a document: every flag of the command, by its name in the file."""
+    # argparse has no public list of a parser's flags.
     actions = parser._actions  # pyright: ignore[reportPrivateUsage]
     longest = {action: max(action.option_strings, key=len, default="") for action in actions}
     named = {_camel(flag.removeprefix("--")): action for action, flag in longest.items() if flag.startswith("--")}
@@ -50,7 +50,7 @@ def fields_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def read_file(path: Path, parsers: dict[str, argparse.ArgumentParser]) -> list[Document]:
-    """Every document of ours. Raises BadConfigFile with all mistakes; `parsers` are the commands' by name."""
+    """Read every document of this API group. Raises BadConfigFile with all mistakes; `parsers` are by command name."""
     documents = [_document(node, parsers) for node in _nodes(path)]
     findings = sorted([*(each for document in documents for each in document.findings), *_repeated(documents)])
     if findings:
@@ -59,7 +59,7 @@ def read_file(path: Path, parsers: dict[str, argparse.ArgumentParser]) -> list[D
 
 
 def is_ours(path: Path) -> bool:
-    """Whether it is a file of this kind, and no KubeletConfiguration; not one that cannot be read."""
+    """True for a file of this kind; False for a KubeletConfiguration or an unreadable file."""
     try:
         return any(_header(node).get("apiVersion") == API_VERSION for node in _nodes(path))
     except BadConfigFile:
@@ -147,7 +147,7 @@ def _mappings(node: yaml.Node) -> Iterator[yaml.MappingNode]:
 
 
 def _converted(action: argparse.Action, node: yaml.Node, content: Any) -> Any:
-    """The value as the flag would have it. Raises ValueError, ArgumentTypeError."""
+    """Convert a value as the flag would. Raises ValueError, ArgumentTypeError."""
     if node.tag == _NULL:
         raise ValueError("is empty; leave the field out for the default")
     if action.nargs == 0:  # a flag without a value
@@ -173,7 +173,7 @@ def _read(action: argparse.Action, text: str) -> Any:
 
 
 def _text(node: yaml.Node) -> str:
-    """As it is written: numbers and times are the flag's to read, not YAML's."""
+    """Return the text as written: the flag parses numbers and times, not YAML."""
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError("must be a single value")  # noqa: TRY004 - a finding about the file
     return str(node.value)

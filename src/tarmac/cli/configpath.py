@@ -1,4 +1,4 @@
-"""Where a machine's configuration file is, apart from what reads it: only that needs a reader of YAML."""
+"""The path of a host's configuration file, separate from its reader, which needs a YAML parser."""
 
 from __future__ import annotations
 

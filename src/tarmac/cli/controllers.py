@@ -36,7 +36,7 @@ def add_controllers(commands: Any) -> None:
 
 
 def add_controller_flags(command: argparse.ArgumentParser) -> None:
-    """Flags of whatever runs controllers."""
+    """Add the flags of every command that runs controllers."""
     command.add_argument(
         "--controllers", default=None, metavar="NAMES",
         help="which controllers to run: * for all, NAME for one, -NAME for all but one, workloads for those of "
@@ -66,19 +66,19 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """`a,b`."""
+    """Parse `a,b`."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def boolean(text: str) -> bool:
-    """`true` or `false`."""
+    """Parse `true` or `false`."""
     if text not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
     return text == "true"
 
 
 def seconds(text: str) -> float:
-    """A positive duration, such as 40s."""
+    """Parse a positive duration, such as 40s."""
     try:
         found = parse_duration(text)
     except ValueError as error:

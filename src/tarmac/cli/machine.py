@@ -1,4 +1,4 @@
-"""The flags of what sets a machine up: `init`, `join`, `leave`, and the containerd that it has to itself."""
+"""The flags of host set-up: `init`, `join`, `leave`, and the host's own containerd."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOREGROUND = "keep everything running as children until a signal comes, where s
 def add_machine(
     commands: Any, listen: Callable[[str], object], add_store_url: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Add them to the top parser's subparsers."""
+    """Add the commands to the top parser's subparsers."""
     init = commands.add_parser("init", help="make this machine the first server of a cluster", epilog=_CODES)
     init.add_argument(
         "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",

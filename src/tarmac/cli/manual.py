@@ -13,9 +13,9 @@ _SECTION = 8
 
 
 def pages(when: float) -> dict[str, str]:
-    """The text of each page by its file's name. `when` is the date on them."""
+    """Return the text of each page by its file name. `when` is the date on them."""
     top = parser()
-    # The one line that a list of commands shows of each.
+    # The one-line help in a list of commands.
     [commands] = [each for each in top._actions if isinstance(each, argparse._SubParsersAction)]  # pyright: ignore[reportPrivateUsage]
     short = {each.dest: each.help or "" for each in commands._choices_actions}  # pyright: ignore[reportPrivateUsage]
     found = {f"tarmac.{_SECTION}": "\n".join(_overview(top, short, when)) + "\n"}
@@ -84,7 +84,7 @@ def _title(name: str, when: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, so that nothing in it is taken for a command of the formatter."""
+    """Escape text, so that the formatter finds no commands in it."""
     escaped = " ".join(text.split()) if text.strip() == text else text
     escaped = escaped.replace("\\", "\\e").replace("-", "\\-").replace("…", "...")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

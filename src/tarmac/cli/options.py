@@ -1,4 +1,4 @@
-"""The command line: every command, its flags and its help text. Parsing only; what the commands do is elsewhere.
+"""The command line: every command, its flags and its help text. Parsing only; the commands are elsewhere.
 
 Exit codes everywhere: 0 done, 1 failed, 2 the command line is wrong.
 """
@@ -27,18 +27,18 @@ DEFAULT_CITIES = ("DFW", "SEA", "LHR")
 OUTSIDE = "192.168.122.0/24,fd00:122::/64"
 REGISTRY_PORT = 5000
 REGISTRY_QUOTA = "20Gi"
-MOST_PROCESSES = 256
+MAX_PROCESSES = 256
 
 
 def default_data_dir() -> Path:
-    """`/var/lib/tarmac` for root, else under the user's own data directory."""
+    """Return `/var/lib/tarmac` for root, else a folder under the user's data directory."""
     if os.geteuid() == 0:
         return Path("/var/lib/tarmac")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "tarmac"
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the words say. Ends the program with code 2 when they are wrong."""
+    """Parse the arguments. Ends the program with code 2 when they are wrong."""
     top = parser()
     options, unrecognised = top.parse_known_args(arguments)
     if getattr(options, "config", None) and options.command in ("server", "agent"):
@@ -58,7 +58,10 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _with_file(
     top: argparse.ArgumentParser, options: argparse.Namespace, arguments: Sequence[str]
 ) -> argparse.Namespace:
-    """The same words over what the file says. An agent's may be a KubeletConfiguration, which is read elsewhere."""
+    """Parse the arguments over the file's values.
+
+    An agent's file may be a KubeletConfiguration, which is read elsewhere.
+    """
     from tarmac.cli.configfile import KINDS, BadConfigFile, is_ours, read_file
 
     commands = command_parsers(top)
@@ -75,7 +78,7 @@ def _with_file(
     usual = {name: command.get_default(name) for name in found[0].values}
     command.set_defaults(**found[0].values)
     merged, _ = top.parse_known_args(arguments)
-    for name, default in usual.items():  # a flag that is given replaces a list of the file, it does not add to it
+    for name, default in usual.items():  # a given flag replaces a list of the file, it does not add to it
         if isinstance(default, list) and getattr(options, name) != default:
             setattr(merged, name, getattr(options, name))
     merged.config = None
@@ -83,14 +86,14 @@ def _with_file(
 
 
 def command_parsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command."""
-    # argparse shows them nowhere else.
+    """Return the parser of each command."""
+    # argparse has no public list of them.
     [commands] = [each for each in top._actions if isinstance(each, argparse._SubParsersAction)]  # pyright: ignore[reportPrivateUsage]
     return dict(commands.choices)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="tarmac", description="One declarative object lands containers and virtual machines in many cities."
     )
@@ -267,7 +270,7 @@ def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
 
 
 def seed_range(text: str) -> range:
-    """`1-300`, both included."""
+    """Parse `1-300`, both included."""
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a range of seeds, such as 1-300")
@@ -275,23 +278,23 @@ def seed_range(text: str) -> range:
 
 
 def count(text: str) -> int:
-    """A number that is not negative."""
+    """Parse a non-negative number."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
     return int(text)
 
 
 def processes(text: str) -> int:
-    """How many processes serve."""
+    """Parse a number of server processes."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, is {text}")
-    if int(text) > MOST_PROCESSES:
-        raise argparse.ArgumentTypeError(f"must be at most {MOST_PROCESSES}, is {text}")
+    if int(text) > MAX_PROCESSES:
+        raise argparse.ArgumentTypeError(f"must be at most {MAX_PROCESSES}, is {text}")
     return int(text)
 
 
 def size(text: str) -> int:
-    """A number of bytes."""
+    """Parse a number of bytes."""
     try:
         found = Quantity.parse(text).value()
     except ValueError:
@@ -302,14 +305,14 @@ def size(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """A port to listen on."""
+    """Parse a port to listen on."""
     if not text.isdecimal() or not 0 < int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, such as {REGISTRY_PORT}")
     return int(text)
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, with brackets around an IPv6 host."""
+    """Parse `HOST:PORT`, with brackets around an IPv6 host."""
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535 or not host:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, for example {DEFAULT_LISTEN} or [::1]:6443")

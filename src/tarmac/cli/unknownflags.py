@@ -1,8 +1,8 @@
-"""Flags that this program does not have.
+"""Handles unknown flags.
 
-Only `tarmac agent` takes them, and says so: a node whose flags are newer than its agent, after a downgrade, still
-starts. But a flag that looks like one that there is was mistyped, and a node that starts without what it was to say
-may be sized wrongly: that is refused, and so is a word that belongs to no flag.
+Only `tarmac agent` accepts them, with a warning: a node with flags newer than its agent, after a downgrade, still
+starts. But a flag that looks like a known one was mistyped, and a node that starts without it may be sized wrongly:
+that is refused, and so is a word that belongs to no flag.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from tarmac.base.typos import meant
 
 
 class BadFlag(ValueError):
-    """The command line is wrong. The message says which word, and what would be accepted."""
+    """The command line is wrong. The message names the word and the accepted form."""
 
 
 def unknown_flags(words: Sequence[str], unrecognised: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    """Unknown flags as they were written, with their values. `unrecognised`: those of the words that nothing took.
+    """Yield unknown flags as they were written, with their values. `unrecognised`: words left over by argparse.
 
     Raises BadFlag.
     """

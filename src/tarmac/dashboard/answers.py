@@ -1,4 +1,4 @@
-"""Refusals: a page for people, a Status for programs."""
+"""Rejections: a page for people, a Status for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HTML = "text/html; charset=utf-8"
 
 
 def refusal(request: Request, status: int, title: str, text: str) -> Response:
-    """Browsers that open an address get a page that says what to do, others a Status."""
+    """Return a page with instructions if a browser opens the address, else a Status."""
     if "text/html" in request.headers.get("accept", ""):
         return page(status, title, text)
     error = ApiError(f"{title}: {text}", reason="", code=status)
@@ -20,7 +20,7 @@ def refusal(request: Request, status: int, title: str, text: str) -> Response:
 
 
 def page(status: int, title: str, text: str, headers: list[tuple[str, str]] | None = None) -> Response:
-    """A page that says what is wrong and what to do."""
+    """Return a page that states the problem and the remedy."""
     body = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
         f"<h1>{escape(title)}</h1><p>{escape(text)}</p></html>"

@@ -1,8 +1,8 @@
-"""The built page, served by name.
+"""Serves the built page by file name.
 
-A file is found in the build's manifest, never by its path, so no request reaches anything else of the disk. Files
-carry a hash in their names and may be kept for ever; the page itself is made anew for each request, with a nonce of
-its own. Where the page was not built, its address says how to build it.
+Files are looked up in the build's manifest, never by path, so no request can reach other files on the disk. File names
+carry a hash and may be cached for ever; the page itself is rendered for each request with a fresh nonce. If the page
+was not built, its address explains how to build it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Manifest(msgspec.Struct):
 
 
 class DashboardFiles:
-    """Answers everything below `/dashboard/`."""
+    """Serves everything below `/dashboard/`."""
 
     def __init__(self, randomness: Randomness, folder: Path = GENERATED) -> None:
         self._randomness = randomness
@@ -39,11 +39,11 @@ class DashboardFiles:
 
     @property
     def built(self) -> bool:
-        """Whether there is a page."""
+        """True if the page was built."""
         return bool(self._files)
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """One request of anybody: the files are no secret."""
+        """Serve one request, without authentication: the files are public."""
         if request.path == BELOW.rstrip("/"):
             return Response(301, b"", "", [("Location", BELOW)])
         if request.method not in ("GET", "HEAD"):

@@ -1,7 +1,7 @@
-"""What a browser is told about the page: which scripts and styles it may run, and that nobody may frame or sniff it.
+"""Security headers of the page: allowed scripts and styles, no framing, no content sniffing.
 
 Scripts come from the server alone, and none of them may turn text into markup (trusted types with no policy at all).
-Styles that scripts make need the nonce of this one answer; terminals and editors make some.
+Styles created by scripts need the nonce of this response; terminals and editors create some.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _ALWAYS: Headers = [
     ("Cross-Origin-Resource-Policy", "same-origin"),
 ]
 FOREVER = ("Cache-Control", "public, max-age=31536000, immutable")
-"""For files whose names change with what is in them."""
+"""For files with a hash of their content in the name."""
 _NEVER = ("Cache-Control", "no-store")
 
 
 def page_headers(nonce: str = "") -> Headers:
-    """For a document: kept nowhere, since its nonce is good once."""
+    """Return the headers of a document. It must not be cached, since its nonce is valid once."""
     return [("Content-Security-Policy", _policy(nonce)), *_ALWAYS, _NEVER]
 
 
 def file_headers() -> Headers:
-    """For a file with a hash in its name."""
+    """Return the headers of a file with a hash in its name."""
     return [("Content-Security-Policy", _policy("")), *_ALWAYS, FOREVER]
 
 

@@ -1,9 +1,10 @@
-"""The page for this computer alone: `tarmac dashboard` serves it on the loopback address, and lets one browser in.
+"""The page for this host alone: `tarmac dashboard` serves it on the loopback address and admits one browser.
 
-Whoever has the kubeconfig may look; another user of the computer, another page in the same browser, and a name that
-somebody points at 127.0.0.1 may not. So a browser gets in by a code that the terminal shows: 128 random bits, good once
-and for a minute. It is exchanged for a token, which every request to the API carries in a header, never in a cookie:
-those go to every port of 127.0.0.1. Host must be the address that was printed, and Origin, if there is one, the same.
+The owner of the kubeconfig may use it. Other users of the host, other pages in the same browser, and DNS names that
+resolve to 127.0.0.1 (DNS rebinding) must not get in. So a browser authenticates with a code that the terminal prints:
+128 random bits, valid once and for a minute. It is exchanged for a token, which every request to the API carries in a
+header, never in a cookie: browsers send cookies to every port of 127.0.0.1. Host must be the printed address, and
+Origin, if present, the same.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Session(msgspec.Struct):
 
 
 class Loopback:
-    """Answers a browser on this computer. `warn` is told what its owner should know."""
+    """Serves a browser on this host. `warn` receives messages for its owner."""
 
     def __init__(
         self,
@@ -64,16 +65,16 @@ class Loopback:
         self._hosts: tuple[str, ...] = ()
 
     def serve_at(self, port: int) -> None:
-        """Be known as the loopback address with this port, and as nothing else."""
+        """Accept only the loopback address with this port as Host."""
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
     def new_address(self) -> str:
-        """Where one browser gets in, once and soon. An earlier code is good no longer."""
+        """Return an address that admits one browser, once, within `CODE_SECONDS`. Invalidates the earlier code."""
         self._code, self._until = self._randomness.token(16), self._clock.monotonic() + CODE_SECONDS
         return f"http://{self._hosts[0]}{BELOW}#code={self._code}"
 
     def answer(self, request: Request) -> Answer | Awaitable[Answer]:
-        """One request."""
+        """Handle one request."""
         origin = request.headers.get("origin")
         if request.headers.get("host") not in self._hosts:
             return refusal(request, 403, "Not under this name", f"The dashboard is at http://{self._hosts[0]}{BELOW}.")

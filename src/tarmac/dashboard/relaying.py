@@ -1,8 +1,8 @@
-"""Passing a browser's request on to the server of a kubeconfig, with the credentials that stand there.
+"""Relays a browser's requests to the server of a kubeconfig, with the kubeconfig's credentials.
 
-What the browser says about who it is goes no further: its own Authorization, cookies, origin and wishes to act as
-somebody else are dropped. Answers are handed back as they come, compressed or not; a connection that becomes a
-WebSocket is joined to the server's and no longer looked at.
+The browser's own identity is not forwarded: its Authorization, cookies, Origin and impersonation headers are dropped.
+Responses are passed back unchanged, compressed or not; a connection that becomes a WebSocket is spliced to the server's
+and no longer inspected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TO_BROWSER = frozenset((
 
 
 class Relay:
-    """The way to one server."""
+    """Relays requests to one server."""
 
     def __init__(self, server: HttpConfig) -> None:
         self._server = server
@@ -42,7 +42,7 @@ class Relay:
         self._tasks = Tasks()
 
     async def answer(self, request: Request) -> Answer:
-        """The server's answer, or a 502 that says why there is none."""
+        """Return the server's response, or a 502 with the reason."""
         try:
             reply = await ask(self._dial, self._head(request) + request.body, _SECONDS)
         except (OSError, ConnectionBroken) as error:
@@ -50,7 +50,7 @@ class Relay:
         return _upgraded(reply) if reply.status == 101 else self._streamed(reply)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel running responses."""
         await self._tasks.close()
 
     def _head(self, request: Request) -> bytes:
@@ -61,7 +61,8 @@ class Relay:
             headers += [("Connection", "close")]
         if request.body or request.method not in ("GET", "HEAD"):
             headers.append(("Content-Length", str(len(request.body))))
-        # The path has been decoded; what a decoded slash or line break would mean is the server's to refuse.
+        # The path is decoded, so quote it again, except for slashes. Rejecting a slash or line break that was quoted
+        # before is up to the server.
         target = self._place.path.rstrip("/") + quote(request.path, safe="/:@!$&'()*+,;=~-._")
         target += f"?{request.query}" if request.query else ""
         host = self._place.netloc.rpartition("@")[2]
@@ -87,7 +88,7 @@ async def _pass_on(reply: StreamedReply, stream: Stream) -> None:
                 return
             await stream.drained()
     except ConnectionBroken:
-        stream.abort()  # the browser must not take half an answer for a whole one
+        stream.abort()  # abort, so that the browser does not take a truncated response for a complete one
         return
     stream.close()
 

@@ -1,10 +1,9 @@
 """`tarmac backup create|verify`.
 
-    copy → keys → verify → rename → note
+copy → keys → verify → rename → note
 
-The file is written under another name beside the one that was asked for, read back and compared, and only then given
-its name, so whoever finds that name finds a whole backup. A killed command leaves at most the other name behind, which
-the next one begins anew.
+The file is written under a temporary name, read back and compared, and only then renamed, so a file with the final name
+is always complete. A killed command leaves at most the temporary file, which the next one overwrites.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _MANAGER = "tarmac-backup"
 
 
 def main(options: argparse.Namespace) -> int:
-    """One action; the exit code."""
+    """Run one action; return the exit code."""
     configure(level="error", as_json=False)
     try:
         if options.action == "verify":
@@ -58,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def create(layout: Layout, file: Path, passphrase_file: Path | None, clock: Clock) -> int:
-    """Make a backup; without a passphrase, without keys. Raises BackupError, OSError, StoreError, ValueError."""
+    """Create a backup; without a passphrase it has no keys. Raises BackupError, OSError, StoreError, ValueError."""
     file = file.absolute()
     if file.exists() and not is_backup(file):
         raise ValueError(f"{file} exists and is no backup of Tarmac: choose another name")
@@ -86,7 +85,7 @@ async def _write(layout: Layout, file: Path, seal: Callable[[str], bytes] | None
     tell("verify")
     head, _ = read_backup(unfinished)
     tell("rename")
-    # What was read back may still be in memory only, but SQLite has synced the file: now its name.
+    # The data read back may come from the page cache, but SQLite has synced the file: now rename it.
     unfinished.rename(file)
     sync_directory(file.parent)
     return head
@@ -94,7 +93,7 @@ async def _write(layout: Layout, file: Path, seal: Callable[[str], bytes] | None
 
 @contextmanager
 def _alone_in(folder: Path) -> Generator[None]:
-    """Two at once would write into one file. The lock goes with the process, and leaves no file. Raises ValueError."""
+    """Lock the folder: two backups at once would write one file. The kernel releases the lock. Raises ValueError."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -107,7 +106,7 @@ def _alone_in(folder: Path) -> Generator[None]:
 
 
 def verify(file: Path, passphrase_file: Path | None) -> int:
-    """Whether a backup is whole; 3 and why, when not. Raises OSError, ValueError."""
+    """Verify a backup; return 3 and print the reason if it is damaged. Raises OSError, ValueError."""
     try:
         head, _ = read_backup(file)
         keys = open_with(head, read_passphrase(passphrase_file)) if passphrase_file is not None else None
@@ -130,7 +129,7 @@ def verify(file: Path, passphrase_file: Path | None) -> int:
 
 
 def open_with(head: BackupHead, passphrase: bytes) -> dict[str, bytes]:
-    """The keys in a backup. Raises WrongPassphrase, KeysChanged, ValueError."""
+    """Return the keys in a backup. Raises WrongPassphrase, KeysChanged, ValueError."""
     if head.keys is None:
         raise ValueError("the backup was made without keys: --passphrase-file opens nothing")
     return open_keys(head.keys, passphrase, head.digest)
@@ -141,7 +140,7 @@ def _sealed(keys: dict[str, bytes], passphrase: bytes, digest: str) -> bytes:
 
 
 async def _note(layout: Layout, head: BackupHead) -> None:
-    """Let the cluster know how old its newest backup is. The backup is whole whether it hears of it or not."""
+    """Record the time of the newest backup in the cluster. A failure does not affect the backup."""
     data = {"time": rfc3339(head.at), "revision": str(head.revision), "digest": f"sha256:{head.digest}"}
     metadata = {"name": NOTE, "namespace": "kube-system"}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -1,4 +1,4 @@
-"""What a restore takes away, counted by kind."""
+"""Counts the changes that a restore would lose, by kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.store.sqlite.sums import Row
 
 
 def losses(present: Iterable[Row], backup: Iterable[Row]) -> list[str]:
-    """A line for each kind of which the store has something else than the backup."""
+    """Return a line for each kind in which the store differs from the backup."""
     now, then = ({(row.bucket, row.name): row for row in rows} for rows in (present, backup))
     newer = Counter(bucket for bucket, name in now if (bucket, name) not in then)
     changed = Counter(key[0] for key, row in now.items() if key in then and then[key].value != row.value)

@@ -1,4 +1,4 @@
-"""What a restore changes of what it restores: it says when it was, and nothing that was revoked is good again."""
+"""Changes made to restored objects: the time of the restore, and revocations that stay in force."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REVOKED = ("core/configmaps", f"{NAMESPACE}/{REVOKED_MAP}")
 
 
 def changes_of(backup: Iterable[Row], present: Iterable[Row], now: float) -> list[Changed]:
-    """Every object of the backup that must not come back as it was."""
+    """Return all objects of the backup that must be changed during the restore."""
     time = rfc3339(now)
     note = _encoded({"metadata": {"name": RESTORES[1]}, "time": time})
     known, revoked = list(backup), [row for row in present if (row.bucket, row.name) == _REVOKED]
@@ -37,7 +37,7 @@ def _marked_nodes(rows: Iterable[Row], time: str) -> Iterator[Changed]:
 
 
 def _kept_refused(backup: Iterable[Row], present: Row) -> Changed:
-    """Whoever was removed or revoked since the backup stays so: their certificates are still out there."""
+    """Keep all revocations made since the backup: the revoked certificates still exist."""
     now = _decoded(present)
     for row in backup:
         if (row.bucket, row.name) == _REVOKED:
@@ -50,7 +50,7 @@ def _decoded(row: Row) -> JsonObject:
 
 
 def _encoded(value: JsonObject) -> bytes:
-    """As the store has it: metadata first, and no resource version."""
+    """Encode as the store does: metadata first, without a resource version."""
     metadata = {name: each for name, each in value["metadata"].items() if name != "resourceVersion"}
     encoded = msgspec.json.encode({"metadata": metadata, **{k: v for k, v in value.items() if k != "metadata"}})
     assert encoded.startswith(PREFIX), "every object has metadata"

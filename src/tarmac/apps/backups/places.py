@@ -1,4 +1,4 @@
-"""Whose store and keys are meant: the machine's own server's, or those of the data directory that flags name."""
+"""Locates the store and keys of this host's server, or of the data directory named by flags."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from tarmac.cli.options import default_data_dir, parsed
 _SERVER = "ServerConfig"
 _MADE_AGAIN = ("server.crt", "server.key")
 ENCRYPTION_KEY = "secrets.key"
-"""What the key of Secrets is called in a backup, wherever it lies."""
+"""The name of the encryption key in a backup, independent of its path."""
 PKI = "pki/"
 
 
 def layout_named(options: argparse.Namespace) -> Layout:
-    """By `--data-dir`, else by the configuration file if it has a server, else by default. Raises BadConfigFile."""
+    """Return the layout of `--data-dir`, else of the server in the configuration file, else the default.
+
+    Raises BadConfigFile.
+    """
     if options.data_dir is None and _SERVER in documents_in(options.config):
         server = parsed(["server", f"--config={options.config}"])
         server.store = options.store or server.store
@@ -27,7 +30,7 @@ def layout_named(options: argparse.Namespace) -> Layout:
 
 
 def key_files(layout: Layout) -> dict[str, Path]:
-    """The files without which the store is of no use, by their names in a backup. What is made again is left out."""
+    """Return the files without which the store is useless, by their names in a backup, except regenerated ones."""
     found = {
         f"{PKI}{path.name}": path
         for path in sorted(layout.pki.glob("*"))
@@ -37,7 +40,7 @@ def key_files(layout: Layout) -> dict[str, Path]:
 
 
 def key_path(layout: Layout, name: str) -> Path:
-    """Where a file of a backup's keys belongs. Raises ValueError for a name that would lead elsewhere."""
+    """Return the path of a key file of a backup. Raises ValueError for a name that leads elsewhere."""
     if name == ENCRYPTION_KEY:
         return layout.encryption_key
     bare = name.removeprefix(PKI)
@@ -47,7 +50,7 @@ def key_path(layout: Layout, name: str) -> Path:
 
 
 def read_passphrase(path: Path) -> bytes:
-    """The file's first line. Raises ValueError, OSError."""
+    """Return the file's first line. Raises ValueError, OSError."""
     words = path.read_bytes().partition(b"\n")[0].rstrip(b"\r")
     if not words:
         raise ValueError(f"{path} has no passphrase in its first line")

@@ -1,9 +1,10 @@
-"""`tarmac restore`: a backup becomes what the server, which is stopped, serves when it is started again.
+"""`tarmac restore`: replaces the store of a stopped server by a backup.
 
-    checks → keys → build → rename
+checks → keys → build → rename
 
-Nothing is changed before every check has passed and the loss was accepted. After a kill before `rename` the old store
-is in place; after one during it, whoever opens the store next finishes it. That holds for SQLite and for etcd.
+Nothing is changed before all checks have passed and the loss was accepted. After a kill before `rename` the old store
+is in place; after a kill during it, the next process to open the store completes it. This holds for SQLite and for
+etcd.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ from tarmac.store.sqlite.sums import Row
 
 
 class Checked(NamedTuple):
-    """A backup against which nothing stands."""
+    """A backup that passed all checks."""
 
     head: BackupHead
     rows: list[Row]
-    keys: Mapping[str, bytes]  # opened; none where those that are here stay
+    keys: Mapping[str, bytes]  # decrypted; empty if the existing keys stay
 
 
 def main(options: argparse.Namespace) -> int:
-    """Restore; the exit code."""
+    """Restore; return the exit code."""
     configure(level="error", as_json=False)
     try:
         layout = layout_named(options)
@@ -63,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def restore(layout: Layout, file: Path, passphrase_file: Path | None, clock: Clock, accept_loss: bool) -> None:
-    """Take every step. Raises Blocked, OSError, StoreError, ValueError."""
+    """Perform all steps. Raises Blocked, OSError, StoreError, ValueError."""
     tell("checks")
     place = _place(layout, clock)
     try:
@@ -87,10 +88,10 @@ async def restore(layout: Layout, file: Path, passphrase_file: Path | None, cloc
 
 
 def _place(layout: Layout, clock: Clock) -> StorePlace:
-    """Where the store lies. Raises Unavailable when its server runs, ValueError."""
+    """Return the store's location. Raises Unavailable if its server runs, ValueError."""
     url = layout.store_url
     if url.startswith("etcd://"):
-        from tarmac.store.backups.etcdplace import EtcdPlace  # brings libraries that others do not need
+        from tarmac.store.backups.etcdplace import EtcdPlace  # imports libraries that only etcd needs
 
         return EtcdPlace(url, clock)
     if not url.startswith("sqlite://"):
@@ -102,7 +103,7 @@ def _place(layout: Layout, clock: Clock) -> StorePlace:
 
 
 def _checked(layout: Layout, file: Path, passphrase_file: Path | None) -> Checked:
-    """The backup, once everything is found to be right with it and its keys. Raises Blocked, OSError, ValueError."""
+    """Return the backup after checking it and its keys. Raises Blocked, OSError, ValueError."""
     try:
         head, rows = read_backup(file)
         keys = open_with(head, read_passphrase(passphrase_file)) if passphrase_file is not None else {}

@@ -1,1 +1,1 @@
-"""Cities made of real parts: each a host of its own on this machine, with a containerd and an agent."""
+"""Cities of real parts: each a network host on this machine, with a containerd and an agent."""

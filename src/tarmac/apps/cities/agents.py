@@ -1,7 +1,7 @@
-"""An agent as a process in its city's network namespace, kept running.
+"""Runs an agent as a process in its city's network namespace.
 
-It is a child that ends with its parent's good-bye and not with its death: an agent whose server was killed goes on
-looking after its pods, until the next `up` puts one of its own in its place. Pods live on in every case.
+It is a child that is stopped when its parent shuts down, but survives when its parent is killed: an agent without its
+server continues to manage its pods until the next `up` replaces it. Pods keep running in every case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.apps.cities.layout import CityLayout
-from tarmac.apps.processes import PAUSE, last_words, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, last_words, start, stop, told
 from tarmac.base.log import log
 from tarmac.runtimes.parts import NodeParts
 
@@ -20,7 +20,7 @@ _log = log("cities")
 
 
 def command(city: CityLayout, parts: NodeParts, oversubscribed: int, more: Sequence[str] = ()) -> list[str]:
-    """The agent's command line. `more` comes last: of a flag that is there twice, the last counts."""
+    """Return the agent's command line. `more` comes last: of repeated flags the last one counts."""
     program = [sys.executable, "-m", "tarmac.apps.main", "agent"]
     settings = city.containerd(parts)
     flags = {
@@ -49,13 +49,13 @@ def command(city: CityLayout, parts: NodeParts, oversubscribed: int, more: Seque
 
 
 def agents_of(data_dir: Path) -> list[int]:
-    """The agents of a data directory, whoever started them: they were told a root directory in it."""
+    """Return the agents of a data directory, found by their root directory, regardless of their parent."""
     wanted = f"--root-dir={data_dir / 'cities'}/"
     return told(lambda words: "agent" in words and any(word.startswith(wanted) for word in words))
 
 
 async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
-    """Run it, and again when it ends, until cancelled; then ask it to stop and wait."""
+    """Run the agent and restart it when it ends, until cancelled; then stop it and wait."""
     while True:
         process = await start(arguments, city.log)
         try:
@@ -63,5 +63,5 @@ async def keep_running(city: CityLayout, arguments: Sequence[str]) -> None:
         except asyncio.CancelledError:
             await stop(process)
             raise
-        _log.warning("the agent ended and is started again", city=city.name, code=code, says=last_words(city.log))
-        await asyncio.sleep(PAUSE)
+        _log.warning("agent ended, restarting", city=city.name, code=code, says=last_words(city.log))
+        await asyncio.sleep(RESTART_DELAY)

@@ -1,13 +1,13 @@
-"""Control groups for what serves a city's pods, each with a limit of memory of its own.
+"""Control groups for the processes that serve a city's pods, each with its own memory limit.
 
-    /tarmac-<id>                          the pods of all cities: fewer processes than the machine can have
+    /tarmac-<id>                          the pods of all cities: limited number of processes
     /tarmac-<id>-system/<city>/runtime    containerd and its shims
-    /tarmac-<id>-system/<city>/agent      the agent and what it calls
+    /tarmac-<id>-system/<city>/agent      the agent and its child processes
     /tarmac-<id>-system/registry          the registry, if there is one
 
-Tenants send bytes to all of them. One that is made to take too much memory is ended by the kernel within its group, is
-started again and adopts what runs; neither the machine nor another city notices. Shims share containerd's group, since
-gVisor's can be given none of their own; there the kernel ends whoever is largest.
+Tenants send data to all of them. A process that exceeds its memory limit is killed by the kernel within its group,
+restarted, and adopts the running pods; neither the host nor other cities are affected. Shims share containerd's group,
+since gVisor's cannot have their own; there the kernel kills the largest process.
 """
 
 from __future__ import annotations
@@ -30,48 +30,49 @@ _ENTER: Final = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; sh
 
 
 class Confinement:
-    """Makes the groups and puts processes into them."""
+    """Creates the groups and starts processes in them."""
 
     def __init__(self, hierarchy: Hierarchy | None = None, stats: MachineStats | None = None) -> None:
         self._hierarchy = hierarchy or mounted()
         stats = stats or MachineStats()
         most, _ = stats.processes()
         self._processes = node_ledger(sized({PID: most}, Reservations())).amounts("enforced")[PID]
-        self._most = stats.memory().total // 4
+        self._max_memory = stats.memory().total // 4
 
     def prepare(self, city: CityLayout) -> None:
-        """Have the groups of a city, with their limits. Raises CgroupError."""
+        """Create the groups of a city with their limits. Raises CgroupError."""
         self._hierarchy.make(city.cgroup)
         above = city.cgroup.rpartition("/")[0]
         self._hierarchy.limit(above, Limits(pids=self._processes))
         for path, memory in ((_runtime(city), _RUNTIME_MEMORY), (_agent(city), _AGENT_MEMORY)):
             self._hierarchy.make(path)
-            self._hierarchy.limit(path, Limits(memory=min(memory, self._most)))
+            self._hierarchy.limit(path, Limits(memory=min(memory, self._max_memory)))
 
     def runtime(self, city: CityLayout) -> tuple[str, ...]:
-        """A command that becomes the one given to it, in the group of containerd. What that starts comes with it."""
+        """Return a command prefix that runs a command in containerd's group; child processes inherit it."""
         return self._inside(_runtime(city))
 
     def agent(self, city: CityLayout) -> tuple[str, ...]:
-        """The same, in the group of the agent."""
+        """Return the command prefix for the agent's group."""
         return self._inside(_agent(city))
 
     def registry(self, above: str) -> tuple[str, ...]:
-        """The same, in a group for the registry below that of all cities' own processes. Raises CgroupError."""
+        """Create a group for the registry next to the cities' own processes; return its prefix. Raises CgroupError."""
         path = f"{above}/registry"
         self._hierarchy.make(path)
-        self._hierarchy.limit(path, Limits(memory=min(_REGISTRY_MEMORY, self._most)))
+        self._hierarchy.limit(path, Limits(memory=min(_REGISTRY_MEMORY, self._max_memory)))
         return self._inside(path)
 
     def adopt_runtime(self, city: CityLayout, processes: Iterable[int]) -> None:
-        """A containerd that runs already, perhaps since before there were groups, and its shims."""
+        """Move a containerd that is already running, and its shims, into its group."""
         for process in processes:
             for entrance in self._hierarchy.entrances(_runtime(city)):
-                with suppress(ProcessLookupError):  # it has ended
+                with suppress(ProcessLookupError):  # it has exited
                     entrance.write_text(str(process))
 
     def _inside(self, path: str) -> tuple[str, ...]:
-        # Before the program begins: between its start and a move from outside it could be made to swallow anything.
+        # Enters the group before the program starts: between its start and a later move it could allocate without
+        # limit.
         return ("sh", "-c", _ENTER, "sh", *map(str, self._hierarchy.entrances(path)), "--")
 
 

@@ -1,7 +1,7 @@
-"""Cities of an earlier `up` that this one does not name: they are not left running unseen.
+"""Stops cities of an earlier `up` that this one does not name, instead of leaving them running unnoticed.
 
-What runs there is ended, and its host goes; disks, images and everything else in the data directory stay, so that the
-city comes back when it is named again.
+Their processes are stopped and their hosts removed; disks, images and everything else in the data directory stay, so
+that a city is restored when it is named again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tarmac.runtimes.parts import NodeParts
 
 
 async def leave(data_dir: Path, codes: Collection[str], parts: NodeParts) -> list[str]:
-    """End what runs in cities other than these; their codes."""
+    """Stop all cities except these; return their codes."""
     underlay = underlay_of(data_dir)
     others = [host.name.upper() for host in underlay.cities if host.name.upper() not in codes]
     if others:
-        await end(agents_of(data_dir))  # those of the other cities are started anew in a moment
+        await end(agents_of(data_dir))  # those of the remaining cities are started again shortly
     for city in [city_of(code, underlay, data_dir) for code in others]:
         if city.run.exists():
             await stop_city(city, parts)
-            # Its links go with it: the address may be given to a city that comes.
+            # Its links are removed with it: a new city may get the address.
             await asyncio.to_thread(namespaces.remove, city.host.namespace)
     return others

@@ -1,4 +1,4 @@
-"""Where a city's things are: what must survive under the data directory, sockets and namespaces under /run."""
+"""Paths of a city: persistent files under the data directory, sockets and namespaces under /run."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CityLayout:
     host: CityHost
     data: Path
     run: Path
-    cgroup: str  # above the pods' groups
-    own_cgroup: str  # above those of its own processes
+    cgroup: str  # parent of the pods' groups
+    own_cgroup: str  # parent of the groups of its own processes
 
     @property
     def name(self) -> str:
@@ -33,12 +33,12 @@ class CityLayout:
 
     @property
     def node(self) -> str:
-        """The one node of this city."""
+        """The only node of this city."""
         return f"{self.name}-0"
 
     @property
     def kubeconfig(self) -> Path:
-        """The node's own."""
+        """The node's kubeconfig."""
         return self.data / "kubeconfig"
 
     @property
@@ -48,11 +48,11 @@ class CityLayout:
 
     @property
     def log(self) -> Path:
-        """What the agent says."""
+        """The agent's log."""
         return self.data / "agent.log"
 
     def containerd(self, parts: NodeParts) -> ContainerdSettings:
-        """This city's own containerd."""
+        """Return the settings of this city's containerd."""
         return ContainerdSettings(
             root=self.data / "containerd",
             run=self.run / "c",
@@ -66,17 +66,17 @@ class CityLayout:
 
 
 def pods_cgroup(underlay: HostUnderlay) -> str:
-    """Above the pods of all cities."""
+    """Return the parent group of the pods of all cities."""
     return f"/tarmac-{underlay.id}"
 
 
 def own_cgroup(underlay: HostUnderlay) -> str:
-    """Above the processes of all cities that are no pods. Beside the pods', so that a limit on pods is one on pods."""
+    """Return the parent group of all other city processes: a sibling, so that a limit on pods affects only pods."""
     return f"/tarmac-{underlay.id}-system"
 
 
 def city_of(code: str, underlay: HostUnderlay, data_dir: Path) -> CityLayout:
-    """The city of this code, which the underlay has a host for."""
+    """Return the city of this code; the underlay must have its host."""
     host = next(host for host in underlay.cities if host.name == code.lower())
     data = data_dir / "cities" / host.name
     cgroups = [f"{above}/{host.name}" for above in (pods_cgroup(underlay), own_cgroup(underlay))]
@@ -84,5 +84,5 @@ def city_of(code: str, underlay: HostUnderlay, data_dir: Path) -> CityLayout:
 
 
 def oversubscription() -> int:
-    """Processors to promise beyond those there are, so that a small machine can play several cities."""
+    """Return the number of CPUs to promise beyond the existing ones, so that a small host can run several cities."""
     return max(0, CPUS_WANTED - (os.cpu_count() or 1))

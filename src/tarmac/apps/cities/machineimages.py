@@ -1,7 +1,7 @@
-"""Where the files of the built-in machine images are: said in the catalogue at every start, when they are there.
+"""Writes the location of the built-in machine image files to the catalogue at every start, if they exist.
 
-Beside each file lies what is to be said of it. A source that an administrator wrote is left alone; one of ours is
-renewed, since a later version of the file has another sum.
+The spec of each image is in a file next to it. A source set by an administrator is left alone; one set by Tarmac is
+updated, since a newer file has a different checksum.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _log = log("cities")
 
 
 async def tell_sources(client: Client, folder: Path | None = None) -> None:
-    """Say of each image whose file is here where it is. One that cannot be told of is as if it had none."""
+    """Set the source of each image with a local file. A failure leaves the image without a source."""
     for path in sorted((folder or parts_folder() / "machine-images").glob("*.json")):
         try:
             await _tell(client, f"tarmac-{path.stem}", _decode(path.read_bytes()))
         except (ApiError, OSError, msgspec.MsgspecError) as error:
-            _log.warning("a machine image has no source", image=path.stem, why=str(error))
+            _log.warning("machine image source cannot be set", image=path.stem, why=str(error))
 
 
 async def _tell(client: Client, name: str, spec: JsonObject) -> None:
@@ -39,7 +39,7 @@ async def _tell(client: Client, name: str, spec: JsonObject) -> None:
     try:
         found = (await images.get(name))["spec"]
     except NotFound:
-        return  # an administrator removed it
+        return  # an administrator deleted it
     is_ours = found.get("source") in (None, spec["source"])
     if is_ours and any(found.get(field) != value for field, value in spec.items()):
         await images.patch(name, {"spec": spec}, type="merge", manager=_FIELD_MANAGER)

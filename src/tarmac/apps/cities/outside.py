@@ -1,7 +1,7 @@
-"""The server outside that `tarmac up --outside` comes with: it tells everybody who asks who they are.
+"""The outside server of `tarmac up --outside`: it tells each client its source address.
 
-It lives in this process, with sockets in the outside's namespace. On TCP it says so at once and again at each line,
-until the other end is done; on UDP it answers each datagram.
+It runs in this process, with sockets in the outside's namespace. On TCP it sends the address at once and again after
+each line, until the client closes; on UDP it answers each datagram.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tarmac.datapath import hosts
 from tarmac.datapath.linux import namespaces
 
 PORT: Final = 8000
-_LONGEST_LINE: Final = 1024
-_MOST: Final = 256  # connections at a time
-_SILENT: Final = 600.0
+_MAX_LINE: Final = 1024
+_MAX_CONNECTIONS: Final = 256  # concurrent connections
+_IDLE_TIMEOUT: Final = 600.0
 
 
 @asynccontextmanager
 async def outside_server(underlay: hosts.HostUnderlay, segment: hosts.Segment) -> AsyncGenerator[None]:
-    """Serve for as long as the block lasts, and say where."""
+    """Serve during the block, and print the address."""
     path = hosts.outside_namespace(underlay)
     async with AsyncExitStack() as stack:
         for address in segment.servers:
@@ -41,9 +41,9 @@ async def outside_server(underlay: hosts.HostUnderlay, segment: hosts.Segment) -
 
 async def _serve(stack: AsyncExitStack, path: Path, address: str) -> None:
     listening = await asyncio.to_thread(_bound, path, address, socket.SOCK_STREAM)
-    talks = _Talks()
-    server = await asyncio.start_server(talks.begin, sock=listening, limit=_LONGEST_LINE)
-    stack.push_async_callback(talks.close)
+    connections = _Connections()
+    server = await asyncio.start_server(connections.begin, sock=listening, limit=_MAX_LINE)
+    stack.push_async_callback(connections.close)
     stack.callback(server.close)
     asked = await asyncio.to_thread(_bound, path, address, socket.SOCK_DGRAM)
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(_Answers, sock=asked)
@@ -63,35 +63,35 @@ def _bound(path: Path, address: str, kind: socket.SocketKind) -> socket.socket:
     return made
 
 
-def _words(peer: tuple[Any, ...]) -> bytes:
+def _reply(peer: tuple[Any, ...]) -> bytes:
     return f"you are {peer[0]} port {peer[1]}\n".encode()
 
 
-class _Talks:
+class _Connections:
     """The connections of one listening socket."""
 
     def __init__(self) -> None:
         self._tasks = Tasks()
 
     def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Talk to one more, if there are not too many."""
-        if len(self._tasks) >= _MOST:
+        """Serve a connection, unless there are too many."""
+        if len(self._tasks) >= _MAX_CONNECTIONS:
             writer.close()
         else:
             self._tasks.begin(_talk(reader, writer), "talk with somebody outside")
 
     async def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         await self._tasks.close()
 
 
 async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A line that is too long, silence, or a connection that breaks ends it."""
+    """Serve one connection until it is closed, idle or broken, or a line is too long."""
     with suppress(OSError, TimeoutError, ValueError):
         while True:
-            writer.write(_words(writer.get_extra_info("peername")))
+            writer.write(_reply(writer.get_extra_info("peername")))
             await writer.drain()
-            async with asyncio.timeout(_SILENT):
+            async with asyncio.timeout(_IDLE_TIMEOUT):
                 if not await reader.readline():
                     break
     writer.close()
@@ -101,9 +101,9 @@ class _Answers(asyncio.DatagramProtocol):
     """Answers datagrams."""
 
     def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
-        """It can speak from now on."""
+        """Store the transport."""
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
-        """Say who it is from."""
-        self._transport.sendto(_words(addr), addr)
+        """Send the source address back."""
+        self._transport.sendto(_reply(addr), addr)

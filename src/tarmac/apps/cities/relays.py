@@ -1,8 +1,8 @@
-"""What the machine serves on its loopback, made reachable from a city at the same address and port.
+"""Makes loopback services of the host reachable from a city at the same address and port.
 
-A resolver at 127.0.0.53 and a registry at 127.0.0.1 exist only in the machine's own namespace. For each of them a
-socket listens inside the city, and whoever calls there is connected with the real one outside. Registries come and go
-with the hosts.toml files that name them, which containerd reads at every pull; they are looked at every so often.
+A resolver at 127.0.0.53 and a registry at 127.0.0.1 exist only in the host's namespace. For each of them a socket
+listens inside the city and relays to the real service. Registries change with the hosts.toml files that name them,
+which containerd reads at every pull; these files are polled.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from tarmac.datapath.linux import namespaces
 
 _RESOLVERS = Path("/etc/resolv.conf")
 _DNS = 53
-_ANSWER_SECONDS = 10.0
-_MOST_QUESTIONS = 512
-_PIECE = 1 << 16
-_LOOK_EVERY = 2.0
+_RESPONSE_TIMEOUT = 10.0
+_MAX_QUESTIONS = 512
+_CHUNK_SIZE = 1 << 16
+_POLL_INTERVAL = 2.0
 _log = log("cities")
 
 
 class LoopbackService(NamedTuple):
-    """Something on the machine's loopback."""
+    """A service on the host's loopback."""
 
     address: str
     port: int
 
 
 def local_resolvers(text: str) -> list[LoopbackService]:
-    """The nameservers of a resolv.conf that only this machine can reach."""
+    """Return the nameservers of a resolv.conf that only this host can reach."""
     named = re.findall(r"^\s*nameserver\s+(\S+)", text, re.MULTILINE)
     return [LoopbackService(address, _DNS) for address in named if _is_loopback(address)]
 
 
 def local_registries(texts: Iterable[str]) -> list[LoopbackService]:
-    """The registries in containerd's hosts.toml files that only this machine can reach."""
+    """Return the registries in containerd's hosts.toml files that only this host can reach."""
     urls = [urlsplit(url) for text in texts for url in re.findall(r'\[host\."([^"]+)"', text)]
     default = {"http": 80, "https": 443}
     found = [LoopbackService(url.hostname or "", url.port or default.get(url.scheme, 443)) for url in urls]
@@ -56,7 +56,7 @@ def local_registries(texts: Iterable[str]) -> list[LoopbackService]:
 
 @asynccontextmanager
 async def relays(city: CityLayout, certs: Path, clock: Clock) -> AsyncGenerator[None]:
-    """Relay for as long as the block lasts."""
+    """Relay during the block."""
     resolvers = local_resolvers(_RESOLVERS.read_text()) if _RESOLVERS.exists() else []
     async with AsyncExitStack() as stack:
         for service in resolvers:
@@ -73,7 +73,7 @@ async def relays(city: CityLayout, certs: Path, clock: Clock) -> AsyncGenerator[
 
 
 class _Registries:
-    """The relays to registries, as the files name them now."""
+    """The relays to registries named in the files."""
 
     def __init__(self, city: CityLayout, certs: Path) -> None:
         self._city = city
@@ -84,22 +84,22 @@ class _Registries:
     async def run(self, clock: Clock) -> None:
         """Follow the files until cancelled."""
         while True:
-            await clock.sleep(_LOOK_EVERY)
+            await clock.sleep(_POLL_INTERVAL)
             await self.follow()
 
     async def follow(self) -> None:
-        """Begin and end relays. One that cannot be had, because something in the city has the port, is tried again."""
+        """Start and stop relays. One that fails, because its port is in use in the city, is retried."""
         wanted = self._named()
         for service in self._relays.keys() - wanted:
             await _closed(self._relays.pop(service))
         troubles = [await self._begin(service) for service in wanted if service not in self._relays]
         trouble = "; ".join(filter(None, troubles))
         if trouble and trouble != self._trouble:
-            _log.warning("a registry of this machine is not relayed", city=self._city.name, error=trouble)
+            _log.warning("local registry cannot be relayed, will retry", city=self._city.name, error=trouble)
         self._trouble = trouble
 
     async def _begin(self, service: LoopbackService) -> str:
-        """What went wrong; empty when nothing did."""
+        """Start a relay; return the error, or an empty string."""
         try:
             self._relays[service] = await _relay(self._city, service)
         except OSError as error:
@@ -109,12 +109,12 @@ class _Registries:
     def _named(self) -> list[LoopbackService]:
         texts: list[str] = []
         for file in sorted(self._certs.glob("*/hosts.toml")):
-            with contextlib.suppress(OSError):  # it has gone since it was listed
+            with contextlib.suppress(OSError):  # it was removed after being listed
                 texts.append(file.read_text(errors="replace"))
         return local_registries(texts)
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all relays."""
         for server in self._relays.values():
             await _closed(server)
 
@@ -125,7 +125,7 @@ async def _relay(city: CityLayout, service: LoopbackService) -> asyncio.Server:
 
 
 class _Joined:
-    """Connects each caller with the service and carries bytes both ways until both are done."""
+    """Connects each client with the service and copies data in both directions until both are done."""
 
     def __init__(self, service: LoopbackService) -> None:
         self._service = service
@@ -144,7 +144,7 @@ class _Joined:
 
 
 class _Questions(asyncio.DatagramProtocol):
-    """Asks the resolver outside with a socket for each question, so that answers find their askers."""
+    """Forwards each DNS question from its own socket, so that responses can be matched to clients."""
 
     def __init__(self, service: LoopbackService) -> None:
         self._service = service
@@ -159,7 +159,7 @@ class _Questions(asyncio.DatagramProtocol):
         self._asking.cancel()
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
-        if len(self._asking) < _MOST_QUESTIONS:
+        if len(self._asking) < _MAX_QUESTIONS:
             self._asking.begin(self._ask(data, addr), "relayed question")
 
     async def _ask(self, question: bytes, asker: tuple[str | Any, int]) -> None:
@@ -168,17 +168,17 @@ class _Questions(asyncio.DatagramProtocol):
         with socket.socket(family, socket.SOCK_DGRAM) as outside, contextlib.suppress(OSError):
             outside.setblocking(False)
             outside.connect(self._service)
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_RESPONSE_TIMEOUT):
                 await loop.sock_sendall(outside, question)
-                answer = await loop.sock_recv(outside, _PIECE)
+                answer = await loop.sock_recv(outside, _CHUNK_SIZE)
             if self._inside is not None and not self._inside.is_closing():
                 self._inside.sendto(answer, asker)
 
 
 async def _carry(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
-        while piece := await source.read(_PIECE):
-            to.write(piece)
+        while chunk := await source.read(_CHUNK_SIZE):
+            to.write(chunk)
             await to.drain()
         if to.can_write_eof():
             to.write_eof()

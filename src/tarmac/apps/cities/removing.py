@@ -1,7 +1,7 @@
-"""Takes the cities of a data directory away, from the inside out, and looks afterwards what the kernel still has.
+"""Removes the cities of a data directory from the inside out, and lists remains in the kernel.
 
-Nothing relies on anybody's notes: processes are found by the folders they were told, mounts and loops by their paths,
-links and cgroups by the directory's id. So it works after any crash, and again after itself.
+No stored state is needed: processes are found by the directories in their command lines, mounts and loops by their
+paths, links and cgroups by the directory's id. So it works after any crash, and repeatedly.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
 
-_LOOKS, _PAUSE = 100, 0.05  # killed processes take a moment to leave
+_MAX_ATTEMPTS, _RETRY_DELAY = 100, 0.05  # killed processes take a moment to exit
 
 
 def underlay_of(data_dir: Path) -> hosts.HostUnderlay:
-    """The underlay with every city that ever was: the folders know."""
+    """Return the underlay with every city that ever existed, found by its directories."""
     names = {path.parent.name for path in hosts.plan(data_dir, [], hosts.free_subnet(data_dir)).run.glob("*/netns")}
     names |= {path.name for path in (data_dir / "cities").glob("*") if path.is_dir()}
     return hosts.plan(data_dir, sorted(names), hosts.free_subnet(data_dir))
 
 
 async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: NodeParts) -> None:
-    """End and remove all that runs for these cities. The data stays."""
+    """Stop and remove everything that runs for these cities. The data stays."""
     cities = [city_of(host.name.upper(), underlay, data_dir) for host in underlay.cities]
     await end(agents_of(data_dir))
     await asyncio.gather(*(stop_city(city, parts, images=False) for city in cities))
@@ -50,7 +50,7 @@ async def remove_cities(data_dir: Path, underlay: hosts.HostUnderlay, parts: Nod
 
 
 def remains(data_dir: Path, underlay: hosts.HostUnderlay) -> list[str]:
-    """What is still there, in words."""
+    """Describe the remains."""
     found = [f"process {pid} (agent)" for pid in agents_of(data_dir)]
     found += [f"mount {each.path}" for root in (data_dir, underlay.run) for each in mounts(str(root))]
     found += [f"loop device {loop.device} of {loop.file}" for loop in loops.loops(str(data_dir))]
@@ -59,9 +59,9 @@ def remains(data_dir: Path, underlay: hosts.HostUnderlay) -> list[str]:
 
 
 async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) -> None:
-    """End what runs in a city, and let go of what it holds. Its data stays; the images, if they are wanted."""
+    """Stop everything in a city and release its resources. Its data stays; its images only if wanted."""
     await containerd.stop(city.containerd(parts), remove=not images)
-    await empty_group(mounted(), city.cgroup)  # virtual machines are nobody's children
+    await empty_group(mounted(), city.cgroup)  # virtual machines are not child processes
     await asyncio.to_thread(shutil.rmtree, city.run / "agent" / "vm", ignore_errors=True)
     if city.host.namespace.exists():
         datapath = LinuxDatapath(city.run / "agent", str(city.host.namespace))
@@ -73,8 +73,8 @@ async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) 
 
 
 async def empty_group(hierarchy: Hierarchy, path: str) -> None:
-    """End every process in a cgroup and below, and wait until they are gone, for a while."""
-    for _ in range(_LOOKS):
+    """Kill all processes in a cgroup and below, and wait until they have exited, for a limited time."""
+    for _ in range(_MAX_ATTEMPTS):
         if not hierarchy.exists(path) or not hierarchy.kill(path):
             return
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_RETRY_DELAY)

@@ -1,6 +1,6 @@
-"""Real cities beside a control plane: hosts, containerds and agents, brought up together and reported as they come.
+"""Runs real cities beside a control plane: hosts, containerds and agents, started together and reported when ready.
 
-Leaving the block ends the agents and nothing else: containerds and what they run stay, for the next start to adopt.
+Leaving the block stops only the agents: containerds and their pods stay, and the next start adopts them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from tarmac.runtimes.parts import NodeParts
 from tarmac.server.security.pki import Pki, write_kubeconfig
 
 _FIELD_MANAGER = "tarmac-up"
-_PATIENCE = 90.0
-_STRAGGLING = 10.0  # seconds in which what a killed containerd was starting has come up
+_READY_TIMEOUT = 90.0
+_ORPHAN_DELAY = 10.0  # seconds for containers that a killed containerd was starting to come up
 _log = log("cities")
 
 
@@ -53,9 +53,9 @@ async def real(
     *,
     gateways: bool = False,
 ) -> AsyncGenerator[None]:
-    """The nodes are Ready when the block begins, or it was said why not. `server` is its address, as cities see it.
+    """The nodes are Ready when the block starts, or a reason was printed. `server` is its address in the cities.
 
-    `gateways`: every node may carry addresses of external services.
+    `gateways`: every node may own addresses of external services.
     """
     client = Client(local_transport(running.server, STARTING))
     pki, url = Pki(layout.pki, client.clock), f"https://{server}:{running.listener.port}"
@@ -72,6 +72,7 @@ async def real(
             await client.resource(LOCATIONS).apply(location_of(city.name, city.code, "nodes"), manager=_FIELD_MANAGER)
             await client.resource(NODES).apply(_node(city, gateways), manager=_FIELD_MANAGER)
             await stack.enter_async_context(relays(city, city.containerd(parts).certs, client.clock))
+        # An agent left by a killed `up` must not run beside its successor: both would manage the same pods.
         await end(agents.agents_of(layout.data_dir))
         begun = {city.name: asyncio.Event() for city in cities}
         for city in cities:
@@ -88,15 +89,15 @@ async def real(
 
 
 def _node(city: CityLayout, gateway: bool) -> JsonObject:
-    """The Node, which can neither say itself where it is, nor make itself a gateway."""
+    """Return the Node with labels it may not set itself: its location, and the gateway role."""
     labels = {**node_labels(city.name, city.code), **({LABEL_GATEWAY: "true"} if gateway else {})}
     return {"apiVersion": NODES.api_version, "kind": NODES.kind, "metadata": {"name": city.node, "labels": labels}}
 
 
 async def _keep_containerd(city: CityLayout, parts: NodeParts, confined: Confinement, begun: asyncio.Event) -> None:
-    """Have it running again when it dies: what it ran is still there, and it takes that up.
+    """Keep containerd running: a restarted one adopts its containers.
 
-    `begun` tells that it runs, or that the first attempt failed and nobody should wait for the next.
+    `begun` is set when it runs, or when the first attempt failed, so that the caller does not wait for a retry.
     """
     settings = replace(city.containerd(parts), wrapper=confined.runtime(city))
     while True:
@@ -107,15 +108,15 @@ async def _keep_containerd(city: CityLayout, parts: NodeParts, confined: Confine
             begun.set()
         for pid in containerd.processes(settings):
             try:
-                await asyncio.wait_for(_end_of(pid), _STRAGGLING)
+                await asyncio.wait_for(_end_of(pid), _ORPHAN_DELAY)
             except TimeoutError:
                 await asyncio.to_thread(end_orphans, settings.run)
                 await _end_of(pid)
-        _log.warning("containerd ended and is started again", city=city.name)
+        _log.warning("containerd ended, restarting", city=city.name)
 
 
 async def _end_of(pid: int) -> None:
-    """Wait for a process that is not our child."""
+    """Wait for a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -130,8 +131,8 @@ async def _end_of(pid: int) -> None:
 
 
 async def _reported(client: Client, city: CityLayout) -> None:
-    """Wait for the node, and say what became of it."""
-    deadline = client.clock.monotonic() + _PATIENCE
+    """Wait for the node and print its state."""
+    deadline = client.clock.monotonic() + _READY_TIMEOUT
     while trouble := await _trouble(client, city):
         if client.clock.monotonic() > deadline:
             print(f"{city.node} is not ready: {trouble}. Its log is {city.log}", file=sys.stderr)

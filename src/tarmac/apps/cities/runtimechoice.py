@@ -1,4 +1,4 @@
-"""`--runtime auto`: real containers where that is possible, else a simulation, and in both cases a line says why."""
+"""`--runtime auto`: real containers where possible, else a simulation; a line gives the reason."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _TOOLS = {"nft": "nftables", "nsenter": "util-linux", "mkfs.ext4": "e2fsprogs"}
 
 
 class Impossible(Exception):
-    """What was asked for cannot be had here; the message says why and what would help."""
+    """The requested runtime is not available here; the message names reason and fix."""
 
 
 class Choice(NamedTuple):
-    """What runs instances, and why. The parts are those of `containerd`."""
+    """The chosen runtime and the reason. The parts are those of `containerd`."""
 
     runtime: Literal["containerd", "sim"]
     why: str
@@ -24,7 +24,7 @@ class Choice(NamedTuple):
 
 
 def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
-    """Raises Impossible when containerd is insisted on and cannot be had."""
+    """Choose the runtime. Raises Impossible if containerd was requested and is not available."""
     if asked == "sim":
         return Choice("sim", "as --runtime says")
     try:

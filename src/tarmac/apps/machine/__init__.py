@@ -1,1 +1,1 @@
-"""A machine of a cluster of several: how it is set up, joins and leaves. Each step looks at what is there."""
+"""Setup of a cluster's hosts: init, join and leave. Each step checks the existing state."""

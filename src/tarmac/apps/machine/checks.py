@@ -1,4 +1,4 @@
-"""Everything that stands against a machine's becoming a node, found by trying, and told all at once."""
+"""Finds all obstacles to a host becoming a node, by trial, and reports them together."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tarmac.apps.machine.layout import Machine
 from tarmac.decide.versions import joins
 from tarmac.runtimes.parts import PartMissing, find_parts
 
-ROOM = 5 << 30
-SKEW = 30.0
+MIN_FREE_BYTES = 5 << 30
+MAX_SKEW = 30.0
 _TOOLS = {"nft": "nftables", "nsenter": "util-linux", "mkfs.ext4": "e2fsprogs", "unshare": "util-linux"}
 _TRIALS = {
     "veth": f"{sys.executable} -m tarmac.apps.machine.kerneltrial veth",
@@ -34,17 +34,17 @@ _PORTS = {"node-port": (socket.SOCK_STREAM, 10250, "10250/tcp"), "vxlan-port": (
 
 
 class Obstacle(NamedTuple):
-    """What is checked; what is found and what to do about it."""
+    """The name of a check; its finding and the fix."""
 
     check: str
     text: str
 
 
 def local_obstacles(machine: Machine, *, running: bool) -> Iterator[Obstacle]:
-    """Of the machine itself. `running`: our own agent may hold its ports already."""
+    """Yield obstacles of the host itself. `running`: Tarmac's own agent may already use the ports."""
     if os.geteuid() != 0:
         yield Obstacle("root", "this needs root: namespaces, mounts and cgroups; run it as root")
-        return  # nothing below can be tried
+        return  # the other checks need root
     if missing := sorted({package for tool, package in _TOOLS.items() if shutil.which(tool) is None}):
         yield Obstacle("packages", f"these packages are missing: {', '.join(missing)}; apt-get install them")
     else:
@@ -54,15 +54,15 @@ def local_obstacles(machine: Machine, *, running: bool) -> Iterator[Obstacle]:
     if not _HOSTS.exists():
         yield Obstacle("hosts", f"there is no {_HOSTS}, of which every pod gets a copy; make one: 127.0.0.1 localhost")
     free = shutil.disk_usage(_existing(machine.data)).free
-    if free < ROOM:
-        yield Obstacle("disk", f"{free >> 20} MiB are free below {machine.data}; {ROOM >> 30} GiB are needed")
+    if free < MIN_FREE_BYTES:
+        yield Obstacle("disk", f"{free >> 20} MiB are free below {machine.data}; {MIN_FREE_BYTES >> 30} GiB are needed")
     if not running:
         yield from _ports()
 
 
 def server_obstacles(found: FoundServer) -> Iterator[Obstacle]:
-    """Between the machine and the server."""
-    if abs(found.ahead) > SKEW:
+    """Yield obstacles between the host and the server."""
+    if abs(found.ahead) > MAX_SKEW:
         way = "ahead of" if found.ahead > 0 else "behind"
         far = f"{abs(found.ahead):.0f} s {way} the server's"
         yield Obstacle("clock", f"this machine's clock is {far}; set it (timedatectl set-ntp true)")
@@ -71,7 +71,7 @@ def server_obstacles(found: FoundServer) -> Iterator[Obstacle]:
 
 
 def _kernel() -> Iterator[Obstacle]:
-    """Each in namespaces of its own, which take everything with them."""
+    """Try kernel features, each in new namespaces that are removed with everything in them."""
     with tempfile.TemporaryDirectory(prefix="tarmac-trial-") as folder:
         for name, command in _TRIALS.items():
             trial = ["unshare", "--net", "--mount", "sh", "-c", command, "sh", folder]

@@ -1,4 +1,4 @@
-"""Writing the machine's configuration file. What is in it is somebody's and stays; what is missing is added."""
+"""Writes the host's configuration file. Existing fields stay; missing ones are added."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Fields = Mapping[str, Any]
 
 
 def documents_in(path: Path) -> dict[str, dict[str, Any]]:
-    """The fields of each document by its kind; none when there is no file. Raises BadConfigFile."""
+    """Return the fields of each document by kind; empty without a file. Raises BadConfigFile."""
     if not path.exists():
         return {}
     return {each.kind: dict(each.stated) for each in read_file(path, command_parsers(parser()))}
 
 
 def have_document(path: Path, kind: str, wanted: Fields) -> list[str]:
-    """Have a document with these fields. What the file says already holds; where it says otherwise is returned.
+    """Ensure a document with these fields. Existing values win; return a line for each that differs.
 
     Raises BadConfigFile, OSError.
     """
@@ -41,29 +41,29 @@ def have_document(path: Path, kind: str, wanted: Fields) -> list[str]:
 
 
 def replace_field(path: Path, kind: str, name: str, value: str) -> None:
-    """Let a field say something else; every other line of the file stays as it is. Raises BadConfigFile, OSError."""
+    """Change a field; all other lines of the file stay as they are. Raises BadConfigFile, OSError."""
     lines = path.read_text().splitlines(keepends=True)
     document = next(each for each in read_file(path, command_parsers(parser())) if each.kind == kind)
     start = document.line - 1
     end = next((at for at in range(start + 1, len(lines)) if lines[at].startswith("---")), len(lines))
     known = next((at for at in range(start, end) if lines[at].startswith(f"{name}:")), None)
-    line = f"{name}: {msgspec.json.encode(value).decode()}\n"  # JSON's strings are YAML's
+    line = f"{name}: {msgspec.json.encode(value).decode()}\n"  # JSON strings are valid YAML
     if known is None:
         lines.insert(start, line)
     elif yaml.safe_load(lines[known]) == {name: document.stated[name]}:
         lines[known] = line
-    else:  # it goes on over several lines: the file is written anew
+    else:  # the value spans several lines: rewrite the file
         _write(path, {**documents_in(path), kind: {**document.stated, name: value}})
         return
     write_private(path, "".join(lines).encode())
 
 
 def drop_document(path: Path, kind: str) -> None:
-    """Take a document away, and the file with the last one. Raises OSError."""
+    """Remove a document, and the file with the last one. Raises OSError."""
     try:
         documents = documents_in(path)
     except BadConfigFile:
-        documents = {}  # nobody can read it, so nobody can be meant by it
+        documents = {}  # an unreadable file has no usable documents
     documents.pop(kind, None)
     if documents:
         _write(path, documents)

@@ -1,4 +1,4 @@
-"""`tarmac containerd`: the machine's own containerd in the foreground, as its unit runs it."""
+"""`tarmac containerd`: the host's containerd in the foreground, for its systemd unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarmac.runtimes.parts import PartMissing
 
 
 def main(options: argparse.Namespace) -> int:
-    """Prepare its folders and become it; returns only when that cannot be."""
+    """Prepare its directories and exec it; returns only on failure."""
     try:
         settings = pinned_containerd(Machine())
         end_orphans(settings.run)

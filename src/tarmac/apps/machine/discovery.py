@@ -1,8 +1,8 @@
-"""Finding a server by a token's hash, before anything secret is sent anywhere.
+"""Verifies a server by a token's CA hash, before any secret is sent.
 
-The authority's certificate is fetched without trust and without credentials, and believed only if it has the hash. Then
-a new connection is made that trusts this certificate alone, the server's name included. Only such a connection ever
-carries the token, so a listener in the middle, who cannot have a certificate of that authority, sees no secret.
+The CA certificate is fetched without verification and without credentials, and accepted only if it has the hash. Then a
+new connection is made that trusts only this certificate and verifies the server's name. Only such a connection ever
+carries the token, so a man in the middle, without a certificate of that CA, sees no secret.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from tarmac.client.transport import Reply, Request
 from tarmac.http.authorities import key_hashes, pinned
 
 DEFAULT_PORT = 6443
-_SECONDS = 10.0
+_TIMEOUT = 10.0
 
 
 class WrongAuthority(SetupFailed):
-    """Somebody else answers there."""
+    """A different CA answers at this address."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundServer:
-    """A server that has shown that it is the token's."""
+    """A server verified by the token's hash."""
 
     url: str
     ca: str
-    ahead: float  # seconds by which this machine's clock is ahead of the server's
-    version: str  # Tarmac's own; empty when it does not say
-    others: tuple[str, ...] = ()  # further URLs that were given, which nobody has looked at
+    ahead: float  # seconds by which this host's clock is ahead of the server's
+    version: str  # of Tarmac; empty if unknown
+    others: tuple[str, ...] = ()  # the remaining URLs, not checked
 
 
 async def discover(addresses: list[str], token: NodeToken, clock: Clock) -> FoundServer:
-    """The first address with the token's server. Raises SetupFailed; one that is somebody else's ends the search."""
+    """Return the first address with the token's server. Raises SetupFailed; a wrong CA ends the search."""
     trouble: list[str] = []
     for address in addresses:
         try:
@@ -52,7 +52,7 @@ async def discover(addresses: list[str], token: NodeToken, clock: Clock) -> Foun
 
 
 def url_of(address: str) -> str:
-    """`host`, `host:port` or `[v6]:port` as a URL."""
+    """Convert `host`, `host:port` or `[v6]:port` to a URL."""
     bare = address.removeprefix("https://").rstrip("/")
     if bare.count(":") > 1 and not bare.startswith("["):
         bare = f"[{bare}]"
@@ -78,7 +78,7 @@ async def _at(url: str, token: NodeToken, clock: Clock) -> FoundServer:
 async def _get(config: HttpConfig, path: str, clock: Clock) -> Reply:
     transport = HttpTransport(config, clock)
     try:
-        return await transport.request(Request("GET", path, "", {"accept": "*/*"}, b"", _SECONDS))
+        return await transport.request(Request("GET", path, "", {"accept": "*/*"}, b"", _TIMEOUT))
     finally:
         await transport.close()
 
@@ -91,7 +91,7 @@ def _ahead(reply: Reply, clock: Clock) -> float:
 
 
 def _version(reply: Reply) -> str:
-    """`0.2.0` of `v1.35.8+tarmac-0.2.0`."""
+    """Extract `0.2.0` from `v1.35.8+tarmac-0.2.0`."""
     try:
         text = msgspec.json.decode(reply.body)["gitVersion"]
     except (msgspec.DecodeError, KeyError, TypeError):

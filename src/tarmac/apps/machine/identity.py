@@ -1,7 +1,7 @@
-"""Trading a token for the node's certificate, with the agent's own way of doing so.
+"""Exchanges a token for the node's certificate, using the agent's own bootstrap.
 
-The token is on disk only between the first and the last line of `obtain_certificate`: a kill in between leaves it there
-for the same command to use again, or for `leave` to remove.
+The token is on disk only during `obtain_certificate`: a kill leaves it there for the same command to use again, or for
+`leave` to remove.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from tarmac.server.security.files import write_private
 
 
 class CertificateDenied(SetupFailed):
-    """The cluster says no, and will go on saying so."""
+    """The cluster permanently denies the certificate."""
 
 
 def authorities_of_node(machine: Machine) -> list[str]:
-    """The hashes of the authorities that this machine trusts as a node: several while they are rotated, or none."""
+    """Return the hashes of the CAs that this host trusts as a node: several during a rotation, or none."""
     try:
         ca = load(str(machine.kubeconfig)).http.ca
         return key_hashes(ca.encode()) if ca else []
@@ -49,7 +49,7 @@ def authorities_of_node(machine: Machine) -> list[str]:
 
 
 def authorities_of_server(machine: Machine) -> list[str]:
-    """The same of what it trusts as a server."""
+    """Return the hashes of the CAs that this host trusts as a server."""
     try:
         return key_hashes((machine.data / "pki" / "ca.crt").read_bytes())
     except (OSError, ValueError):
@@ -57,9 +57,9 @@ def authorities_of_server(machine: Machine) -> list[str]:
 
 
 async def mark_beside_server(machine: Machine, name: str) -> None:
-    """Say that the node shares a server's addresses: else it may not call them its own, and is never ready.
+    """Label the node as sharing a server's addresses: without the label it may not use them, and is never ready.
 
-    Only an administrator may say so; a machine that is a server has his kubeconfig. Raises ApiError, ClientError.
+    Only an administrator may set it; a server's host has the administrator's kubeconfig. Raises ApiError, ClientError.
     """
     admin = Client(HttpTransport(load(str(machine.data / "kubeconfig")).http))
     try:
@@ -69,12 +69,12 @@ async def mark_beside_server(machine: Machine, name: str) -> None:
 
 
 def node_client(machine: Machine) -> Client:
-    """The server, as the node of this machine. Raises BadKubeconfig."""
+    """Return a client with the node's credentials. Raises BadKubeconfig."""
     return Client(HttpTransport(load(str(machine.kubeconfig)).http))
 
 
 async def own_node(machine: Machine, name: str) -> JsonObject | None:
-    """The Node of this machine; None when there is none yet. Raises ApiError, ClientError."""
+    """Return the Node of this host; None if it is not registered yet. Raises ApiError, ClientError."""
     client = node_client(machine)
     try:
         return await client.resource(NODES).get(name)
@@ -85,7 +85,7 @@ async def own_node(machine: Machine, name: str) -> JsonObject | None:
 
 
 async def forget_if_revoked(machine: Machine, name: str) -> None:
-    """Throw away a certificate that the server refuses, so that another can be asked for."""
+    """Delete a certificate that the server refuses, so that a new one can be requested."""
     if not machine.kubeconfig.exists():
         return
     try:
@@ -95,18 +95,18 @@ async def forget_if_revoked(machine: Machine, name: str) -> None:
     except BadKubeconfig:
         forget_identity(machine)
     except (ApiError, ClientError):
-        return  # not a word about the certificate
+        return  # says nothing about the certificate
 
 
 def forget_identity(machine: Machine) -> None:
-    """Be nobody. The kubeconfig goes last: it says that there is something to forget."""
+    """Delete the identity. The kubeconfig goes last: its presence means that there is something to delete."""
     for file in (machine.agent / "pki").glob("kubelet-client*"):
         file.unlink(missing_ok=True)
     machine.kubeconfig.unlink(missing_ok=True)
 
 
 async def obtain_certificate(machine: Machine, found: FoundServer, token: NodeToken, name: str, clock: Clock) -> None:
-    """Have the node's certificate and kubeconfig. Raises SetupFailed, CertificateDenied."""
+    """Obtain the node's certificate and kubeconfig. Raises SetupFailed, CertificateDenied."""
     machine.agent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(machine.bootstrap, _bootstrap(found, token))
     flags = Flags(

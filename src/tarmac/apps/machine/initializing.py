@@ -1,9 +1,9 @@
-"""`tarmac init`: this machine becomes the first server of a cluster and, with a Location, its first node.
+"""`tarmac init`: makes this host the first server of a cluster and, with a Location, its first node.
 
-    checks → configuration → keys → server → (location → the steps of `join`)
+checks → configuration → keys → server → (location → the steps of `join`)
 
-As with `join`, nothing is made before every check has passed, each step makes what is missing, and a repetition of the
-command goes on where a kill ended the last one.
+As with `join`, nothing is created before all checks have passed, each step creates only missing parts, and a repeated
+command continues where a killed one stopped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TTL = 3600.0
 
 
 def main(options: argparse.Namespace) -> int:
-    """Become a server; the exit code."""
+    """Become a server; return the exit code."""
     configure(level="warning")
     return asyncio.run(_main(Machine(), options))
 
@@ -63,7 +63,7 @@ async def _locked(machine: Machine, options: argparse.Namespace, keeper: Service
 
 
 async def init(machine: Machine, options: argparse.Namespace, keeper: Services, clock: Clock) -> None:
-    """Take every step that is left, and say how to go on. Raises SetupFailed, Blocked."""
+    """Perform all remaining steps and print the next ones. Raises SetupFailed, Blocked."""
     tell("checks")
     if obstacles := list(_obstacles(machine, options)):
         raise Blocked(obstacles)
@@ -100,7 +100,7 @@ def _obstacles(machine: Machine, options: argparse.Namespace) -> Iterator[Obstac
 
 
 def server_fields(machine: Machine, options: argparse.Namespace) -> dict[str, Any]:
-    """What the configuration says of a server with these flags."""
+    """Return the configuration of a server with these flags."""
     host, port = options.listen
     fields: dict[str, Any] = {
         "dataDir": str(machine.data),
@@ -114,7 +114,7 @@ def server_fields(machine: Machine, options: argparse.Namespace) -> dict[str, An
 
 
 async def _is_ready(machine: Machine) -> bool:
-    """Whether this machine's own server is. Others of the cluster, which its kubeconfig names too, do not count."""
+    """Return True if this host's own server is ready. Other servers in its kubeconfig do not count."""
     with suppress(ApiError, ClientError, OSError):
         client = Client(HttpTransport(replace(load(str(machine.data / "kubeconfig")).http, servers=())))
         try:
@@ -126,9 +126,9 @@ async def _is_ready(machine: Machine) -> bool:
 
 
 async def await_server(machine: Machine, keeper: Services, clock: Clock, seconds: float) -> None:
-    """Until it is ready. Raises SetupFailed."""
+    """Wait until the server is ready. Raises SetupFailed."""
     deadline = clock.monotonic() + seconds
-    # A kubeconfig of an earlier start may name the same port: only a server that answers counts.
+    # A kubeconfig of an earlier start may name the same port: only a response counts.
     while not await _is_ready(machine):
         if clock.monotonic() > deadline:
             words = [f"server: {line}" for line in keeper.last_words("server")]

@@ -1,9 +1,10 @@
-"""`tarmac join`: this machine becomes a node, in five steps that each look at what is there.
+"""`tarmac join`: makes this host a node, in idempotent steps.
 
-    checks → configuration → certificate → containerd → agent → ready
+checks → configuration → certificate → containerd → agent → ready
 
-Nothing is made before every check has passed, and nothing secret is sent before the server has shown that it is the
-token's. A kill between two steps leaves what is whole: the same command goes on, with this or any token of the cluster.
+Nothing is created before all checks have passed, and no secret is sent before the server is verified by the token's
+hash. A kill between two steps leaves a consistent state: the same command continues, with this or any token of the
+cluster.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ KIND = "AgentConfig"
 
 @dataclass(frozen=True)
 class Joining:
-    """What is asked for."""
+    """The parameters of a join."""
 
     addresses: list[str]
     token: NodeToken
@@ -62,12 +63,12 @@ class Blocked(SetupFailed):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Join, as a node or as a server; the exit code."""
+    """Join as a node or as a server; return the exit code."""
     if bool(options.server) == bool(options.addresses):
         tell("either ADDRESS, to be a node of the servers there, or --server ADDRESS, to be a server beside them")
         return USAGE
     if options.server:
-        from tarmac.apps.machine import serverjoining  # it needs what stands below, and the server's own parts
+        from tarmac.apps.machine import serverjoining  # imported here: it imports this module, and the server's parts
 
         return serverjoining.main(options)
     try:
@@ -89,14 +90,14 @@ async def _main(machine: Machine, wanted: Joining, *, foreground: bool) -> int:
 
 
 async def join_locked(machine: Machine, wanted: Joining, keeper: Services) -> None:
-    """Join while nobody else sets this machine up."""
+    """Join while holding the setup lock of this host."""
     with setting_up(machine):
         name = await join(machine, wanted, keeper, SystemClock())
     print(f"joined as {name}" if keeper.supervised else f"{name} may join: run the commands above", flush=True)
 
 
 async def told_in_words(work: Callable[[], Awaitable[None]]) -> int:
-    """The exit code of a piece of setting up, with a line for each thing in the way."""
+    """Run a setup step; print errors line by line and return the exit code."""
     try:
         await work()
     except Blocked as blocked:
@@ -113,7 +114,7 @@ async def told_in_words(work: Callable[[], Awaitable[None]]) -> int:
 
 
 async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock) -> str:
-    """Take every step that is left; the node's name."""
+    """Perform all remaining steps; return the node's name."""
     known = documents_in(machine.config).get(KIND, {})
     name = wanted.name or known.get("nodeName") or socket.gethostname().lower()
     tell("checks")
@@ -129,7 +130,7 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
     try:
         await obtain_certificate(machine, found, wanted.token, name, clock)
     except CertificateDenied:
-        if not known:  # nothing half done: the configuration was written for nothing
+        if not known:  # undo the configuration written just now
             drop_document(machine.config, KIND)
         raise
     if wanted.token.ca_hash in authorities_of_server(machine):
@@ -145,7 +146,7 @@ async def join(machine: Machine, wanted: Joining, keeper: Services, clock: Clock
 
 
 async def _checked(machine: Machine, wanted: Joining, clock: Clock) -> FoundServer:
-    """Everything that stands against it, at once. Raises Blocked, WrongAuthority."""
+    """Report all obstacles at once. Raises Blocked, WrongAuthority."""
     obstacles = list(local_obstacles(machine, running=bool(running(machine, "agent"))))
     known = authorities_of_node(machine)
     if known and wanted.token.ca_hash not in known:
@@ -155,7 +156,7 @@ async def _checked(machine: Machine, wanted: Joining, clock: Clock) -> FoundServ
 
 
 async def reached(obstacles: list[Obstacle], addresses: list[str], token: NodeToken, clock: Clock) -> FoundServer:
-    """The server, if neither it nor anything of before stands against it. Raises Blocked, WrongAuthority."""
+    """Return the server, unless it or the earlier checks have obstacles. Raises Blocked, WrongAuthority."""
     found: FoundServer | None = None
     try:
         found = await discover(addresses, token, clock)

@@ -1,4 +1,4 @@
-"""A program that tries whether the kernel makes a link of a kind, in a network namespace that goes with it."""
+"""A program that tests if the kernel can create a type of link, in a temporary network namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAC = "02:00:00:00:00:01"
 
 
 def main() -> int:
-    """Make a link of the kind that is named; 1 and the kernel's word when it does not."""
+    """Create a link of the named type; on failure print the kernel's error and return 1."""
     with Path("/proc/self/ns/net").open() as here:
         messages = {
             "veth": links.veth("trial0", _MAC, 1500, "trial1", "", here.fileno()),

@@ -1,4 +1,4 @@
-"""Where a machine keeps what `init` and `join` make, who may set it up at one time, and how steps are told."""
+"""Paths of a host for `init` and `join`, the setup lock, and progress output."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 class SetupFailed(Exception):
-    """A step came to nothing. The text says why; what is there stays, and the command may be repeated."""
+    """A step failed. The message gives the reason; completed steps stay, and the command may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The folders of one machine."""
+    """The directories of one host."""
 
     config: Path = DEFAULT_FILE
     data: Path = Path("/var/lib/tarmac")
@@ -38,25 +38,25 @@ class Machine:
 
     @property
     def kubeconfig(self) -> Path:
-        """Who the node is."""
+        """The node's kubeconfig."""
         return self.agent / "kubeconfig"
 
     @property
     def bootstrap(self) -> Path:
-        """The token, until it has been traded for a certificate."""
+        """The token, until it has been exchanged for a certificate."""
         return self.agent / "bootstrap.kubeconfig"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever sets the machine up."""
+        """Held during setup of the host."""
         return self.data / "setup.lock"
 
     def log(self, part: str) -> Path:
-        """What a part says that no service manager listens to."""
+        """Return the log of a part that runs without a service manager."""
         return self.data / f"{part}.log"
 
     def containerd(self, parts: NodeParts) -> ContainerdSettings:
-        """The machine's own containerd."""
+        """Return the settings of the host's containerd."""
         return ContainerdSettings(
             root=self.data / "containerd",
             run=self.run / "containerd",
@@ -69,7 +69,10 @@ class Machine:
 
 
 def pinned_containerd(machine: Machine) -> ContainerdSettings:
-    """The machine's containerd, from programs that no package changes under it. Raises PartMissing, OSError."""
+    """Return the host's containerd with copies of its programs that package upgrades leave alone.
+
+    Raises PartMissing, OSError.
+    """
     parts = pinned(find_parts(), machine.data / "parts")
     drop_unused(machine.data / "parts", parts)
     return machine.containerd(parts)
@@ -77,7 +80,7 @@ def pinned_containerd(machine: Machine) -> ContainerdSettings:
 
 @contextmanager
 def setting_up(machine: Machine) -> Generator[None]:
-    """Keep others out while the block lasts. The lock goes with the process, however it ends. Raises SetupFailed."""
+    """Hold the setup lock during the block. The kernel releases it with the process. Raises SetupFailed."""
     machine.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(machine.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -94,14 +97,14 @@ def setting_up(machine: Machine) -> Generator[None]:
 
 
 def another_sets_up(machine: Machine) -> bool:
-    """Whether another process is about to change what runs here."""
+    """Return True if a different process holds the setup lock."""
     try:
         lock = os.open(machine.lock, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        # For as long as this takes nobody else can have the lock; a command that comes just then says so and changes
-        # nothing.
+        # During this check the lock is unavailable to other processes; a command started just then fails without
+        # changes.
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return os.pread(lock, 32, 0) != str(os.getpid()).encode()
@@ -112,5 +115,5 @@ def another_sets_up(machine: Machine) -> bool:
 
 
 def tell(text: str) -> None:
-    """Say how far it is."""
+    """Print progress."""
     print(f"tarmac: {text}", file=sys.stderr, flush=True)

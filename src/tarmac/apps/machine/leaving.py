@@ -1,10 +1,10 @@
-"""`tarmac leave`: this machine is a node no longer, and nothing of one is left on it.
+"""`tarmac leave`: removes the node from the cluster and all its remains from this host.
 
-    server → processes → node → containerd → files
+server → processes → node → containerd → files
 
-The server is asked first: it moves what runs here elsewhere, refuses the node's certificates and forgets the node. Then
-everything is taken away from the inside out, found by looking and not by notes, so that a kill anywhere leaves a
-machine on which the same command goes on. The configuration goes last: it says what is to be looked for.
+The server comes first: it moves the pods elsewhere, revokes the node's certificates and deletes the node. Then
+everything is removed from the inside out, found by inspection and not from stored state, so that after a kill the same
+command continues. The configuration goes last: it names the things to look for.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from tarmac.runtimes.containerd.leftovers import unmount_below
 from tarmac.runtimes.parts import PartMissing, find_parts
 
 SERVER = "ServerConfig"
-_GRACE = 120.0  # after the deadline: what a server needs to end pods by force and forget the node
+_REMOVAL_GRACE = 120.0  # after the deadline: time for a server to force pods to end and delete the node
 _OF_NODES = ("agent", "containerd", "certs.d", "parts", "agent.log", "containerd.log")
 _OF_SERVERS = ("pki", "etcd", "join.key", "secrets.key", "kubeconfig", "controllers.kubeconfig", "server.log", ".lock")
 _PATTERNS = ("store.db*", "audit*.log*")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Leave; the exit code."""
+    """Leave; return the exit code."""
     configure(level="warning")
     return asyncio.run(told_in_words(lambda: _locked(Machine(), options)))
 
@@ -59,10 +59,10 @@ async def _locked(machine: Machine, options: argparse.Namespace) -> None:
 
 
 async def leave(machine: Machine, options: argparse.Namespace) -> None:
-    """Take every step that is left. Raises SetupFailed, Blocked."""
+    """Perform all remaining steps. Raises SetupFailed, Blocked."""
     documents = _documents(machine)
     is_node = KIND in documents or machine.agent.exists() or (machine.data / "containerd").exists()
-    # Its first file is there before its configuration: one that was killed on its way in is a server as well.
+    # Its first file is written before its configuration: one killed while joining is a server as well.
     files = [path for name in _OF_SERVERS for path in _written(machine.data / name)]
     is_server = SERVER in documents or any(path.exists() for path in files)
     name = documents.get(KIND, {}).get("nodeName", "")
@@ -85,11 +85,11 @@ def _documents(machine: Machine) -> dict[str, dict[str, Any]]:
         return {}
 
 
-# The server's part.
+# Steps at the server
 
 
 async def _depart(machine: Machine, name: str, options: argparse.Namespace) -> None:
-    """Ask the server to let the node go, and wait until it has. Raises SetupFailed, Blocked."""
+    """Ask the server to remove the node, and wait for it. Raises SetupFailed, Blocked."""
     client = node_client(machine)
     try:
         disks = disk_names(await disks_of(client, name))
@@ -97,9 +97,9 @@ async def _depart(machine: Machine, name: str, options: argparse.Namespace) -> N
             why = f"{len(disks)} disks are here and would be lost ({', '.join(disks)}); --delete-disks if they may go"
             raise Blocked([Obstacle("disks", why)])
         await _announce(client, name, options)
-        await _until_forgotten(client, name, options.drain_timeout + _GRACE)
+        await _until_forgotten(client, name, options.drain_timeout + _REMOVAL_GRACE)
     except (Unauthorized, NotFound):
-        return  # forgotten, now or by an earlier attempt
+        return  # removed, now or by an earlier attempt
     except (ApiError, ClientError) as error:
         hint = "try again, or --force, and tell the server where it runs"
         raise SetupFailed(f"the server did not let the node go: {error}; {hint}") from error
@@ -108,7 +108,7 @@ async def _depart(machine: Machine, name: str, options: argparse.Namespace) -> N
 
 
 async def _announce(client: Client, name: str, options: argparse.Namespace) -> None:
-    """Keep an earlier attempt's deadline: a repetition gives pods no more time."""
+    """Set the deadline, or keep that of an earlier attempt: a repetition gives pods no more time."""
     node = await client.resource(NODES).get(name)
     known = node["metadata"].get("annotations") or {}
     wanted = {LEAVING: known.get(LEAVING) or rfc3339(client.clock.now() + options.drain_timeout)}
@@ -120,13 +120,13 @@ async def _announce(client: Client, name: str, options: argparse.Namespace) -> N
 async def _until_forgotten(client: Client, name: str, seconds: float) -> None:
     deadline = client.clock.monotonic() + seconds
     while client.clock.monotonic() < deadline:
-        with suppress(ClientError):  # the connection ends with the certificate; what the next one says counts
+        with suppress(ClientError):  # the connection ends with the certificate; the next response counts
             await client.resource(NODES).get(name)
         await client.clock.sleep(0.25)
     raise SetupFailed(f"{name} still has pods after {seconds:.0f} s; try again, or --force")
 
 
-# The machine's part.
+# Steps on the host
 
 
 async def _remove(machine: Machine, *, with_server: bool) -> None:
@@ -143,7 +143,7 @@ async def _remove(machine: Machine, *, with_server: bool) -> None:
 
 
 def _agent_options(machine: Machine) -> argparse.Namespace:
-    """As the configuration says; without one, as `join` would have it."""
+    """Return the options of the configuration; without one, those that `join` would use."""
     if KIND in _documents(machine):
         return parsed(["agent", "--remove", f"--config={machine.config}"])
     endpoint = f"unix://{machine.run / 'containerd' / 'c.sock'}"
@@ -154,12 +154,12 @@ def _agent_options(machine: Machine) -> argparse.Namespace:
 
 
 async def _remove_containerd(machine: Machine) -> None:
-    with suppress(PartMissing):  # then there never was one
+    with suppress(PartMissing):  # without parts there never was one
         await containerd.stop(machine.containerd(find_parts()), remove=True)
 
 
 def _remove_files(machine: Machine, *, with_server: bool) -> None:
-    # Only in folders of our own: what is above them may be a disk that somebody mounted there for us.
+    # Only in directories of Tarmac: a parent may be a mount point of the operator.
     for top in (machine.run, machine.data):
         for name in ("agent", "containerd", "cni", "cni.d"):
             unmount_below(top / name)
@@ -171,7 +171,7 @@ def _remove_files(machine: Machine, *, with_server: bool) -> None:
         _take_away(path)
     for name in ("agent", "containerd", "cni", "cni.d"):
         _take_away(machine.run / name)
-    # Last, since they say what there was: the documents, and the lock that we hold.
+    # Last, since they tell a repeated command where to look: the documents, and the lock held by this process.
     drop_document(machine.config, KIND)
     if with_server:
         drop_document(machine.config, SERVER)
@@ -181,11 +181,11 @@ def _remove_files(machine: Machine, *, with_server: bool) -> None:
         machine.lock.unlink(missing_ok=True)
     for folder in (machine.config.parent, machine.data, machine.run):
         with suppress(OSError):
-            folder.rmdir()  # something of somebody else's keeps it
+            folder.rmdir()  # fails if it has other content
 
 
 def _written(path: Path) -> list[Path]:
-    """A file, and what is left of writing it where a command was killed at that: `write_private` writes beside."""
+    """Return a file, and temporary files of a killed write: `write_private` creates them next to it."""
     return [path, *path.parent.glob(f".{path.name}.*")]
 
 

@@ -1,10 +1,11 @@
-"""`tarmac join --server`: this machine becomes one more server of a cluster whose store is shared.
+"""`tarmac join --server`: makes this host an additional server of a cluster with a shared store.
 
-    checks → hand-over → keys → configuration → server → ready
+checks → hand-over → keys → configuration → server → ready
 
-A server of the cluster hands its keys over, sealed for a key that is made here first and stays here. Killed before they
-are stored, the same command asks again with the same key, for ten minutes; later it needs another token. The keys are
-there before the configuration is, and the configuration before anything starts, so nothing runs with half of them.
+A server of the cluster hands over its keys, sealed for a key that is generated here first and never leaves. If the
+command is killed before they are stored, it can ask again with the same key for ten minutes; later it needs a new
+token. Keys are stored before the configuration is written, and the configuration before anything starts, so no server
+runs with incomplete keys.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
 from tarmac.store.open import with_files
 
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}", re.ASCII)
-_LAST = "ca.key"  # its presence says that the keys are complete
+_LAST = "ca.key"  # its presence means that the keys are complete
 
 
 @dataclass(frozen=True)
 class ServerJoining:
-    """What is asked for."""
+    """The parameters of the join."""
 
     addresses: list[str]
     token: NodeToken
@@ -61,7 +62,7 @@ class ServerJoining:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Join as a server; the exit code."""
+    """Join as a server; return the exit code."""
     try:
         token = parse_token(options.token)
     except BadToken as error:
@@ -87,7 +88,7 @@ async def _locked(machine: Machine, wanted: ServerJoining, keeper: Services) -> 
 
 
 async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services, clock: Clock) -> None:
-    """Take every step that is left. Raises SetupFailed, Blocked."""
+    """Perform all remaining steps. Raises SetupFailed, Blocked."""
     tell("checks")
     found = await _checked(machine, wanted, clock)
     if not _has_keys(machine, wanted.token.ca_hash) or KIND not in documents_in(machine.config):
@@ -100,7 +101,7 @@ async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services,
             tell(difference)
     else:
         tell(f"this machine has the keys of cluster sha256:{wanted.token.ca_hash} already")
-    # Not before: whoever is killed until here asks again, and needs it to open the answer.
+    # Not earlier: a command killed before this point asks again, and needs the key to open the response.
     _key_file(machine).unlink(missing_ok=True)
     tell("server")
     await keeper.start("server")
@@ -110,13 +111,13 @@ async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services,
     tell("ready")
     await await_server(machine, keeper, clock, wanted.options.timeout)
     node = documents_in(machine.config).get(AGENT, {}).get("nodeName")
-    if node and wanted.token.ca_hash in authorities_of_node(machine):  # a node of this cluster was here first
+    if node and wanted.token.ca_hash in authorities_of_node(machine):  # the host is already a node of this cluster
         await mark_beside_server(machine, node)
     print(f"joined as server {wanted.name}; kubeconfig: {machine.data / 'kubeconfig'}", flush=True)
 
 
 async def _checked(machine: Machine, wanted: ServerJoining, clock: Clock) -> FoundServer:
-    """Everything that stands against it, at once. Raises Blocked, WrongAuthority."""
+    """Report all obstacles at once. Raises Blocked, WrongAuthority."""
     return await reached(list(_obstacles(machine, wanted)), wanted.addresses, wanted.token, clock)
 
 
@@ -144,7 +145,7 @@ def _has_keys(machine: Machine, ca_hash: str) -> bool:
 
 
 async def _asked(machine: Machine, found: FoundServer, wanted: ServerJoining, clock: Clock) -> dict[str, Any]:
-    """What a server is made of, opened. Raises SetupFailed."""
+    """Request and open the keys. Raises SetupFailed."""
     key = _own_key(machine)
     tell("hand-over")
     body = {
@@ -179,7 +180,7 @@ def _key_file(machine: Machine) -> Any:
 
 
 def _own_key(machine: Machine) -> X25519PrivateKey:
-    """The one that was made before, so that a killed command can ask again."""
+    """Return the key of an earlier attempt, so that a killed command can ask again; else generate one."""
     file = _key_file(machine)
     try:
         return X25519PrivateKey.from_private_bytes(file.read_bytes())
@@ -190,7 +191,7 @@ def _own_key(machine: Machine) -> X25519PrivateKey:
 
 
 def store_keys(machine: Machine, content: dict[str, Any], ca_hash: str) -> str:
-    """Write everything down; the URL of the store as this machine reaches it. Raises SetupFailed."""
+    """Store the keys; return the URL of the store for this host. Raises SetupFailed."""
     pki: dict[str, str] = content["pki"]
     if strange := [name for name in (*pki, *content["store"]["files"]) if not _FILE_NAME.fullmatch(name)]:
         raise SetupFailed(f"the server handed over a file called {strange[0]!r}: nothing was written")

@@ -1,8 +1,8 @@
-"""Who keeps a machine's server, containerd and agent running: systemd, or the command itself until a signal comes.
+"""Runs a host's server, containerd and agent: by systemd, or by this command in the foreground.
 
-In the foreground the server and the agent are children that are started again when they end, but not when `leave` has
-ended them; containerd and its pods outlive the command, as they outlive `tarmac up`, and the next one adopts them.
-Where there is neither, somebody else keeps them running, and is told the commands.
+In the foreground the server and the agent are children that are restarted when they end, unless `leave` stopped them;
+containerd and its pods outlive the command, as with `tarmac up`, and the next one adopts them. Without systemd and
+`--foreground` the commands are printed for the operator's own supervisor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, Protocol, Self
 
 from tarmac.apps.machine.configuration import documents_in
 from tarmac.apps.machine.layout import Machine, SetupFailed, another_sets_up, pinned_containerd
-from tarmac.apps.processes import PAUSE, end, start, stop, told
+from tarmac.apps.processes import RESTART_DELAY, end, start, stop, told
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import background, supervise
 from tarmac.cli.configfile import BadConfigFile
@@ -29,33 +29,33 @@ from tarmac.runtimes.parts import find_parts
 Part = Literal["server", "containerd", "agent"]
 _DOCUMENTS: dict[Part, str] = {"server": "ServerConfig", "containerd": "AgentConfig", "agent": "AgentConfig"}
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_LINES = 5
-_LOOK = 2.0
+_LOG_LINES = 5
+_POLL_INTERVAL = 2.0
 
 
 class Services(Protocol):
-    """Whoever keeps parts running."""
+    """Supervises the parts."""
 
     supervised: bool
-    """Whether what is started is running now; False: somebody else will start it."""
+    """True if started parts are running now; False if an external supervisor starts them."""
 
     async def start(self, part: Part) -> None:
-        """Have a part running. Raises SetupFailed, OSError, RuntimeError."""
+        """Ensure that a part runs. Raises SetupFailed, OSError, RuntimeError."""
         ...
 
     def last_words(self, part: Part) -> list[str]:
-        """What it said last."""
+        """Return the last lines of its log."""
         ...
 
 
 def command_of(machine: Machine, part: Part) -> list[str]:
-    """As a part is run."""
+    """Return the command line of a part."""
     own = [] if part == "containerd" else [f"--config={machine.config}"]
     return [sys.executable, "-m", "tarmac.apps.main", part, *own]
 
 
 class Systemd:
-    """Units of the package."""
+    """The systemd units of the package."""
 
     supervised = True
 
@@ -63,22 +63,22 @@ class Systemd:
         self._machine = machine
 
     async def start(self, part: Part) -> None:
-        """Enable and start the unit, or start it again with what the configuration says now."""
+        """Enable and start the unit, or restart it with the current configuration."""
         unit = f"tarmac-{part}.service"
         await asyncio.to_thread(_systemctl, "enable", unit)
         await asyncio.to_thread(_systemctl, "restart" if part != "containerd" else "start", unit)
-        if part == "containerd":  # before the agent tries whether pods can be run
-            # The unit links its programs to where they stay, just now; two of us at that would be in each other's way.
+        if part == "containerd":  # before the agent tests the runtime
+            # The unit is linking its programs right now; doing the same here would conflict with it.
             await containerd.adopt(self._machine.containerd(find_parts()))
 
     def last_words(self, part: Part) -> list[str]:
-        """From the journal."""
-        journal = ["journalctl", "--unit", f"tarmac-{part}.service", "--lines", str(_LINES), "--output", "cat"]
+        """Read the journal."""
+        journal = ["journalctl", "--unit", f"tarmac-{part}.service", "--lines", str(_LOG_LINES), "--output", "cat"]
         return subprocess.run(journal, check=False, capture_output=True, text=True).stdout.splitlines()
 
 
 class Foreground:
-    """Children of this process, and a containerd that is nobody's."""
+    """Children of this process, and a detached containerd."""
 
     supervised = True
 
@@ -89,7 +89,7 @@ class Foreground:
         self._left: set[Part] = set()
 
     async def start(self, part: Part) -> None:
-        """Start it, after those that a killed command left behind."""
+        """Start a part, after stopping those that a killed command left."""
         if part in self._started:
             return
         self._started.add(part)
@@ -102,9 +102,9 @@ class Foreground:
         await self._stack.enter_async_context(background(keeping, f"the machine's {part}"))
 
     def last_words(self, part: Part) -> list[str]:
-        """From its log."""
+        """Read the log file."""
         try:
-            return self._machine.log(part).read_text(errors="replace").splitlines()[-_LINES:]
+            return self._machine.log(part).read_text(errors="replace").splitlines()[-_LOG_LINES:]
         except OSError:
             return []
 
@@ -116,29 +116,30 @@ class Foreground:
             except asyncio.CancelledError:
                 await stop(process)
                 raise
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RESTART_DELAY)
             if await self._is_left(part):
                 return
 
     async def _keep_containerd(self) -> None:
         settings = pinned_containerd(self._machine)
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_INTERVAL)
             if not containerd.processes(settings) and not await self._is_left("containerd"):
                 await containerd.start(settings)
                 end_orphans(settings.run)
 
     async def _is_left(self, part: Part) -> bool:
-        """Whether `leave` took the part away; for good, since who joins again keeps it running himself.
+        """Return True if `leave` removed the part; permanently, since a new `join` supervises it by itself.
 
-        `leave` ends parts first and their documents last, and holds the lock meanwhile: until it is done, nobody knows.
+        `leave` stops parts first and removes their documents last, while it holds the lock: until it is done, the state
+        is unknown.
         """
         waited = False
         while part not in self._left and another_sets_up(self._machine):
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RESTART_DELAY)
             waited = True
-        with suppress(BadConfigFile):  # somebody is at it with an editor
-            # Who joined again before we looked has one running by now.
+        with suppress(BadConfigFile):  # the file is being edited
+            # A new `join` since then has started the part by now.
             again = waited and running(self._machine, part)
             if again or _DOCUMENTS[part] not in documents_in(self._machine.config):
                 self._left.add(part)
@@ -146,7 +147,7 @@ class Foreground:
 
 
 class Elsewhere:
-    """Somebody else's: only told what to run."""
+    """An external supervisor: only prints the commands."""
 
     supervised = False
 
@@ -154,17 +155,17 @@ class Elsewhere:
         self._machine = machine
 
     async def start(self, part: Part) -> None:
-        """Tell the command."""
+        """Print the command."""
         print(f"run: {' '.join(command_of(self._machine, part))}")
 
     def last_words(self, part: Part) -> list[str]:
-        """Nobody knows."""
+        """Return nothing: the log is unknown."""
         return []
 
 
 @asynccontextmanager
 async def services(machine: Machine, *, foreground: bool) -> AsyncGenerator[Services]:
-    """Whoever there is. Leaving the block ends children in the foreground, and nothing else."""
+    """Return the available supervisor. Leaving the block stops only children in the foreground."""
     async with AsyncExitStack() as stack:
         if foreground:
             yield Foreground(machine, stack)
@@ -173,7 +174,7 @@ async def services(machine: Machine, *, foreground: bool) -> AsyncGenerator[Serv
 
 
 class Signals:
-    """SIGTERM and SIGINT: one ends the steps where they are, or the wait after them. Nothing is half done by that."""
+    """SIGTERM and SIGINT: cancel the steps, or the wait after them. Steps are safe to cancel."""
 
     def __init__(self) -> None:
         self._came = asyncio.Event()
@@ -196,24 +197,24 @@ class Signals:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     async def wait(self) -> None:
-        """Until one comes."""
+        """Wait for a signal."""
         self._waiting = True
         await self._came.wait()
 
 
 def has_systemd() -> bool:
-    """Whether it is process 1 here."""
+    """Return True if systemd is process 1."""
     return Path("/run/systemd/system").is_dir()
 
 
 def running(machine: Machine, part: Part) -> list[int]:
-    """The processes of a part, whoever started them."""
+    """Return the processes of a part, regardless of their parent."""
     mark = f"--config={machine.config}"
     return told(lambda words: part in words and mark in words)
 
 
 async def stop_all(machine: Machine, *, server: bool) -> None:
-    """End the agent and, if asked, the server, and whoever would start them again. containerd stays."""
+    """Stop the agent and, if asked, the server, and their supervisors. containerd keeps running."""
     parts: tuple[Part, ...] = ("agent", "server") if server else ("agent",)
     if has_systemd():
         for part in parts:
@@ -224,7 +225,7 @@ async def stop_all(machine: Machine, *, server: bool) -> None:
 
 
 def _keeps(words: list[str], *, server: bool) -> bool:
-    """Whether it is a command in the foreground that is to end: one that has a server does with the server."""
+    """Return True for a foreground command that has to end: one that runs a server only with the server."""
     serves = "init" in words or any(word.partition("=")[0] == "--server" for word in words)
     return "--foreground" in words and (serves or "join" in words) and (server or not serves)
 

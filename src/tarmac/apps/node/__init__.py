@@ -1,1 +1,1 @@
-"""The parts of a node, put together."""
+"""Composition root of a node."""

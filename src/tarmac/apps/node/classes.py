@@ -1,4 +1,4 @@
-"""Classes of QoS-class resources on a node, put together. Off, nothing of it is made."""
+"""Composes the classes of QoS-class resources of a node. With the feature off, nothing is created."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tarmac.runtimes.interface import Runtime, RuntimeStatus
 
 
 class NodeClasses:
-    """Made before anybody is asked anything, since a class file that makes no sense refuses the start."""
+    """Classes of a node. Created before any request to the server, since an invalid class file prevents the start."""
 
     def __init__(self, config: AgentConfig, hierarchy: Hierarchy) -> None:
         """Raises BadConfig."""
@@ -53,7 +53,7 @@ class NodeClasses:
         health: RuntimeHealth,
         recorder: Recorder,
     ) -> tuple[ClassKeeper, ClassEvents]:
-        """Who keeps pods in their classes, and what is told of it."""
+        """Return the keeper of pods' classes, and the emitter of its events."""
         events = ClassEvents(recorder)
         kernel = KernelClasses(self._hierarchy, self.discovery.resctrl, lambda: self.discovery.definitions)
         node = self._config.node_name
@@ -61,13 +61,13 @@ class NodeClasses:
         return keeper, events
 
     def meet(self, pods: PodManager, health: RuntimeHealth, allocator: Allocator) -> None:
-        """Who is here is known now."""
+        """Connect the pods, which exist from now on."""
 
         def own_kernel(pod: Pod) -> bool:
             try:
                 return health.own_kernel(pods.handler(pod.raw))
             except ConfigMissing:
-                return False  # its RuntimeClass may come yet: until then there is no sandbox
+                return False  # its RuntimeClass may still come: until then there is no sandbox
 
         pods.add_resize_check(self.resource.postponed)
         self.resource.others = pods.beside
@@ -75,12 +75,12 @@ class NodeClasses:
         self.discovery.changed = allocator.reconsider
 
     def offered(self, status: RuntimeStatus | None) -> JsonObject:
-        """What the status of the Node says about classes, found out anew."""
+        """Discover the classes again, and return the fields of the Node's status about them."""
         self.discovery.refresh(status)
         return published(self.discovery.catalogue.offered) if self.discovery.catalogue else {}
 
     def watch(self, pods: PodManager, clock: Clock) -> Callable[[], Awaitable[None]]:
-        """Looks at every pod that has classes, at the pace of the node's status."""
+        """Return a task that checks every pod with classes, at the interval of the node's status."""
 
         async def run() -> None:
             while True:
@@ -91,5 +91,5 @@ class NodeClasses:
 
 
 def node_classes(config: AgentConfig, hierarchy: Hierarchy) -> NodeClasses | None:
-    """None when the feature is off. Raises BadConfig."""
+    """Return the classes of a node; None if the feature is off. Raises BadConfig."""
     return NodeClasses(config, hierarchy) if config.gates.enabled(CLASS_RESOURCES) else None

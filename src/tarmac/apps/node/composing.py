@@ -1,4 +1,4 @@
-"""A node, put together: every part is made here once, given what it needs, and run until the node ends."""
+"""Composes a node: every part is created here once, gets its dependencies, and runs until the node ends."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.agent.stats.agent import certificate_metrics, disk_metrics
+from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL
+from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.devices import NodeDeviceService
 from tarmac.apps.node.housekeeping import Housekeeping
@@ -65,14 +67,14 @@ _log = log("agent")
 
 @dataclass(frozen=True, slots=True)
 class Providers:
-    """Who sized the node, and how to have it sized again."""
+    """The sizing providers of the node, and the function to call them again."""
 
     asked: SizingProviders
     again: Callable[[], Awaitable[Reservations]]
 
 
 class NodeAgent:
-    """Everything that runs on a node. Make it by `compose`."""
+    """All parts of a node. Create it with `compose`."""
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class NodeAgent:
         self._recorder = Recorder(client, "kubelet", config.node_name)
         self._shutting_down = False
         self._all_known = False
+        self._sizing: dict[str, Callable[[], Awaitable[None]]] = {}
         datapath, groups = networking.datapath if networking else None, surveyed.hierarchy
         self._machines = NodeMachines.find(config, groups, datapath, self._clock) if datapath else None
         drivers = [self._machines.driver()] if self._machines else []
@@ -106,7 +109,7 @@ class NodeAgent:
         self._enforcement = Enforcement(
             self._parts.hierarchy, self._parts.cgroups, config.kubelet, self._parts.sizes, self._say, self._clock
         )
-        self._enforcement.once()  # before the first pod begins
+        self._enforcement.once()  # before the first pod starts
         self._make_pods()
         self._make_voice()
         self._place_pods()
@@ -116,20 +119,20 @@ class NodeAgent:
 
     @staticmethod
     async def compose(config: AgentConfig, stack: AsyncExitStack, providers: Providers | None = None) -> NodeAgent:
-        """Make every part; what has to be closed is closed by the stack. Raises BadConfig, CgroupError."""
-        surveyed = survey(config)  # before anybody is asked: a node that does not fit must not be heard of
+        """Create every part; the stack closes those that need it. Raises BadConfig, CgroupError."""
+        surveyed = survey(config)  # before any request: a node that does not fit must not appear in the cluster
         identity = Identity(config, SystemClock(), Randomness())
         client = await identity.client()
         stack.push_async_callback(client.close)
         own = await has_own_network(config, client)
-        _log.info("pods are connected", by="tarmac" if own else "cni")
+        _log.info("pod networking mode selected", by="tarmac" if own else "cni")
         config = of_own_node(config, own)
         networking = Networking(config, client, stack) if own else None
         node = NodeAgent(config, surveyed, client, identity, networking, providers)
         stack.push_async_callback(node._parts.runtime.close)
         if node._machines is not None:
             stack.push_async_callback(node._machines.close)
-            await node._machines.runtime.adopt()  # before anybody asks what there is
+            await node._machines.runtime.adopt()  # before the runtime is queried
         stack.push_async_callback(node._parts.devices.close)
         return node
 
@@ -139,10 +142,10 @@ class NodeAgent:
         await self._pods.ready()
 
     async def run(self) -> None:
-        """Be a node until cancelled."""
+        """Run the node until cancelled."""
         if event := oversubscription_event(self._parts.sizes.ledger()):
             self._recorder.event(self._about, *event)
-        await self._health.look()  # before pods: they ask for handlers, and for classes
+        await self._health.look()  # before pods, which need handlers and classes
         self._offered(self._health.status)
         try:
             async with asyncio.TaskGroup() as group:
@@ -158,7 +161,7 @@ class NodeAgent:
                     self._identity.follow_authorities,
                 ):
                     group.create_task(run())
-                self._supervise(group, self._ways())
+                self._supervise(group, {**self._ways(), **self._sizing})
                 await self._pods.ready()
                 self._supervise(group, self._chores)
                 await self._bound.synced()
@@ -170,18 +173,18 @@ class NodeAgent:
                     await self._recorder.flush()
 
     async def drain(self) -> None:
-        """The machine goes down: end pods within the time there is, and tell."""
+        """End pods within the shutdown grace period, and report it: the machine goes down."""
         kubelet = self._config.kubelet
         self._shutting_down = True
         self._reporter.wake()
         if self._networking is not None:
             await self._networking.hand_over()
         critical = kubelet.shutdown_grace_period_critical_pods
-        _log.info("the machine goes down; pods are ended", seconds=float(kubelet.shutdown_grace_period))
+        _log.info("machine shuts down, ending pods", seconds=float(kubelet.shutdown_grace_period))
         await self._pods.drain(kubelet.shutdown_grace_period - critical, critical)
 
     def node(self) -> JsonObject:
-        """The Node as the server knows it, or as it would be registered."""
+        """Return the Node as the server has it, or as it would be registered."""
         return self._reporter.node() or self._unregistered
 
     def _supervise(self, group: asyncio.TaskGroup, runs: dict[str, Callable[[], Awaitable[None]]]) -> None:
@@ -190,7 +193,7 @@ class NodeAgent:
 
     def _make_pods(self) -> None:
         config = self._config
-        # Each needs the other: views are made below.
+        # A cycle: `views` is created below.
         self._sources = ApiSources(self._client, lambda image, pod: views(image, pod))  # noqa: PLW0108
         access, place = RepositoryAccess(self._client, self._sources), config.root_dir / "images"
         views = image_root(self._parts.runtime, access, config.runtime_socket, containerd_tool(), place)
@@ -227,7 +230,7 @@ class NodeAgent:
             self._parts.classes.meet(self._pods, self._health, self._parts.allocator)
 
     def _keeper(self) -> PodClasses | None:
-        """Who keeps pods in their classes, if the feature is on."""
+        """Return the keeper of pods' classes, if the feature is on."""
         classes = self._parts.classes
         if classes is None:
             return None
@@ -248,9 +251,10 @@ class NodeAgent:
             self._house.pressures,
             [lambda: "node is shutting down" if self._shutting_down else ""],
             self._offered,
+            self._networking.tunnel_state if self._networking else lambda: None,
         )
         self._reporter = NodeReporter(
-            self._client, self._informers, config, observer, self._recorder, self._identity.trusts
+            self._client, self._informers, config, observer, self._recorder, self._annotations
         )
         self._identity.on_trust(self._reporter.wake)
         self._heartbeat = Heartbeat(
@@ -265,11 +269,16 @@ class NodeAgent:
         if self._parts.classes:
             self._chores["classes"] = self._parts.classes.watch(self._pods, self._clock)
 
+    def _annotations(self) -> dict[str, str]:
+        published = (self.node()["metadata"].get("annotations") or {}).get(ANNOTATION_TUNNEL, "")
+        tunnel = self._networking.tunnel(published) if self._networking else ""
+        return {TRUSTS: self._identity.trusts(), ANNOTATION_TUNNEL: tunnel}
+
     def _offered(self, status: RuntimeStatus | None) -> JsonObject:
         return self._parts.classes.offered(status) if self._parts.classes else {}
 
     def _place_pods(self) -> None:
-        """Keep processes on the processors that they may run on, and tell if a change of the policy moves them."""
+        """Start the pinning of processes to CPUs, and report if a change of the policy moves them."""
         parts = self._parts
         self._chores["enforcement"] = self._enforcement.run
         if isinstance(parts.placed, Widening):
@@ -287,18 +296,18 @@ class NodeAgent:
 
     def _tell_unknown_flags(self) -> None:
         for flag in self._config.flags.unknown:
-            _log.warning("this flag is not known here and has no effect", flag=flag)
+            _log.warning("unknown flag has no effect", flag=flag)
             self._say("Warning", "UnknownFlag", f"{flag} is not known here and has no effect")
 
     def _say(self, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(self._about, type, reason, message)
 
     def _known_pods(self) -> set[str] | None:
-        """Uids of all pods of this node; None before the server has been heard."""
+        """Return the uids of all pods of this node; None before the informer has synced."""
         return {each["metadata"]["uid"] for each in self._pods.pods()} if self._all_known else None
 
     def _ways(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """How pods are connected, and how they and the node are reached."""
+        """Return the tasks that connect pods, and those that serve pods and the node."""
         runtime = self._parts.runtime
         serving = Serving(
             self._config,
@@ -317,7 +326,7 @@ class NodeAgent:
             return serving.runs()
         taps = self._machines.taps if self._machines else None
         networks = self._networking.serve(
-            self._pods, runtime, self._addresses, self._sources.token, self._recorder, taps
+            self._pods, runtime, self._addresses, self._sources.token, self._recorder, taps, self._reporter.wake
         )
         if self._networking.external is not None:
             external = self._networking.external
@@ -326,7 +335,7 @@ class NodeAgent:
         return {**networks, **serving.runs(), **self._machine_runs(), "disks": disks.run}
 
     def _machine_runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What looks after virtual machines, where there are any."""
+        """Return the tasks for virtual machines, if there are any."""
         if self._machines is None:
             return {}
         machines = self._machines
@@ -334,7 +343,10 @@ class NodeAgent:
         return {"machines": machines.runtime.run, "machines' trial": offer}
 
     def _follow_sizes(self, providers: Providers) -> None:
-        """Show how asking for sizes went; ask again and follow, if it is wanted."""
+        """Expose the providers' metrics; call them again each period, if there is one.
+
+        Sizes do not depend on the runtime, so this does not wait for it as the chores do.
+        """
         self._house.figures.add_metrics(providers.asked.metrics)
         if period := self._config.kubelet.sizing_provider_period:
             sizes = self._parts.sizes
@@ -342,10 +354,13 @@ class NodeAgent:
             resizing = Resizing(
                 providers.again, lambda: sizes.reservations, self._resize, self._say, period, self._clock, keep_cpu
             )
-            self._chores["sizing"] = resizing.run
+            self._sizing["sizing"] = resizing.run
 
     def _resize(self, reservations: Reservations) -> None:
-        """Other sizes: on the pods' cgroup first, then for all who ask. Raises BadConfig; all is as before then."""
+        """Change the sizes: first on the pods' cgroup, then for all readers.
+
+        Raises BadConfig; nothing has changed then.
+        """
         sizes, before = self._parts.sizes, self._parts.sizes.reservations
         sizes.reservations = sizes.fitting(reservations)
         try:
@@ -386,8 +401,8 @@ class NodeAgent:
 
 
 async def _unless_the_runtime_is_away(name: str, run: Callable[[], Awaitable[None]]) -> None:
-    """A runtime that does not answer is told by those who wait for it, once a minute; it is no failure of this part."""
+    """Run a task, and ignore an unreachable runtime: its other users report that once a minute."""
     try:
         await run()
     except Unreachable as fault:
-        _log.debug("waits for the runtime", what=name, why=str(fault))
+        _log.debug("task waits for the runtime", what=name, why=str(fault))

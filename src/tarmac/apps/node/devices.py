@@ -1,4 +1,4 @@
-"""Devices as part of a node: the service where plugins register, and the pods that cannot have any."""
+"""Devices as part of a node: the service where plugins register, and the admission of pods with devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarmac.decide.reasons import DEVICE_UNSUPPORTED
 
 
 class NodeDeviceService:
-    """Connects the manager of devices with the rest of a node. `takers`: handlers that pass devices on."""
+    """Connects the device manager with the rest of a node. `takers`: handlers that pass devices to containers."""
 
     def __init__(
         self, config: AgentConfig, devices: DeviceManager, pods: PodManager, takers: Callable[[], frozenset[str]]
@@ -28,14 +28,14 @@ class NodeDeviceService:
         pods.add_admission(self.refusal)
 
     def serve(self, changed: Callable[[], None], tell: Tell) -> Callable[[], Awaitable[None]]:
-        """What has to run. `changed` hears when the node has more or fewer devices."""
+        """Return the task to run. `changed` is called when the node has more or fewer devices."""
         self._devices.changed = changed
         self._devices.pod_changed = self._pods.wake
         self._devices.tell = tell
         return Registration(self._folder, self._devices.register).run
 
     def refusal(self, pod: JsonObject) -> Refusal | None:
-        """A pod that asks for devices where they cannot reach it."""
+        """Reject a pod that requests devices with a handler that does not pass them."""
         asked = self._devices.asked_by(Pod(pod))
         takers = self._takers()
         if not asked or not takers:
@@ -43,7 +43,7 @@ class NodeDeviceService:
         try:
             handler = self._pods.handler(pod)
         except ConfigMissing:
-            return None  # the class may come yet: until then there is no sandbox
+            return None  # the class may still come: until then there is no sandbox
         if handler in takers:
             return None
         classes = ", ".join(sorted(filter(None, takers)))

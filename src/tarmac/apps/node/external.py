@@ -1,4 +1,4 @@
-"""External services as part of a node, put together. Off, what an earlier agent made of them is removed."""
+"""Composes external services of a node. With the feature off, the state of an earlier agent is removed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from tarmac.datapath.external import ExternalDatapath
 from tarmac.decide import reasons
 
 _FAREWELL = 2.0
-_OBJECTS, _LEASES, _KEY = "external.json", "external-leases.json", "pki/external.key"
+_OBJECTS, _LEASES = "external.json", "external-leases.json"
+PRIVATE_KEY = "pki/external.key"
+"""Path below the root directory: the key with which the node encrypts tunnels and signs leases."""
 _LOOPBACK = "lo"
 _NO_WIREGUARD = "Neither the kernel nor wireguard-go can encrypt here: no external services to and from other cities."
 _log = log("external")
 
 
 class NodeExternal:
-    """What a node does for external services."""
+    """External services of a node."""
 
     def __init__(
         self,
@@ -51,15 +53,15 @@ class NodeExternal:
         self._about = InvolvedObject("v1", "Node", node, uid=node)
         self._on = config.gates.enabled(EXTERNAL_SERVICES)
         self._facts = FactsAnnotation(client, node, self._gather)
-        self._tracked: tuple[int, int] | None = None  # connections, and how many there may be
+        self._tracked: tuple[int, int] | None = None  # connections, and the maximum
         if not self._on:
             return
         draw = client.randomness.randbytes
-        private = private_key(self._root / _KEY, draw)
+        private = private_key(self._root / PRIVATE_KEY, draw)
         self._public = PrivateKey(private).public
         datapath.identify(private)
         self._encrypts = config.flags.encrypt_between_cities == "require"
-        self._means: Encryption = "off"  # as it was told last
+        self._means: Encryption = "off"  # as last reported
         self._transferred: Mapping[str, int] = {}
         file = LeaseFile(self._root / _LEASES)
         self.leases = LeaseThread(node, datapath, private, file, client.clock, draw, self._moved)
@@ -83,7 +85,7 @@ class NodeExternal:
         )
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What has to run, by name."""
+        """Return the tasks to run, by name."""
         if not self._on:
             return {"external services": self._remove, "external facts": self._facts.run}
         return {
@@ -93,24 +95,24 @@ class NodeExternal:
         }
 
     async def networks_changed(self, networks: Set[str]) -> None:
-        """The Networks of this node are others."""
+        """Start a pass after a change of this node's Networks."""
         if self._on:
             self._keeper.wake()
 
     async def stop(self) -> None:
-        """Hand over what this node carries, before its agent ends or its machine goes down."""
+        """Hand over the addresses of this node, before its agent ends or its machine goes down."""
         if self._on:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL):
                     await self._keeper.stop()
 
     async def refresh(self) -> None:
-        """Look at what metrics tell of connections, which nobody does otherwise."""
+        """Refresh the traffic metrics, which are read only on a scrape."""
         if self._on:
             await self._traffic.refresh()
 
     def metrics(self) -> Iterator[Sample]:
-        """What has happened so far; nothing where there are no external services."""
+        """Yield the metrics; none without external services."""
         if not self._on or not self._keeper.figures.applies:
             return
         figures = self._keeper.figures
@@ -169,8 +171,8 @@ class NodeExternal:
         return self._means
 
     async def _remove(self) -> None:
-        """Leave nothing of what an agent whose gate was on has made; its key stays, and is its own again later."""
+        """Remove the state of an agent with the gate on; its key stays for a later use."""
         await self._datapath.remove()
         for name in (_OBJECTS, _LEASES):
             (self._root / name).unlink(missing_ok=True)
-        await asyncio.Event().wait()  # there is nothing more to do, and what ends is begun again
+        await asyncio.Event().wait()  # nothing more to do, but a task that ends would be restarted

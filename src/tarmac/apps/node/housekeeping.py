@@ -1,4 +1,4 @@
-"""Watching over the node's room: figures, eviction, and the collection of what nobody needs."""
+"""Composes metrics, eviction, and garbage collection of a node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tarmac.volumes.interface import Volumes
 
 
 class Housekeeping:
-    """Made in two steps: images and figures before there are pods, the rest once there are."""
+    """Created in two steps: images and metrics before there are pods, the rest once there are."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Housekeeping:
         self._evictions: Evictions | None = None
 
     def pressures(self) -> frozenset[str]:
-        """The conditions to show."""
+        """Return the pressure conditions of the node."""
         return self._evictions.conditions if self._evictions else frozenset()
 
     def watch_over(self, pods: PodManager, changed: Callable[[], None]) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What has to run, by name. `changed` hears of other conditions."""
+        """Return the tasks to run, by name. `changed` is called when the conditions change."""
         config, runtime, clock = self._config, self._parts.runtime, self._clock
         containers = DeadContainers(runtime, config.pod_logs_dir, clock)
         evictions = self._evictions = Evictions(
@@ -89,7 +89,7 @@ class Housekeeping:
         }
 
     def leftovers(self, pods: PodManager) -> Leftovers:
-        """To be run only once all pods are known."""
+        """Return the orphan cleanup. It must run only once all pods are known."""
         return Leftovers(self._parts.runtime, self._parts.cgroups, self._config.pod_logs_dir, pods.pods, self._clock)
 
     def _signals(self) -> Signals:
@@ -102,13 +102,13 @@ class Housekeeping:
         )
 
     def _ledger(self, pods: PodManager) -> NodeLedger:
-        """With what pods were promised, not with what they ask for by now; classes as the node tells them."""
+        """Return the ledger with the pods' allocated amounts, not their current requests, and the Node's classes."""
         offered = offered_classes(self._node())
         entries = pod_entries(map(self._with_notes, pods.allocated()), offered.pod)
         return self._parts.sizes.ledger(entries, offered)
 
     def _with_notes(self, pod: JsonObject) -> JsonObject:
-        """With the processors it has, which the server may not have heard of yet, and never does of a static pod."""
+        """Add the pod's exclusive CPUs, which the server may not know yet, and never does for a static pod."""
         metadata: JsonObject = pod["metadata"]
         notes = self._parts.cpus.notes(metadata["uid"]) if self._parts.cpus else {}
         if not notes:

@@ -1,4 +1,4 @@
-"""What a node stands on: the machine, its control groups and its container runtime."""
+"""Foundations of a node: the machine, its cgroups and its container runtime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = log("agent")
 
 @dataclass(frozen=True, slots=True)
 class Machinery:
-    """The machine and what runs on it."""
+    """The machine and the services of the node on it."""
 
     machine: Machine
     sizes: NodeSizes
@@ -53,16 +53,16 @@ class Machinery:
     stats: MachineStats
     runtime: Runtime
     routed: RoutedRuntime
-    """What is behind it: who changes limits of containers is heard there."""
+    """The runtime behind `runtime`: its hooks are called after changes of containers' limits."""
     classes: NodeClasses | None
     cpus: CPUManager | None
     placed: Placement | Widening
-    """Who keeps processes where they belong."""
+    """Keeps processes on their CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A machine that is large enough for what is held back of it."""
+    """A machine that is large enough for its reservations."""
 
     machine: Machine
     sizes: NodeSizes
@@ -73,7 +73,7 @@ class Surveyed:
 
 
 def survey(config: AgentConfig) -> Surveyed:
-    """Look at the machine; nothing is made and nobody is asked. Raises BadConfig, CgroupError."""
+    """Inspect the machine; creates nothing and sends no request. Raises BadConfig, CgroupError."""
     check_folder(config.flags.device_plugin_dir)
     DeviceCheckpoint(config.root_dir).read()
     here, hierarchy = machine(), mounted()
@@ -88,10 +88,10 @@ def survey(config: AgentConfig) -> Surveyed:
 
 
 def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
-    """With what containers have since an agent was here before. Raises BadConfig."""
+    """Return the CPU manager, with the assignments of an earlier agent. Raises BadConfig."""
     reserved = reserved_pool(here.topology, config.reservations)
     lent = three_decimals(config.reservations.oversubscription)
-    _log.info("the static CPU manager policy reserves processors", cpus=str(reserved), cpu_oversubscription=lent)
+    _log.info("static CPU manager policy reserves CPUs", cpus=str(reserved), cpu_oversubscription=lent)
     file = StateFile(config.root_dir)
     assignments = file.read(here.topology.cpus, reserved)
     strict = is_strict(config.kubelet.cpu_manager_policy_options)
@@ -99,12 +99,12 @@ def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
 
 
 def _resources(found: Surveyed) -> list[NodeResource]:
-    """Classes before processors: who cannot have the one is not given the other."""
+    """Return the resources: classes before CPUs, so that a pod rejected for its classes gets no CPUs."""
     return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
 
 
 def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[Driver] = ()) -> Machinery:
-    """Make the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
+    """Create the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
     devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
     found.sizes.devices = devices.amounts
     cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
@@ -143,7 +143,7 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Seque
 
 
 async def proof(parts: Machinery, config: AgentConfig) -> Proof:
-    """Try the runtime's handlers, and leave nothing of it behind."""
+    """Test the runtime's handlers, and clean up."""
     logs = config.root_dir / "trial"
     await asyncio.to_thread(logs.mkdir, exist_ok=True)
     found = await prove_handlers(parts.runtime, str(logs), parts.cgroups.top)
@@ -153,7 +153,7 @@ async def proof(parts: Machinery, config: AgentConfig) -> Proof:
 
 
 def containerd_tool() -> str:
-    """containerd's own tool, which shows the files of images."""
+    """Return containerd's tool `ctr`, which mounts images."""
     try:
         return str(find_parts().ctr)
     except PartMissing:

@@ -1,8 +1,8 @@
-"""Virtual machines on a node: the driver with what it needs, found, tried and told of.
+"""Virtual machines on a node: finds the driver's dependencies, tests them and reports the result.
 
-There are machines only where the agent connects pods itself and what they need is installed; elsewhere nothing of this
-is there. Whether they run is found out beside everything else: a node does not wait for it to be ready, and offers the
-handler when a kernel has come up.
+A node has machines only if the agent connects pods itself and the dependencies are installed; otherwise none of this
+exists. The test runs in the background: the node becomes ready without it, and offers the handler after a kernel has
+booted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from tarmac.client.targets.untyped import NODES
 from tarmac.datapath.interface import ROUTER, Datapath
 from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
 from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
+from tarmac.runtimes.qemu import vhost
 from tarmac.runtimes.qemu.accelerator import Proven, prove
 from tarmac.runtimes.qemu.driver import HANDLER, QemuRuntime
+from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.store import NodeMachineImages
 from tarmac.runtimes.qemu.needs import BootFiles
 from tarmac.runtimes.qemu.records import PREFIX, Folders, SandboxRecord
@@ -41,7 +43,7 @@ from tarmac.runtimes.routed import Driver
 from tarmac.volumes.interface import VolumeNotReady
 
 HOST_FILE: Final = Path("/run/tarmac/accelerator.json")
-"""What machines run with is a fact about the host, which all nodes on it share."""
+"""The accelerator of machines is a property of the host, shared by all nodes on it."""
 
 _TRIAL_COMMAND_LINE = "console=ttyS0 quiet loglevel=4 no_timer_check panic=-1"
 _AGAIN_SECONDS = 5.0
@@ -52,12 +54,12 @@ Say = Callable[[EventType, str, str], None]
 
 
 def machine_folders(config: AgentConfig) -> Folders:
-    """Where an agent keeps its machines."""
+    """Return the folders of an agent's machines."""
     return Folders(config.flags.run_dir / "vm", config.root_dir / "machines")
 
 
 class NodeMachines:
-    """Made before there are pods, which it is told of by `meet`."""
+    """Machines of a node. Created before there are pods, which `meet` adds."""
 
     def __init__(
         self, config: AgentConfig, parts: MachineParts, hierarchy: Hierarchy, datapath: Datapath, clock: Clock
@@ -65,7 +67,9 @@ class NodeMachines:
         self.taps = MachineTaps(datapath)
         self._clock = clock
         self._folder = config.root_dir / "machine-images"
-        self.images = NodeMachineImages(self._folder, config.flags.machine_image_dir or parts.images)
+        flags = config.flags
+        networks = TenantNetworks(flags.tenant_image_networks, flags.tenant_image_denied_networks)
+        self.images = NodeMachineImages(self._folder, flags.machine_image_dir or parts.images, networks, clock)
         boot = BootFiles(parts.kernel, parts.initrd, _TRIAL_COMMAND_LINE)
 
         async def tried() -> Proven:
@@ -76,20 +80,20 @@ class NodeMachines:
 
     @staticmethod
     def find(config: AgentConfig, hierarchy: Hierarchy, datapath: Datapath, clock: Clock) -> NodeMachines | None:
-        """Those of this node; None where machines cannot be had."""
+        """Return the machines of this node; None if dependencies are missing."""
         try:
             parts = find_machine_parts()
         except PartMissing as missing:
-            _log.info("this node has no virtual machines", why=str(missing))
+            _log.info("virtual machines are not available", why=str(missing))
             return None
         return NodeMachines(config, parts, hierarchy, datapath, clock)
 
     def driver(self) -> Driver:
-        """For the node's runtime."""
+        """Return the driver for the node's runtime."""
         return Driver(self.runtime, frozenset({HANDLER}), PREFIX)
 
     def meet(self, pods: PodManager, recorder: Recorder) -> None:
-        """There are pods: refuse what is no machine, tell of guests that start themselves again, count the ready."""
+        """Connect the pods: reject invalid machines, emit events for guest reboots, count ready machines."""
         pods.add_admission(machine_check(pods.handler, HANDLER))
 
         def rebooted(sandbox: SandboxRecord) -> None:
@@ -104,7 +108,7 @@ class NodeMachines:
         pods.on_status(told)
 
     async def offer(self, client: Client, node: str, say: Say, wake: Callable[[], None]) -> None:
-        """Find out whether machines run here, and tell: the node's label, events, and the handler."""
+        """Test if machines run here, and report it: the node's label, events, and the handler."""
         try:
             proven = await self.runtime.prove()
         except RuntimeRefused as refusal:
@@ -118,20 +122,25 @@ class NodeMachines:
         if proven.accelerator == "tcg":
             message = f"Virtual machines run here without the processor's support, and slowly: {proven.why}"
             say("Normal", "MachinesAreEmulated", message)
+        if missing := vhost.why_not(proven.accelerator):
+            message = (
+                f"Frames of virtual machines go through QEMU, since the kernel's vhost-net cannot be had: {missing}"
+            )
+            say("Normal", "MachinesWithoutVhost", message)
         wake()
         await self._label(client, node, proven)
         while True:
             await self._clock.sleep(_EVER_SECONDS)
 
     async def grown(self, pod_uid: str, volume: str, size: int) -> None:
-        """The file of a disk has grown: the guest of a machine that runs sees it. Raises VolumeNotReady."""
+        """Announce the new size of a disk's file to the guest of a running machine. Raises VolumeNotReady."""
         try:
             await self.runtime.machines.resize_disk(pod_uid, volume, size)
         except RuntimeFault as fault:
             raise VolumeNotReady(volume, f"the machine does not see the new size yet: {fault}") from fault
 
     def metrics(self) -> Iterator[Sample]:
-        """For `/metrics`."""
+        """Return the samples for `/metrics`."""
         size = 0
         with suppress(OSError), os.scandir(self._folder) as entries:
             size = sum(each.stat(follow_symlinks=False).st_blocks * 512 for each in entries)
@@ -143,11 +152,11 @@ class NodeMachines:
             try:
                 await client.resource(NODES).patch(node, patch)
             except (ApiError, ClientError) as error:
-                _log.debug("the node's label is not set yet", why=str(error))
+                _log.debug("accelerator label cannot be set, will retry", why=str(error))
                 await self._clock.sleep(_AGAIN_SECONDS)
             else:
                 return
 
     async def close(self) -> None:
-        """No more images are got. The driver is closed with the node's runtime, and machines run on."""
+        """Stop downloading images. The driver is closed with the node's runtime, and machines continue to run."""
         await self.images.close()

@@ -1,9 +1,10 @@
-"""Networks made by the agent: the datapath and what keeps it, the relay the runtime calls, names and metadata."""
+"""Composes networks managed by the agent: the datapath and its reconciler, the CNI relay, DNS and metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence, Set
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from tarmac.agent.config.settings import AgentConfig
@@ -13,26 +14,34 @@ from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
 from tarmac.agent.dns.view import DnsView
 from tarmac.agent.environment.resolving import read_resolv_conf
+from tarmac.agent.external.facts import private_key
+from tarmac.agent.external.leases.exchange import PrivateKey
+from tarmac.agent.external.leases.terms import write_key
 from tarmac.agent.http.api import ExternalConnections
 from tarmac.agent.metadata.egress import PodEgress
 from tarmac.agent.metadata.server import MetadataServer
 from tarmac.agent.metadata.service import Identify, MetadataService
 from tarmac.agent.metadata.tokens import MetadataTokens
+from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.network.admission import unconnected
 from tarmac.agent.network.attaching import PodInterfaces
 from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
+from tarmac.agent.network.compiler.tunnels import keyless
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
 from tarmac.agent.network.externalconnections import LocalExternalConnections
 from tarmac.agent.network.leftovers import Sweeper
 from tarmac.agent.network.reconciler import NetworkKeeper
 from tarmac.agent.network.taps import MachineTaps
+from tarmac.agent.network.tunnels.means import TunnelMeans
+from tarmac.agent.network.tunnels.probes import TunnelProbes
 from tarmac.agent.node.underlay import UnderlayAnnotation
 from tarmac.agent.pods.manager import PodManager
 from tarmac.agent.routerservices import Attending
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
-from tarmac.apps.node.external import NodeExternal
+from tarmac.apps.node.external import PRIVATE_KEY, NodeExternal
 from tarmac.apps.node.tunnels import wireguard_programs
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder
@@ -46,7 +55,7 @@ Runs = dict[str, Callable[[], Awaitable[None]]]
 
 
 class Networking:
-    """Made before there are pods, since they are dialled through it; told of them by `serve`."""
+    """Networks of a node. Created before there are pods, since probes dial through it; `serve` adds the pods."""
 
     def __init__(self, config: AgentConfig, client: Client, stack: AsyncExitStack) -> None:
         self.informers = Informers(client)
@@ -57,12 +66,22 @@ class Networking:
         self.datapath.external.state_sync.program = optional_program("conntrackd")
         self.datapath.external.encryption.wireguard.programs = wireguard_programs
         stack.push_async_callback(self.datapath.close)
-        stack.push_async_callback(self.hand_over)  # before: it drops addresses from the kernel
+        stack.push_async_callback(self.hand_over)  # runs before the close: it drops addresses from the kernel
         self.external: NodeExternal | None = None
+        self._probes: TunnelProbes | None = None
+        self._means: TunnelMeans | None = None
         self.dial = PodDialer(self.datapath)
 
+    def tunnel(self, published: str) -> str:
+        """Return the annotation about this node's tunnels, given the published one; empty to leave that unchanged."""
+        return self._means.annotation(published) if self._means else ""
+
+    def tunnel_state(self) -> TunnelState | None:
+        """Return the state of tunnels to other nodes for the Node's status."""
+        return self._probes.state() if self._probes else None
+
     async def hand_over(self) -> None:
-        """Let other nodes carry what this one carries for external services."""
+        """Hand the addresses of external services over to other nodes."""
         if self.external is not None:
             await self.external.stop()
 
@@ -74,8 +93,9 @@ class Networking:
         identify: Identify,
         recorder: Recorder,
         taps: MachineTaps | None,
+        tunnels_changed: Callable[[], None],
     ) -> Runs:
-        """What has to run, by name."""
+        """Return the tasks to run, by name."""
         flags = self._config.flags
         keeper = NetworkKeeper(self.informers, self.datapath, self._config.node_name, addresses, recorder)
         path = flags.run_dir / _SOCKET
@@ -92,21 +112,47 @@ class Networking:
             self._config, self._client, self.informers, self.datapath.external, addresses, recorder
         )
         keeper.on_networks(external.networks_changed)
+        self._probes = TunnelProbes(
+            lambda: keeper.endpoints,
+            self.datapath,
+            addresses,
+            lambda: keeper.applied,
+            partial(self._problems, keeper),
+            tunnels_changed,
+            self._clock,
+            self._client.randomness,
+        )
+        self._means = TunnelMeans(self.datapath.tunnels, self._public_key(), self._clock, tunnels_changed)
         return {
             "networks": keeper.run,
             "cni": CniServer(path, interfaces).run,
             "links": Sweeper(self.datapath, live, self._clock).run,
+            "tunnel probes": self._probes.run,
+            "tunnel means": self._means.run,
             "underlay": UnderlayAnnotation(self._client, self._config.node_name, addresses).run,
             **external.runs(),
             **self._doors(keeper, _Behind(self.datapath, pods, keeper), identify),
         }
 
+    def _public_key(self) -> str:
+        private = private_key(self._config.root_dir / PRIVATE_KEY, self._client.randomness.randbytes)
+        self.datapath.tunnels.private_key = private
+        return write_key(PrivateKey(private).public)
+
+    def _problems(self, keeper: NetworkKeeper) -> list[str]:
+        """Return the reasons why tunnels that must be encrypted are not."""
+        tunnels = keeper.applied.tunnels
+        if tunnels.peers and self.datapath.tunnels.failed:
+            return [f"encryption fails on this node: {self.datapath.tunnels.failed}"]
+        names = keyless(tunnels, keeper.endpoints)[:MAX_NAMED]
+        return [f"{each} cannot encrypt: install wireguard-tools there" for each in names]
+
     def external_connections(self, pods: PodManager) -> ExternalConnections:
-        """What this node says of connections of external services, when somebody asks."""
+        """Return the query for this node's connections of external services."""
         return LocalExternalConnections(self.informers, self._config.node_name, self.datapath.external, pods.pods).of
 
     def _doors(self, keeper: NetworkKeeper, behind: _Behind, identify: Identify) -> Runs:
-        """What pods find in every network: names, and facts about themselves."""
+        """Return the tasks that serve DNS and metadata in every network."""
         view = DnsView()
         Following(self.informers, view)
         names = NameServer(Resolver(view, self._config.kubelet.cluster_domain), self._upstream(), behind.networks)
@@ -136,7 +182,7 @@ class Networking:
 
 
 class _Behind:
-    """Which pod is behind a link. A sandbox is never given to another pod, so what is found is remembered."""
+    """Maps links to pods. A sandbox is never reused for another pod, so results are cached."""
 
     def __init__(self, datapath: LinuxDatapath, pods: PodManager, keeper: NetworkKeeper) -> None:
         self._datapath = datapath
@@ -145,7 +191,7 @@ class _Behind:
         self._known: dict[str, tuple[str, str, str]] = {}
 
     def pod(self, network: str, link: int) -> JsonObject | None:
-        """The pod, if anybody knows it."""
+        """Return the pod behind a link, if known."""
         sandbox = self._datapath.sandbox_of(network, link)
         if not sandbox:
             return None
@@ -158,7 +204,7 @@ class _Behind:
         return self._pods.find(*self._known[sandbox]) if sandbox in self._known else None
 
     def networks(self, network: str, link: int) -> Collection[str]:
-        """Its networks; at least the one it asks on. The node itself, whichever it asks on, has all that are there."""
+        """Return the client's networks, at least the one of its request. The node itself has all networks."""
         if self._datapath.sandbox_of(network, link) == "":
             return self._keeper.networks
         pod = self.pod(network, link)

@@ -1,9 +1,9 @@
-"""`tarmac agent --remove`: takes away what an agent with these flags ever made on the machine, its disks included.
+"""`tarmac agent --remove`: removes everything that an agent with these flags ever created, its disks included.
 
-Nothing relies on notes: pods are those with a cgroup or a folder of ours, and their sandboxes, links, mounts, loops and
-logs follow from that; a virtual machine is a process in its pod's cgroup. So it works after any crash, and again after
-itself. What others made stays: their sandboxes in the same runtime, network plugins that we did not write, the
-kubeconfig.
+It needs no records: pods are those with a cgroup or a folder of ours, and their sandboxes, links, mounts, loops and
+logs follow from that; a virtual machine is a process in its pod's cgroup. So it works after any crash, and is
+idempotent. Objects of other programs stay: their sandboxes in the same runtime, network plugins that we did not write,
+the kubeconfig.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECONDS = 60.0
 
 
 async def remove_agent(config: AgentConfig) -> list[str]:
-    """From the inside out: pods, links, groups, mounts, files. What is left, in words."""
+    """Remove from the inside out: pods, links, cgroups, mounts, files. Return descriptions of the remains."""
     if pids := running_agents(config.root_dir):
         return [f"process {pid}, an agent with this root directory: stop it first" for pid in pids]
     hierarchy = mounted()
@@ -51,7 +51,7 @@ async def remove_agent(config: AgentConfig) -> list[str]:
 
 
 def running_agents(root_dir: Path) -> list[int]:
-    """Agents that were told this root directory, or none, which means the default."""
+    """Return agents with this root directory on their command line, or with none, which means the default."""
     default = root_dir == Path("/var/lib/tarmac/agent")
     found: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -67,7 +67,7 @@ def running_agents(root_dir: Path) -> list[int]:
 
 
 def _told(words: list[str]) -> str:
-    """The value of `--root-dir`, in either form."""
+    """Return the value of `--root-dir`, in either form."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--root-dir="):
             return word.partition("=")[2]
@@ -85,7 +85,7 @@ async def _remove_sandboxes(config: AgentConfig, uids: Set[str]) -> list[str]:
                     await runtime.stop_sandbox(sandbox.id)
                     await runtime.remove_sandbox(sandbox.id)
     except (RuntimeFault, TimeoutError) as fault:
-        # Their processes end with their groups; only the runtime's own notes of them stay.
+        # Their processes end with their cgroups; only the runtime's own records of them stay.
         return [f"sandboxes of {len(uids)} pods in the runtime: {fault}"] if uids else []
     finally:
         await runtime.close()
@@ -111,7 +111,7 @@ def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
         loops.clear(loop.device, loop.file)
     for folder in (root, run):
         unmount_below(folder)
-    # A folder without pods is no agent's, whatever was typed.
+    # A folder without pods belongs to no agent: protects against a wrong --root-dir.
     if (root / "pods").is_dir():
         shutil.rmtree(root, ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
     shutil.rmtree(machine_folders(config).run, ignore_errors=True)
     for path in (run / "cni.sock", run / "netns"):
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
-    # Of the host, and of other agents on it too: they go on with what they know, and the next to start tries again.
+    # Shared with other agents of the host: they continue with their result, and the next one to start tests again.
     for path in (HOST_FILE, HOST_FILE.with_suffix(".lock")):
         path.unlink(missing_ok=True)
     for folder in (run, HOST_FILE.parent):

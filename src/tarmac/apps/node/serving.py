@@ -1,4 +1,4 @@
-"""The node's own HTTP API: on a port for those who can dial it, and over tunnels that the node opens itself."""
+"""The node's own HTTP API: on a port for direct clients, and over tunnels that the node opens itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tarmac.runtimes.interface import Runtime
 
 
 class Serving:
-    """What answers questions about this node, and how those who ask get here."""
+    """Composes the node's API and its listeners."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Serving:
         self._tunnels = Tunnels(api, config.node_name, lambda: identity.http, servers, client.clock, client.randomness)
 
     def runs(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What has to run, by name."""
+        """Return the tasks to run, by name."""
         return {
             "http": self._listen,
             "serving certificate": self._certificate.run,
@@ -88,12 +88,12 @@ class Serving:
         await listener.run(certificate.certificate, certificate.key)
 
     def _trust(self, listener: NodeListener) -> None:
-        """Others vouch for callers from now on."""
+        """Accept clients of the new authorities from now on."""
         self._client_authority()
         listener.renew(self._certificate.certificate, self._certificate.key)
 
     def _client_authority(self) -> Path | None:
-        """Who vouches for callers: whom the configuration names, else who vouches for the server."""
+        """Return the CA file for client certificates: the configured one, else the server's."""
         if named := self._config.kubelet.authentication.x509.client_ca_file:
             return Path(named)
         if self._identity.http.ca is None:
@@ -104,7 +104,7 @@ class Serving:
 
 
 def _tell(recorder: Recorder, pod: JsonObject, reason: str, message: str) -> None:
-    """Of the Instance that a pod belongs to: whose console it is, people know by that name."""
+    """Emit an event of the pod's Instance: users know the console by that name."""
     metadata = pod["metadata"]
     for each in metadata.get("ownerReferences") or ():
         if each.get("kind") == "Instance":

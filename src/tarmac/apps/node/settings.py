@@ -1,4 +1,4 @@
-"""The settings of each part, out of what the agent is told."""
+"""The settings of each part, derived from the agent's configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _PULLS = 4
 
 
 def pod_settings(config: AgentConfig, own_network: bool) -> PodSettings:
-    """Of the pod loop. `own_network`: the agent connects pods itself, and answers them unless it is told who does."""
+    """Return the settings of the pod loop.
+
+    `own_network`: the agent connects pods itself, and serves their DNS unless the configuration names servers.
+    """
     kubelet = config.kubelet
     dns = kubelet.cluster_dns or (RESOLVERS if own_network else ())
     return PodSettings(

@@ -1,4 +1,4 @@
-"""The programs that encrypt tunnels between cities, where they are on this machine."""
+"""Locates the programs that encrypt tunnels between cities."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from tarmac.runtimes.parts import optional_program
 
 
 def wireguard_programs() -> WireGuardPrograms:
-    """Those that there are; a node without them works, and says that it cannot encrypt."""
+    """Return the installed programs; a node without them works, and reports that it cannot encrypt."""
     return WireGuardPrograms(optional_program("wg"), optional_program("wireguard-go"))

@@ -1,1 +1,1 @@
-"""The registry beside `tarmac up`: Debian's, told whom to trust, kept running, and known to every city's containerd."""
+"""The registry of `tarmac up`: Debian's docker-registry, configured, supervised, and known to every containerd."""

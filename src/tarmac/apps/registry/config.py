@@ -1,7 +1,7 @@
-"""What the registry and the containerds of cities are told about each other: pure functions to the text of files.
+"""Configuration files of the registry and of the cities' containerds. Pure functions.
 
-The registry is on the machine's loopback. In a city the same address leads there by a relay (`cities.relays`), so one
-address is right everywhere. Whoever comes is sent to the API server for a token; the registry itself knows nobody.
+The registry is on the host's loopback. In a city a relay (`cities.relays`) serves the same address, so one address
+works everywhere. Clients are sent to the API server for a token; the registry itself has no users.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ ADDRESS: Final = "127.0.0.1"
 
 
 def config_text(files: RegistryFiles, port: int, server: str, secret: str) -> str:
-    """The config.yml, as JSON, which is YAML. `server` is where the API server is, as everybody reaches it."""
+    """Return the config.yml, as JSON, which is valid YAML. `server` is the API server's URL for all clients."""
     config: dict[str, Any] = {
         "version": 0.1,
         "log": {"level": "warn", "accesslog": {"disabled": True}},
         "storage": {
             "filesystem": {"rootdirectory": str(files.images)},
-            # What was begun and never finished; images stay.
+            # Deletes unfinished uploads; images stay.
             "maintenance": {"uploadpurging": {"enabled": True, "age": "24h", "interval": "1h", "dryrun": False}},
         },
         "http": {
             "addr": f"{ADDRESS}:{port}",
             "secret": secret,
-            "relativeurls": True,  # it is reached under several names
+            "relativeurls": True,  # clients use several host names
             "tls": {"certificate": str(files.certificate), "key": str(files.key), "minimumtls": "tls1.2"},
             "headers": {"X-Content-Type-Options": ["nosniff"]},
         },
@@ -46,7 +46,7 @@ def config_text(files: RegistryFiles, port: int, server: str, secret: str) -> st
 
 
 def hosts_text(port: int, ca: Path) -> str:
-    """The hosts.toml of a containerd. Nobody else is asked: the name means nothing outside."""
+    """Return the hosts.toml of a containerd. No other host is tried: the name exists only here."""
     url, trusted = json.dumps(f"https://{ADDRESS}:{port}"), json.dumps(str(ca))
     lines = [
         f"server = {url}",

@@ -1,4 +1,4 @@
-"""Where the registry of a data directory keeps its things, and how its process is found by them."""
+"""Paths of a data directory's registry, and the lookup of its process."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from tarmac.apps.processes import told
 
 @dataclass(frozen=True, slots=True)
 class RegistryFiles:
-    """The files of one registry, all in a folder of its own."""
+    """The files of one registry, in its own directory."""
 
     folder: Path
 
     @property
     def config(self) -> Path:
-        """What it is told."""
+        """The configuration."""
         return self.folder / "config.yml"
 
     @property
     def images(self) -> Path:
-        """What was pushed: the one thing here that cannot be made anew."""
+        """The pushed images: the only files here that cannot be regenerated."""
         return self.folder / "images"
 
     @property
     def owners(self) -> Path:
-        """For which namespaces that was, by their uids."""
+        """The namespaces of the repositories, by uid."""
         return self.folder / "owners.json"
 
     @property
     def certificate(self) -> Path:
-        """Serves."""
+        """The serving certificate."""
         return self.folder / "server.crt"
 
     @property
     def key(self) -> Path:
-        """Belongs to the certificate."""
+        """The key of the certificate."""
         return self.folder / "server.key"
 
     @property
     def trusted(self) -> Path:
-        """Signs tokens."""
+        """The certificate that verifies tokens."""
         return self.folder / "tokens.crt"
 
     @property
     def secret(self) -> Path:
-        """Signs the state of uploads, which go on after a restart."""
+        """The secret that signs the state of uploads, which continue after a restart."""
         return self.folder / "secret"
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """The log."""
         return self.folder / "registry.log"
 
 
 def files_of(data_dir: Path) -> RegistryFiles:
-    """The files of the registry of a data directory."""
+    """Return the files of the registry of a data directory."""
     return RegistryFiles(data_dir / "registry")
 
 
 def registries_of(data_dir: Path) -> list[int]:
-    """Registries that run on a data directory, whoever started them."""
+    """Return the registries that run on a data directory, regardless of their parent."""
     wanted = ["serve", str(files_of(data_dir).config)]
     return told(lambda words: words[-2:] == wanted)

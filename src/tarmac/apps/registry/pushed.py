@@ -1,7 +1,7 @@
-"""What was pushed, as the registry keeps it in files: how much of it each namespace has, and how it is removed.
+"""The registry's stored files: usage by namespace, and removal.
 
 docker/registry/v2/repositories/NAMESPACE/NAME/…/sha256/DIGEST/link    a repository has this blob: layer or manifest
-docker/registry/v2/repositories/NAMESPACE/NAME/_uploads/ID/data        an upload that is under way
+docker/registry/v2/repositories/NAMESPACE/NAME/_uploads/ID/data        an upload in progress
 docker/registry/v2/blobs/sha256/DI/DIGEST/data                         the blob itself, once for all repositories
 """
 
@@ -19,7 +19,7 @@ _BLOBS = _ROOT / "blobs" / "sha256"
 
 
 def usage(images: Path) -> dict[str, int]:
-    """Bytes of each namespace: each of its blobs once, whoever else has it too, and what is being uploaded."""
+    """Return the bytes of each namespace: each of its blobs once, even if shared, and uploads in progress."""
     return {
         folder.name: sum(_size(_blob(images, digest)) for digest in _digests(folder)) + _uploading(folder)
         for folder in _folders(images / _REPOSITORIES)
@@ -27,9 +27,9 @@ def usage(images: Path) -> dict[str, int]:
 
 
 def remove(images: Path, namespaces: Collection[str]) -> None:
-    """Take repositories away, and the blobs that no other repository has. Nothing may be pushed meanwhile.
+    """Remove repositories, and blobs that no other repository has. No push may happen meanwhile.
 
-    Repositories go first: blobs that a crash leaves behind are found by the next removal.
+    Repositories go first: blobs left by a crash are found by the next removal.
     """
     for namespace in namespaces:
         shutil.rmtree(images / _REPOSITORIES / namespace, ignore_errors=True)
@@ -41,12 +41,12 @@ def remove(images: Path, namespaces: Collection[str]) -> None:
 
 
 def _digests(folder: Path) -> set[str]:
-    """The blobs of repositories below a folder."""
+    """Return the blobs of repositories below a directory."""
     return {Path(path).name for path, _, files in os.walk(folder) if "link" in files and _is_digest(Path(path).name)}
 
 
 def _is_digest(name: str) -> bool:
-    return len(name) == 64 and name.isalnum()  # the link of a tag stands in a folder called `current`, and names one
+    return len(name) == 64 and name.isalnum()  # the link of a tag is in a directory called `current`
 
 
 def _uploading(folder: Path) -> int:

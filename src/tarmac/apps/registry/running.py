@@ -1,7 +1,7 @@
-"""Keeps the registry running while the control plane does, and tells the cities where it is.
+"""Runs the registry beside the control plane, and configures the cities' containerds for it.
 
-It ends with `up`'s good-bye and not with its death. The next `up` ends one that was left behind and starts its own, on
-the same images: an upload that was under way goes on where it was.
+It is stopped when `up` shuts down, but survives when `up` is killed. The next `up` stops a leftover one and starts its
+own on the same images: interrupted uploads continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from tarmac.api.repositories import REGISTRY
 from tarmac.apps.control_plane import Running
 from tarmac.apps.layout import Layout
-from tarmac.apps.processes import PAUSE, end, last_words, start, stop
+from tarmac.apps.processes import RESTART_DELAY, end, last_words, start, stop
 from tarmac.apps.registry.config import ADDRESS, config_text, hosts_text
 from tarmac.apps.registry.files import RegistryFiles, files_of, registries_of
 from tarmac.apps.registry.upkeep import Upkeep
@@ -32,19 +32,19 @@ from tarmac.server.security.files import write_private
 from tarmac.server.security.pki import Pki
 
 PROGRAM = "docker-registry"
-_LOOK = 10.0  # whether its certificate is still of the authority that signs
-_CERTIFICATE_USE = 300 * 24 * 3600.0  # of a year: then it is started again, with a new one
-_PATIENCE = 20.0
+_POLL_INTERVAL = 10.0  # interval of checking if its certificate was issued by the signing CA
+_MAX_CERTIFICATE_USE = 300 * 24 * 3600.0  # of a year: then it is restarted with a new one
+_READY_TIMEOUT = 20.0
 _HOSTS = Path("/etc/hosts")
 _log = log("registry")
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """One registry: its files, where it listens, and as what it runs.
+    """One registry: its files, port and command.
 
-    `quota` is how many bytes those of one namespace may push. `certs` are the folders in which containerds look for
-    registries. `wrapper` is a command that becomes the one given to it.
+    `quota` is the number of bytes that one namespace may push. `certs` are the directories in which containerds look
+    for registries. `wrapper` is a command prefix.
     """
 
     layout: Layout
@@ -56,12 +56,12 @@ class Registry:
 
     @property
     def files(self) -> RegistryFiles:
-        """In the data directory."""
+        """The files in the data directory."""
         return files_of(self.layout.data_dir)
 
 
 def find_registry() -> Path:
-    """The program. Raises PartMissing, which says how to get it."""
+    """Return the program. Raises PartMissing, which says how to get it."""
     try:
         return find_program(PROGRAM)
     except PartMissing as missing:
@@ -75,9 +75,9 @@ async def with_registry(
     beside: Callable[[Running], AbstractAsyncContextManager[None]],
     running: Running,
 ) -> AsyncGenerator[None]:
-    """The registry and what else is beside a control plane. `server` says where that is, as everybody reaches it.
+    """Run the registry and `beside` with a control plane. `server` returns its URL for all clients.
 
-    Raises OSError when the port is somebody else's.
+    Raises OSError if the port is in use.
     """
     clock = SystemClock()
     await end(registries_of(registry.layout.data_dir))
@@ -96,10 +96,10 @@ async def with_registry(
 
 
 def _announce(registry: Registry) -> None:
-    """Tell containerds, which look at each pull, so that they need not be told again.
+    """Write the configuration of containerds, which read it at each pull.
 
-    With the port, the name is the one that was pushed; without it, the one that is the same on every machine. Names
-    with a port that it once had stand in manifests, and mean the same.
+    The name with the port is the one that was pushed; without it, the one that is the same on every host. Names with a
+    former port may be in manifests, and are kept.
     """
     text = hosts_text(registry.port, registry.layout.pki / "ca.crt").encode()
     for folder in registry.certs:
@@ -111,27 +111,27 @@ def _announce(registry: Registry) -> None:
 
 
 async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> None:
-    """Run it, and again when it ends, needs another certificate or something is to be removed; until cancelled."""
+    """Run the registry; restart it when it ends, needs a new certificate, or images must be removed."""
     files = registry.files
     command = [*registry.wrapper, str(registry.program), "serve", str(files.config)]
-    # Its own variables would change what the file says, whom it trusts among others.
+    # Its environment variables would override the file, including the trusted certificates.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("REGISTRY_", "OTEL_"))}
     while True:
         await asyncio.to_thread(_write, registry, server, pki)
-        await upkeep.clean()  # nothing runs on the images now
+        await upkeep.clean()  # no process uses the images now
         process = await start(command, files.log, environment)
         try:
-            async with asyncio.timeout(_CERTIFICATE_USE):
+            async with asyncio.timeout(_MAX_CERTIFICATE_USE):
                 await first(_end_of(process), _set(upkeep.needed), _other_authority(pki))
         except TimeoutError:
             pass
         finally:
-            # Also when cancelled, and before anything is removed: two registries on the same images would both write.
+            # Also on cancellation, and before anything is removed: two registries on the same images would both write.
             code = process.returncode
             await stop(process)
         if code is not None:
-            _log.warning("the registry ended and is started again", code=code, says=last_words(files.log))
-            await asyncio.sleep(PAUSE)
+            _log.warning("registry ended, restarting", code=code, says=last_words(files.log))
+            await asyncio.sleep(RESTART_DELAY)
 
 
 async def _end_of(process: asyncio.subprocess.Process) -> None:
@@ -139,10 +139,10 @@ async def _end_of(process: asyncio.subprocess.Process) -> None:
 
 
 async def _other_authority(pki: Pki) -> None:
-    """Wait until another one signs."""
+    """Wait until a different CA signs."""
     used = pki.authority.pem
-    while pki.authority.pem == used:  # another process may be the one that replaces it
-        await SystemClock().sleep(_LOOK)
+    while pki.authority.pem == used:  # a different process may replace it
+        await SystemClock().sleep(_POLL_INTERVAL)
 
 
 async def _set(event: asyncio.Event) -> None:
@@ -150,7 +150,7 @@ async def _set(event: asyncio.Event) -> None:
 
 
 def _write(registry: Registry, server: str, pki: Pki) -> None:
-    """Everything that it is told, each time anew; only its images and its secret are older than its start."""
+    """Write all its files; only its images and its secret are kept from earlier starts."""
     files = registry.files
     files.folder.mkdir(mode=0o700, exist_ok=True)
     if not files.secret.exists():
@@ -164,8 +164,8 @@ def _write(registry: Registry, server: str, pki: Pki) -> None:
 
 
 async def _reported(registry: Registry, clock: Clock) -> None:
-    """Wait for it, and say what became of it."""
-    deadline = clock.monotonic() + _PATIENCE
+    """Wait for the registry and print its state."""
+    deadline = clock.monotonic() + _READY_TIMEOUT
     while not await asyncio.to_thread(_listens, registry.port):
         if clock.monotonic() > deadline:
             log_file = registry.files.log
@@ -179,7 +179,7 @@ async def _reported(registry: Registry, clock: Clock) -> None:
 
 
 def is_known(hosts: Path) -> bool:
-    """Whether programs of this machine find the registry by its name."""
+    """Return True if the host resolves the registry's name."""
     try:
         lines = hosts.read_text(errors="replace").splitlines()
     except OSError:

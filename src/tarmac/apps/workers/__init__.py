@@ -1,1 +1,1 @@
-"""`tarmac server --processes N`: a parent, its workers, and what only one of them does."""
+"""`tarmac server --processes N`: the parent, its workers, and the duties of a single worker."""

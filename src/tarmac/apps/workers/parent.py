@@ -1,8 +1,8 @@
-"""The parent of the workers: it makes keys, holds the port, starts workers and starts those again that end.
+"""The parent of the workers: it creates keys, holds the port, and starts and restarts workers.
 
-It has no event loop and no threads, so that it can fork at any time; a worker begins where the parent stands, with all
-modules loaded. Each worker has a pipe to the parent: a byte says that it is ready, its end that the worker has gone.
-When the parent is killed, the kernel sends its workers SIGTERM.
+It has no event loop and no threads, so that it can fork at any time; a worker starts as a copy of the parent, with all
+modules loaded. Each worker has a pipe to the parent: a byte means that it is ready, end of file that it has exited. If
+the parent is killed, the kernel sends its workers SIGTERM.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from tarmac.base.log import log
 from tarmac.http.accepting import bind
 from tarmac.http.sockets import notice_dead_peer, shared
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_STEADY: Final = 60.0  # a worker that lived so long is started again without a longer pause
-_STOP_SECONDS: Final = 25.0
+_MIN_DELAY, _MAX_DELAY = 0.1, 5.0
+_RESET_AFTER: Final = 60.0  # a worker that lived this long is restarted without a longer delay
+_STOP_TIMEOUT: Final = 25.0
 _SET_PDEATHSIG: Final = 1
 _log = log("workers")
 
 Work = Callable[[Seat, Callable[[], None]], int]
-"""What a worker does until a signal: it calls the second argument when it is ready, and returns its exit code."""
+"""The main function of a worker: calls the second argument when it is ready, and returns its exit code."""
 
 
 class SharedFlag:
-    """A yes that the parent says and every worker sees, also those that were started before."""
+    """A flag set by the parent and visible to all workers, including those started before."""
 
     def __init__(self) -> None:
         self._byte = mmap.mmap(-1, 1)
 
     def set(self) -> None:
-        """Say yes."""
+        """Set the flag."""
         self._byte[0] = 1
 
     def __call__(self) -> bool:
@@ -50,11 +50,11 @@ class SharedFlag:
 
 
 def reserved(hosts: Sequence[str], port: int) -> tuple[int, list[socket.socket]]:
-    """The port that all workers will listen on, kept from others while the sockets are held. Raises OSError."""
+    """Reserve the port for all workers while the sockets are held. Raises OSError."""
     held: list[socket.socket] = []
     for host in hosts:
         if port:
-            # A server that shares its port would let another of the same user in beside it: try it without sharing.
+            # SO_REUSEPORT would let a second server of the same user bind the port too: try without sharing first.
             for tried in bind(host, port, notice_dead_peer):
                 tried.close()
         bound = bind(host, port, shared)
@@ -65,18 +65,18 @@ def reserved(hosts: Sequence[str], port: int) -> tuple[int, list[socket.socket]]
 
 @dataclass(slots=True)
 class _Worker:
-    """One process. `pid` is 0 while there is none; it is due again at `due`."""
+    """One process. `pid` is 0 while there is none; it is started at `due`."""
 
     pid: int = 0
     pipe: int = -1
     ready: bool = False
     began: float = 0.0
-    pause: float = _FIRST_PAUSE
+    pause: float = _MIN_DELAY
     due: float = 0.0
 
 
 class Parent:
-    """Keeps `seats` workers running until it is told to stop."""
+    """Keeps `seats` workers running until stopped."""
 
     def __init__(self, seats: Callable[[int], Seat], count: int, work: Work, stop: SharedFlag, clock: Clock) -> None:
         self._seats = seats
@@ -89,7 +89,10 @@ class Parent:
         self._said = False
 
     def run(self, ready: Callable[[], None]) -> int:
-        """Call `ready` when all are, for the first time. The exit code: 0 after a signal, else why none could start."""
+        """Call `ready` once all workers are.
+
+        Return 0 after a signal, else the exit code of the worker that failed to start.
+        """
         self._hear_signals()
         while not self._stop():
             self._start_due()
@@ -102,7 +105,7 @@ class Parent:
         return self._failed
 
     def _hear_signals(self) -> None:
-        """A signal wakes the selector; what it means is looked at there, not in the middle of something else."""
+        """Let signals wake the selector; they are handled there, never in the middle of a step."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         os.set_blocking(reader, False)
@@ -134,15 +137,15 @@ class Parent:
         self._selector.register(reader, selectors.EVENT_READ, worker)
 
     def _be_worker(self, index: int, parent: int, pipe: int) -> None:
-        """In the new process, to its end."""
+        """Runs in the child, to its end."""
         code = 1
         try:
-            os.setpgid(0, 0)  # an interrupt from the keyboard is for the parent, who then stops all in order
+            os.setpgid(0, 0)  # keyboard interrupts go to the parent, which then stops all workers in order
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             ctypes.CDLL(None).prctl(_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-            if os.getppid() != parent:  # it was gone before the kernel was asked
+            if os.getppid() != parent:  # the parent died before the call
                 os._exit(1)
             for each in self._workers:
                 if each.pid:
@@ -151,7 +154,7 @@ class Parent:
             code = self._work(self._seats(index), lambda: _say(pipe))
             sys.stdout.flush()
         finally:
-            # Not by sys.exit: what the parent registered for its own end is not ours to run.
+            # Not by sys.exit: exit handlers of the parent must not run here.
             os._exit(code)
 
     def _hear(self, worker: _Worker | None) -> None:
@@ -162,21 +165,21 @@ class Parent:
             return
         self._selector.unregister(worker.pipe)
         os.close(worker.pipe)
-        _, status = os.waitpid(worker.pid, 0)  # its pipe has ended, so it has, or is about to
+        _, status = os.waitpid(worker.pid, 0)  # its pipe is closed, so it has exited or is about to
         code, now = os.waitstatus_to_exitcode(status), self._clock.monotonic()
         if not self._stop():
-            _log.warning("a worker has ended", worker=self._workers.index(worker), pid=worker.pid, code=code)
-        if not self._said and code > 0:  # what keeps one from starting keeps all
+            _log.warning("worker ended", worker=self._workers.index(worker), pid=worker.pid, code=code)
+        if not self._said and code > 0:  # an error at start affects all workers
             self._failed = code
             self._stop.set()
-        if now - worker.began > _STEADY:
-            worker.pause = _FIRST_PAUSE
+        if now - worker.began > _RESET_AFTER:
+            worker.pause = _MIN_DELAY
         worker.pid, worker.ready, worker.due = 0, False, now + worker.pause
-        worker.pause = min(worker.pause * 2, _LONGEST_PAUSE)
+        worker.pause = min(worker.pause * 2, _MAX_DELAY)
 
     def _end_all(self) -> None:
         self._stop.set()
-        deadline = self._clock.monotonic() + _STOP_SECONDS
+        deadline = self._clock.monotonic() + _STOP_TIMEOUT
         self._signal(signal.SIGTERM)
         while any(each.pid for each in self._workers):
             left = deadline - self._clock.monotonic()
@@ -197,5 +200,5 @@ class Parent:
 
 
 def _say(pipe: int) -> None:
-    with suppress(OSError):  # the parent has gone; the kernel tells us
+    with suppress(OSError):  # the parent has died; the kernel sends a signal
         os.write(pipe, b"r")

@@ -1,4 +1,4 @@
-"""A worker's place among the processes of one server."""
+"""The position of a worker among the processes of one server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Which worker this is, of how many, where they meet, and whether the whole server stops and not just this one."""
+    """Index and number of workers, the directory of their sockets, and `stops`:
+
+    True if the whole server is stopping.
+    """
 
     index: int
     count: int
@@ -20,7 +23,7 @@ class Seat:
 
 
 def meeting_folder(data_dir: Path) -> Path:
-    """Where the workers of a data directory have their sockets: paths of sockets are short, and data's may be long."""
+    """Return the directory of the workers' sockets: socket paths are limited, and the data directory's may be long."""
     if os.geteuid() != 0:
         return data_dir / "run"
     return Path("/run/tarmac/server") / sha256(str(data_dir).encode()).hexdigest()[:12]

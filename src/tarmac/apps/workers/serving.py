@@ -1,7 +1,7 @@
-"""What is different about a control plane that is one of several processes, beside its listener.
+"""Differences of a control plane that is one of several processes, apart from its listener.
 
-Each has its own memory of the store and its own share of the seats. Once on the machine, by the lowest worker alive:
-announcing where the server is, the controllers' candidate, asking nodes what they use.
+Each process has its own cache of the store and its share of the request limits. Only the lowest live worker of a host
+announces the server, takes part in the controllers' leader election, and scrapes nodes.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _log = log("workers")
 
 
 class _UsageElsewhere:
-    """What the lowest worker has measured. Implements `subresources.metrics.UsageSource`."""
+    """Usage measured by the lowest worker. Implements `subresources.metrics.UsageSource`."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
 
     def nodes(self) -> Usage:
-        """Of nodes."""
+        """Return the usage of nodes."""
         return self._peers.usage("nodes")
 
     def pods(self) -> Usage:
-        """Of pods."""
+        """Return the usage of pods."""
         return self._peers.usage("pods")
 
 
 def join(peers: Peers, parts: ServerParts, metering: Metering, scraper: Scraper) -> None:
-    """Make a server one of several: its figures are those of all, and it is ready when the others are, too."""
+    """Make a server one of several: its metrics are summed over all, and it is ready only if all workers are."""
     peers.ready = lambda: all(check() is None for check in parts.ready.values())
     peers.figures = {
         "/metrics": lambda: told(parts.metrics.families()),
@@ -68,7 +68,7 @@ async def _of_all(peers: Peers, metrics: Metrics) -> list[Family]:
 
 @asynccontextmanager
 async def measuring(scraper: Scraper, metering: Metering, clock: Clock) -> AsyncGenerator[None]:
-    """Ask nodes what they use, and tell it here, while the block lasts."""
+    """Scrape nodes and publish their usage here during the block."""
     before, metering.source = metering.source, scraper
     try:
         async with background(supervise("metering", scraper.run, clock), "metering"):
@@ -78,9 +78,9 @@ async def measuring(scraper: Scraper, metering: Metering, clock: Clock) -> Async
 
 
 async def while_lowest(peers: Peers, duties: Callable[[], AbstractAsyncContextManager[None]]) -> NoReturn:
-    """Have the duties while this worker is the lowest alive, until cancelled."""
+    """Perform the duties while this worker is the lowest one alive, until cancelled."""
     while True:
         await peers.until_lowest(True)
-        _log.info("this worker does what is done once on a machine", worker=peers.index)
+        _log.info("worker performs the server's duties", worker=peers.index)
         async with duties():
             await peers.until_lowest(False)

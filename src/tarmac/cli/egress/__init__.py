@@ -1,1 +1,1 @@
-"""`tarmac egress check`: a connection from each source of an ExternalService, and as whom the outside sees it."""
+"""`tarmac egress check`: tests a connection from each source of an ExternalService, and its external address."""

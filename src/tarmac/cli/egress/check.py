@@ -1,4 +1,4 @@
-"""`tarmac egress check NAME`: every source of an ExternalService tried, a few at a time, and the answers told."""
+"""`tarmac egress check NAME`: tests every source of an ExternalService, a few at a time, and prints the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DIALLED: Final[dict[str, Literal["tcp", "udp"]]] = {"TCP": "tcp", "UDP": "udp"}
 async def egress_check(
     client: Client, http: HttpConfig, namespace: str, written: str, from_pod: str, console: Console, output: str
 ) -> int:
-    """Print what became of each source; 0 when all are as they should be. Raises BadObject, ApiError, ClientError."""
+    """Print the result of each source; 0 when all are correct. Raises BadObject, ApiError, ClientError."""
     service = await client.resource(EXTERNAL_SERVICES).get(_name(written), namespace)
     sources = await sources_of(client, service)
     if from_pod:
@@ -46,7 +46,7 @@ async def egress_check(
 
 
 def check_text(results: Sequence[CheckResult]) -> str:
-    """The table, and below it what is to be said of those that are not as they should be."""
+    """Return the table, and below it the messages of failed sources."""
     rows = [
         (each.source, each.pod, each.node, each.gateway, each.seen_as, each.expected, each.result) for each in results
     ]
@@ -97,7 +97,7 @@ async def _checked(
 
 
 def _dialled(service: ExternalService) -> tuple[Dialled | None, tuple[str, str]]:
-    """What to dial: TCP rather than UDP; or why nothing can be."""
+    """Return the address to dial, TCP rather than UDP; or the reason why there is none."""
     addresses = service.status.addresses if service.status is not None else []
     if not addresses:
         return None, ("NoAddress", "There is no address to dial yet: no controller has looked at the service.")

@@ -1,7 +1,7 @@
-"""One source, tried: a connection from its pod is opened, found among the live ones, and compared with the promise.
+"""Tests one source: opens a connection from its pod, finds it among the live ones, and compares it with the spec.
 
-A pod may have connections of its own to the same service, so one counts that was not there before. It counts as proof
-only when the gateway knows it, and when the server outside has answered (UDP need not be).
+A pod may have other connections to the same service, so only a new one counts. It is proof only when the gateway
+reports it, and when the external server has responded (UDP need not be).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tarmac.cli.egress.dialing import FIRST_INPUT, TOOLS
 from tarmac.cli.egress.sources import CheckedSource, SourcePod
 from tarmac.client.errors import ClientError
 
-PATIENCE: Final = 8.0  # for a connection to be seen
-AFTERWARDS: Final = 1.0  # and when it is over already: the kernel remembers it for a while
+TIMEOUT: Final = 8.0  # for a connection to appear
+LINGER_SECONDS: Final = 1.0  # the same after its end: the kernel lists it for a while
 _PAUSE: Final = 0.25
 
 Start = Callable[[str, str, list[str]], Awaitable[RemoteCommand]]
@@ -34,7 +34,7 @@ Listing = Callable[[], Awaitable[list[ExternalConnection]]]
 
 
 class Dialled(msgspec.Struct, frozen=True):
-    """What pods dial."""
+    """The address that pods dial."""
 
     address: str
     port: int
@@ -42,7 +42,7 @@ class Dialled(msgspec.Struct, frozen=True):
 
 
 class CheckResult(msgspec.Struct, rename="camel", frozen=True):
-    """What became of one source; `result` is `OK` or a word for why not."""
+    """The result of one source; `result` is `OK` or a reason."""
 
     source: str
     pod: str = ""
@@ -56,13 +56,13 @@ class CheckResult(msgspec.Struct, rename="camel", frozen=True):
 
 
 class SourceChecker:
-    """Tries sources of one ExternalService."""
+    """Tests sources of one ExternalService."""
 
     def __init__(self, start: Start, listing: Listing, dialled: Dialled, clock: Clock) -> None:
         self._start, self._listing, self._dialled, self._clock = start, listing, dialled, clock
 
     async def check(self, source: CheckedSource) -> CheckResult:
-        """Try it from its first pod."""
+        """Test a source from its first pod."""
         base = CheckResult(source.service, expected=source.expected)
         if source.trouble is not None:
             return _said(base, source.trouble.status_reason, source.trouble.message)
@@ -92,7 +92,7 @@ class SourceChecker:
                     found = await self._seen(pod, before, ending)
                 ended = ending.result() if ending.done() and not ending.cancelled() else None
             finally:
-                running.close()  # also when somebody presses Ctrl-C: the pod's connection ends with it
+                running.close()  # also after Ctrl-C: the pod's connection ends with it
             if found is not None or ended is None or not ended.missing:
                 return self._judged(base, found, ended)
         return _said(base, "NoTool", "Not proven: the image has none of nc, python3 and bash.")
@@ -100,13 +100,13 @@ class SourceChecker:
     async def _seen(
         self, pod: SourcePod, before: Counter[object], ending: asyncio.Task[Ended]
     ) -> ExternalConnection | None:
-        """The new connection, complete if possible within the time."""
-        until, found = self._clock.monotonic() + PATIENCE, None
+        """Return the new connection, complete if possible within the timeout."""
+        until, found = self._clock.monotonic() + TIMEOUT, None
         while True:
             if ending.done():
                 if ending.result().missing:
                     return None
-                until = min(until, self._clock.monotonic() + AFTERWARDS)
+                until = min(until, self._clock.monotonic() + LINGER_SECONDS)
             for each in _new(await self._listing(), before):
                 if self._is_ours(each, pod):
                     found = each
@@ -144,7 +144,7 @@ def _is_complete(connection: ExternalConnection) -> bool:
 
 
 def _new(listed: Iterable[ExternalConnection], before: Counter[object]) -> Iterator[ExternalConnection]:
-    """Those that were not there before. Several may look the same, so they are counted."""
+    """Yield connections missing in `before`. Several may look the same, so they are counted."""
     seen: Counter[object] = Counter()
     for each in listed:
         identity = _identity(each)
@@ -154,7 +154,7 @@ def _new(listed: Iterable[ExternalConnection], before: Counter[object]) -> Itera
 
 
 def _identity(connection: ExternalConnection) -> object:
-    """What stays the same while a connection lives. Its port is known once a gateway has it."""
+    """Return the constant part of a connection. Its port is known once a gateway has it."""
     return connection.pod, connection.dialled, connection.source_ip, connection.source_port, connection.since
 
 

@@ -1,4 +1,4 @@
-"""A command in a container of a pod, over exec: what goes in, what comes out, and how it ended."""
+"""Runs a command in a container of a pod, over exec: input, output and exit status."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from tarmac.client.http import HttpConfig
 from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.wire.channels import V4, V5, Channel
 
-_MOST_OUTPUT: Final = 4096
+_MAX_OUTPUT: Final = 4096
 _MISSING: Final = re.compile(r"not found|no such file|executable", re.IGNORECASE)
 _MISSING_CODES: Final = (126, 127)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended. `missing`: the image has no such program."""
+    """The exit status of a command. `missing`: the image has no such program."""
 
     code: int
     message: str
 
     @property
     def missing(self) -> bool:
-        """Runtimes say it in their own words, shells by these codes."""
+        """True if the program is missing: runtimes have various messages, shells these codes."""
         return self.code in _MISSING_CODES or (self.code < 0 and _MISSING.search(self.message) is not None)
 
 
 class RemoteCommand:
-    """A command that runs. Its standard input stays open until it is closed."""
+    """A running command. Its standard input stays open until `close`."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._output = bytearray()
 
     async def send(self, data: bytes) -> None:
-        """To its standard input."""
+        """Write to its standard input."""
         await self._socket.send(bytes((Channel.STDIN,)), data)
 
     async def ended(self) -> Ended:
-        """Wait until it has."""
+        """Wait for its exit."""
         while message := await self._socket.receive():
             channel, data = message[0], message[1:]
             if channel == Channel.ERROR:
                 return _ended(data, self._output.decode(errors="replace"))
             if channel in (Channel.STDOUT, Channel.STDERR):
-                self._output += data[: _MOST_OUTPUT - len(self._output)]
+                self._output += data[: _MAX_OUTPUT - len(self._output)]
         return Ended(-1, self._socket.reason or "the connection was lost")
 
     def close(self) -> None:
-        """End it with its input."""
+        """Close the connection, which ends the command's input."""
         self._socket.close()
 
 

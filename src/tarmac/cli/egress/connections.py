@@ -1,6 +1,7 @@
 """The live connections of an ExternalService, joined by the server.
 
-A Kubernetes API server with our kinds does not join them: there the nodes are asked through its proxy by whoever may.
+A Kubernetes API server with Tarmac's CRDs does not join them: there the client reads each node through its proxy, if
+permitted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _read_node = msgspec.json.Decoder(NodeConnections).decode
 
 
 async def live_connections(client: Client, namespace: str, name: str) -> list[ExternalConnection]:
-    """What there is now. Raises ApiError, ClientError."""
+    """Return the present connections. Raises ApiError, ClientError."""
     try:
         reply = await client.call("GET", EXTERNAL_SERVICES.path(namespace, name, "connections"), headers=JSON_ONLY)
     except NotFound:  # of the subresource: the object itself was found before
@@ -49,7 +50,7 @@ async def _gateway(client: Client, name: str) -> JsonObject | None:
 
 
 async def _ask(client: Client, node: str, path: str) -> NodeConnections | None:
-    """What a node says; None when it cannot be heard: its connections are then not found."""
+    """Return a node's connections; None when it does not respond: its connections are then missing."""
     try:
         return _read_node((await client.call("GET", f"/api/v1/nodes/{node}/proxy{path}", headers=JSON_ONLY)).body)
     except (ApiError, msgspec.MsgspecError):

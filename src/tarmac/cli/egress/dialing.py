@@ -1,6 +1,6 @@
-"""Opening a connection from inside a pod, with whatever its image has for that, and keeping it open for a while.
+"""Opens a connection from inside a pod with a tool of its image, and keeps it open for a while.
 
-Nothing is sent over a TCP connection. UDP knows no connections, so one datagram with a newline goes out.
+Nothing is sent over a TCP connection. UDP has no connections, so one datagram with a newline is sent.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 HOLD_SECONDS: Final = 15
-"""After which whatever holds the connection lets go by itself, should we be gone."""
+"""The connection closes by itself after this, in case the client is gone."""
 
 _PYTHON: Final = (
     "import socket,sys,select;a,p,k=sys.argv[1:];"
@@ -18,7 +18,7 @@ _PYTHON: Final = (
     f"s.settimeout({HOLD_SECONDS});s.connect((a,int(p)));k=='udp' and s.send(b'\\n');"
     f"select.select([sys.stdin],[],[],{HOLD_SECONDS})"
 )
-# The colon of `read` keeps bash from ending with read's own code when nobody has typed anything.
+# The `:` after `read` keeps bash from exiting with read's status on a timeout.
 _BASH: Final = f'exec 3<>"/dev/$2/$0/$1" && {{ [ "$2" = tcp ] || echo >&3; read -r -t {HOLD_SECONDS}; :; }}'
 
 
@@ -38,4 +38,4 @@ TOOLS: Final[tuple[Callable[[str, int, str], list[str]], ...]] = (_nc, _python, 
 """The commands to try, in this order, for an address, a port and `tcp` or `udp`."""
 
 FIRST_INPUT: Final = b"\n"
-"""What `nc` has to be given so that it sends a datagram."""
+"""The input after which `nc` sends a datagram."""

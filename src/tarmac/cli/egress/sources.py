@@ -1,4 +1,4 @@
-"""Which pod stands for each source of an ExternalService: one behind the Service that no earlier source has."""
+"""Selects a pod for each source of an ExternalService: one behind its Service that no earlier source selects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SERVICE = "kubernetes.io/service-name"
 
 @dataclass(frozen=True, slots=True)
 class SourcePod:
-    """A pod behind a source, and the node that it is on."""
+    """A pod behind a source, and its node."""
 
     name: str  # namespace/name
     node: str
@@ -25,21 +25,21 @@ class SourcePod:
 
 @dataclass(slots=True)
 class CheckedSource:
-    """A source as it was written, as it is, and the pods to try it from, those that are ready first."""
+    """A source with its status and the pods to test it from, ready ones first."""
 
     service: str  # namespace/name
     status: SourceStatus
     pods: list[SourcePod]
-    trouble: ApiError | None = None  # why its pods could not be looked for
+    trouble: ApiError | None = None  # the reason why its pods could not be listed
 
     @property
     def expected(self) -> str:
-        """The address that the outside should see."""
+        """The expected external address."""
         return ",".join(self.status.source_ips)
 
 
 async def sources_of(client: Client, service: ExternalService) -> list[CheckedSource]:
-    """Every source in its order. A pod of several counts for the first: that is whose address it has."""
+    """Return every source in order. A pod of several sources counts for the first, whose address it uses."""
     status = service.status or ExternalServiceStatus()
     taken: set[str] = set()
     locations: dict[str, str | None] = {}
@@ -81,7 +81,7 @@ def _first_ready(endpoint: JsonObject) -> tuple[bool, str]:
 
 
 async def _location(client: Client, node: str, known: dict[str, str | None]) -> str | None:
-    """Where a node is; None when whoever asks may not know, and the pod has to be tried."""
+    """Return a node's location; None when reading it is forbidden, and the pod has to be tried."""
     if node not in known:
         try:
             found = await client.resource(NODES).get(node)

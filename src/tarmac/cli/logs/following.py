@@ -1,7 +1,7 @@
-"""Logs that are followed: of what is there, and of every instance that comes.
+"""Follows logs: of present instances and of every new one.
 
-Informers say which pods there are. Each log has a task that reads it, resumes it when the connection breaks and begins
-it again when its container does; it ends when the container will write no more. The lines meet in a `Hold`.
+Informers provide the pods. Each log has a task that reads it, resumes it when the connection breaks and restarts it
+with its container; it ends when the container will write no more. All lines go into one `Hold`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.tasks import Tasks, background, first
 from tarmac.cli.logs.lines import Source
-from tarmac.cli.logs.merging import HOLD, Hold
+from tarmac.cli.logs.merging import HOLD_SECONDS, Hold
 from tarmac.cli.logs.reading import Asked, LogStream
 from tarmac.cli.logs.selecting import Choice, Selection, has_begun, is_over
 from tarmac.cli.rendering.loglines import LogLines, title
@@ -28,8 +28,8 @@ from tarmac.client.errors import ClientError
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.untyped import PODS
 
-_FIRST_ANSWERS: Final = 5.0
-_LAST_LINES: Final = 5.0
+_FIRST_RESPONSES_TIMEOUT: Final = 5.0
+_LAST_LINES_TIMEOUT: Final = 5.0
 _SHORTEST, _LONGEST = 0.5, 10.0
 
 Key = tuple[str, str]
@@ -48,12 +48,12 @@ class _Followed:
 
     @property
     def settled(self) -> bool:
-        """Whether it has answered, or failed to."""
+        """True once it has responded or failed."""
         return self.failed or self.stream.began
 
 
 class Follower:
-    """Follows what is selected until all of it is gone."""
+    """Follows the selected logs until all of them have ended."""
 
     def __init__(
         self, client: Client, namespace: str, selected: list[Selection], choice: Choice, asked: Asked,
@@ -79,10 +79,10 @@ class Follower:
         self._first = True
         self._left_waiting: set[Key] = set()
         self.unread = False
-        """Whether a log has come to its end of which nothing could be read."""
+        """True if a log ended without any of it having been read."""
 
     def _owner(self, selected: Selection, namespace: str) -> Callable[[], bool]:
-        """Whether what was named can still have pods that write."""
+        """Return a function that tells whether the named object can still have pods that write."""
         if selected.owner is None:
             return lambda: True
         fields = f"metadata.name={selected.name}"
@@ -93,14 +93,14 @@ class Follower:
         )
 
     def _named_pod_is_over(self, selected: Selection) -> bool:
-        """One pod that has ended is not followed by another; a Workload's is."""
+        """True if the named pod has ended: it has no successor, unlike a Workload's."""
         if not selected.fields:
             return False
         known = self._known().values()
         return bool(known) and all(is_terminal(pod) for pod in known)
 
     async def run(self) -> None:
-        """Show lines until everything that was named is gone. Lines that wait are shown whatever ends it."""
+        """Show lines until every named object is gone. Held lines are shown however it ends."""
         for informer in self._pods:
             informer.on_change(lambda _old, _new: self._changed.set())
         try:
@@ -115,7 +115,7 @@ class Follower:
         return {item.metadata.uid: item.object for informer in self._pods for item in informer.cache.items()}
 
     async def _keep_up(self) -> None:
-        """Begin and end logs as pods come and go."""
+        """Start and end logs as pods appear and disappear."""
         async with background(self._begin_showing(), "beginning of logs"):
             while True:
                 self._changed.clear()
@@ -125,12 +125,12 @@ class Follower:
                 await self._changed.wait()
 
     async def _begin_showing(self) -> None:
-        """Once the streams of the beginning have answered, however slow one of them is."""
-        until = self._client.clock.monotonic() + _FIRST_ANSWERS
+        """Start showing lines once the initial streams have responded, or after a timeout."""
+        until = self._client.clock.monotonic() + _FIRST_RESPONSES_TIMEOUT
         while self._client.clock.monotonic() < until:
             if not self._first and all(each.settled for each in self._followed.values()):
                 break
-            await self._client.clock.sleep(HOLD / 5)
+            await self._client.clock.sleep(HOLD_SECONDS / 5)
         self._hold.begin()
 
     def _reconcile(self) -> None:
@@ -154,7 +154,7 @@ class Follower:
         for key, source in begun.items():
             if not self._first and not any(uid == key[0] for uid, _ in self._followed):
                 self._tell(f"+ {title(source)}")
-            # An instance that has come is read from its beginning, whatever was asked of the others.
+            # A new instance is read from its beginning, regardless of the options for the initial ones.
             asked = self._asked if self._first else Asked(follow=True)
             self._followed[key] = each = _Followed(LogStream(self._client, source, asked))
             each.task = self._tasks.begin(self._follow(key, each), f"log of {source.instance}")
@@ -163,7 +163,7 @@ class Follower:
             self._left_waiting.add(key)
 
     def _leave(self, key: Key, each: _Followed) -> None:
-        """Its pod is gone. What its container wrote last may still be on its way."""
+        """Handle a removed pod. The last lines of its container may still be in flight."""
         if each.over:
             del self._followed[key]
             if not any(uid == key[0] for uid, _ in self._followed):
@@ -173,8 +173,8 @@ class Follower:
             self._tasks.begin(self._end_later(each), "end of a log")
 
     async def _end_later(self, each: _Followed) -> None:
-        """A node that has gone silent would never end it."""
-        await self._client.clock.sleep(_LAST_LINES)
+        """Cancel a log after a while: a silent node would never end it."""
+        await self._client.clock.sleep(_LAST_LINES_TIMEOUT)
         if each.task is not None:
             each.task.cancel()
 
@@ -197,7 +197,7 @@ class Follower:
             self._changed.set()
 
     async def _read(self, key: Key, each: _Followed, backoff: Backoff) -> tuple[bool, str]:
-        """One connection: whether the log came to its end, and if not, why."""
+        """Read one connection; returns whether the log ended, and the reason if not."""
         stream = each.stream
         try:
             if each.failed and not await self._is_the_same(key[0], stream.source):
@@ -206,13 +206,13 @@ class Follower:
                 self._hold.add(stream.source, lines)
                 backoff.reset()
                 while self._hold.full:
-                    await self._client.clock.sleep(HOLD)
+                    await self._client.clock.sleep(HOLD_SECONDS)
         except NotFound:
-            return False, ""  # its pod has just gone, which the informer will tell
+            return False, ""  # its pod is gone, which the informer will report
         except ApiError as error:
             pod = self._known().get(key[0])
             if pod is not None and not has_begun(pod, key[1]):
-                stream.asked = replace(stream.asked, tail=None)  # all that it will write is new
+                stream.asked = replace(stream.asked, tail=None)  # all later output is new
                 return False, ""
             return False, error.message
         except (ClientError, OSError) as error:
@@ -220,7 +220,10 @@ class Follower:
         return True, ""
 
     async def _is_the_same(self, uid: str, source: Source) -> bool:
-        """A log is asked for by name: one that is resumed must not go on with that of a pod that came after."""
+        """True if the pod is still the same.
+
+        Logs are requested by name, and a resumed one must not continue with that of a successor.
+        """
         found = await self._client.resource(PODS).get(source.instance, source.namespace)
         return found["metadata"]["uid"] == uid
 

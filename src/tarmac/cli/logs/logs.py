@@ -1,4 +1,4 @@
-"""`tarmac logs`: what is selected, read to its end or followed."""
+"""`tarmac logs`: reads the selected logs to their end, or follows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ATTEMPTS: Final = 5
 
 
 async def logs(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
-    """Print lines; the exit code. Raises BadObject, NotFound."""
+    """Print lines; returns the exit code. Raises BadObject, NotFound."""
     _check(options)
     selected = selections(options.targets, options.selector)
     choice = Choice(options.container, options.all_containers, options.city)
@@ -43,7 +43,7 @@ async def logs(client: Client, namespace: str, options: argparse.Namespace, cons
     lines = _lines(options, console)
     asked = _asked(options, len(sources))
     if options.follow:
-        # Only now: informers take a while to load, and a log that is read to its end needs none.
+        # Imported late: informers take a while to load, and reading to the end needs none.
         from tarmac.cli.logs.following import Follower
 
         follower = Follower(
@@ -100,7 +100,7 @@ def _lines(options: argparse.Namespace, console: Console) -> LogLines:
 
 
 async def _pods(client: Client, namespace: str, selected: Sequence[Selection]) -> list[JsonObject]:
-    """What there is now. Raises NotFound for what was named and is not there."""
+    """Return the present pods. Raises NotFound for a missing named object."""
     found: dict[str, JsonObject] = {}
     for each in selected:
         if each.owner is not None:
@@ -111,8 +111,8 @@ async def _pods(client: Client, namespace: str, selected: Sequence[Selection]) -
 
 
 async def _cities(client: Client) -> Mapping[str, str]:
-    """The cities of nodes, where they may be read."""
-    # Only now, as above: instances say themselves in which city they are.
+    """Return the cities of nodes, if permitted."""
+    # Imported late, as above: instances have their city as a label.
     from tarmac.cli.verbs.nodecities import needs_locations
     from tarmac.decide.allocatable.report import location_cities, node_city
 
@@ -126,7 +126,7 @@ async def _cities(client: Client) -> Mapping[str, str]:
 
 
 class _Reading:
-    """Reads logs to their ends, and tells of those that cannot be read."""
+    """Reads logs to their ends, and reports unreadable ones."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
@@ -134,7 +134,7 @@ class _Reading:
         self.failed = False
 
     async def whole(self, stream: LogStream) -> AsyncIterator[list[Line]]:
-        """All of one, resumed a few times when it breaks."""
+        """Yield all lines of one log, resuming a few times when it breaks."""
         backoff = Backoff(self._client.randomness, 0.5, 10.0)
         while True:
             try:

@@ -1,9 +1,9 @@
-"""Lines of many streams in the order of their times.
+"""Merges lines of many streams in the order of their times.
 
-Where every stream has an end, the earliest line of all is next, and a stream is read on only when its lines are used
-up. Up to the last line of the stream for which that happens first the order is known, so as many lines are sorted at
-once. Where streams are followed nobody knows what is still to come: a line waits a moment for earlier ones, and what
-comes later than that is shown when it comes.
+With finite streams, the earliest line of all is next, and a stream is read only when its lines are used up. Up to the
+last line of the stream for which that happens first the order is known, so as many lines are sorted at once. With
+followed streams later lines are unknown: a line is held for a moment for earlier ones, and a line that arrives after
+that is shown on arrival.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Final
 from tarmac.base.clock import Clock
 from tarmac.cli.logs.lines import Line, Source, key_of
 
-HOLD: Final = 0.25
-MOST_HELD: Final = 50_000
-_AT_ONCE: Final = 500
+HOLD_SECONDS: Final = 0.25
+MAX_HELD: Final = 50_000
+_BATCH_SIZE: Final = 500
 
 Shown = tuple[Source, Line]
 Batches = AsyncIterator[list[Line]]
 
 
 class _AtHand:
-    """The lines of a stream that have come and are not shown."""
+    """The received, unshown lines of a stream."""
 
     __slots__ = ("_batches", "_lines", "_source")
 
@@ -38,7 +38,7 @@ class _AtHand:
         self._lines: list[Line] = []
 
     async def read_on(self) -> None:
-        """Get the next ones, when all are shown. There are none when the stream has ended."""
+        """Read the next batch when all lines are shown. An ended stream has none."""
         if not self._lines:
             self._lines = await anext(self._batches, None) or []
 
@@ -47,11 +47,14 @@ class _AtHand:
 
     @property
     def end(self) -> tuple[str, Source]:
-        """What comes later does not sort before it."""
+        """Lower bound of all later lines."""
         return self._lines[-1].key, self._source
 
     def taken(self, end: tuple[str, Source]) -> list[Shown]:
-        """The lines up to an end: at that moment all, if this stream is not behind the one that ends there."""
+        """Take the lines up to an end.
+
+        Of lines with exactly that time, all are taken if this stream does not sort after the one that ends there.
+        """
         key, last = end
         if self._lines[0].key > key:
             return []
@@ -62,10 +65,10 @@ class _AtHand:
 
 
 async def merged(streams: Iterable[tuple[Source, Batches]]) -> AsyncIterator[list[Shown]]:
-    """All lines, a few hundred or more at a time."""
-    # In the order of their sources, so that a sort by time keeps that order among lines of one moment.
+    """Yield all lines, a few hundred or more at a time."""
+    # In the order of their sources, so that a stable sort by time keeps that order among equal times.
     heads = [_AtHand(source, batches) for source, batches in sorted(streams, key=itemgetter(0))]
-    # All at once: fifty answers one after the other would take fifty times as long to begin.
+    # Concurrently: fifty responses one after the other would take fifty times as long to begin.
     await asyncio.gather(*(head.read_on() for head in heads))
     out: list[Shown] = []
     while heads := [head for head in heads if head]:
@@ -73,7 +76,7 @@ async def merged(streams: Iterable[tuple[Source, Batches]]) -> AsyncIterator[lis
         end = first.end
         out += sorted((shown for head in heads for shown in head.taken(end)), key=_time_of)
         await first.read_on()
-        if len(out) >= _AT_ONCE:
+        if len(out) >= _BATCH_SIZE:
             yield out
             out = []
     if out:
@@ -85,7 +88,7 @@ def _time_of(shown: Shown) -> str:
 
 
 class Hold:
-    """Where lines of streams that are followed wait for earlier ones."""
+    """Holds lines of followed streams for earlier ones."""
 
     def __init__(self, clock: Clock, show: Callable[[list[Shown]], None]) -> None:
         self._clock = clock
@@ -98,27 +101,27 @@ class Hold:
 
     @property
     def full(self) -> bool:
-        """Whether whoever reads streams should let these lines be shown first."""
-        return len(self._heap) >= MOST_HELD
+        """True if readers should pause until lines are shown."""
+        return len(self._heap) >= MAX_HELD
 
     def add(self, source: Source, lines: Sequence[Line]) -> None:
-        """Lines have come, in the order of their stream."""
+        """Add lines in the order of their stream."""
         if not lines:
             return
         for line in lines:
             self._count += 1
             heapq.heappush(self._heap, (line.key, source, self._count, line))
-        self._arrivals.append((self._clock.monotonic() + HOLD, lines[-1].key))
+        self._arrivals.append((self._clock.monotonic() + HOLD_SECONDS, lines[-1].key))
         self._came.set()
 
     def begin(self) -> None:
-        """Every stream there is has answered: what they hold so far is about to come."""
+        """Start showing: every initial stream has responded, and its lines are about to arrive."""
         self._begun.set()
 
     async def run(self) -> None:
         """Show lines until cancelled."""
         await self._begun.wait()
-        await self._clock.sleep(HOLD)
+        await self._clock.sleep(HOLD_SECONDS)
         while True:
             await self._came.wait()
             while self._arrivals:
@@ -127,13 +130,13 @@ class Hold:
             self._came.clear()
 
     def flush(self) -> None:
-        """Show everything at once: nothing more will come."""
+        """Show everything at once: no more lines will arrive."""
         self._arrivals.clear()
         self._show([(source, line) for _, source, _, line in sorted(self._heap)])
         self._heap.clear()
 
     def _show_due(self) -> None:
-        """Lines that have waited, and with them every earlier one."""
+        """Show lines that were held long enough, and every earlier one."""
         now, newest = self._clock.monotonic(), ""
         while self._arrivals and self._arrivals[0][0] <= now:
             newest = max(newest, self._arrivals.popleft()[1])

@@ -1,9 +1,8 @@
 """The log of one container, over as many connections as it takes.
 
-A connection that breaks is made again by `sinceTime`, a second before the newest line that has come: runtimes write two
-streams into one file, so a line may stand behind one that is a little younger. What has been given out already is
-known by its time and text and left out. The container may have ended and begun anew in between; then what its last
-life wrote stands in another log, the previous one, and is read first.
+A broken connection is resumed by `sinceTime`, a second before the newest received line: runtimes write two streams into
+one file, so a line may follow a slightly newer one. Repeated lines are recognised by time and text and skipped. The
+container may have restarted in between; then the output of its previous run is in a separate log, which is read first.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from tarmac.client.client import Client, Query, refuse
 from tarmac.client.targets.untyped import PODS
 
 OVERLAP: Final = 1.0
-"""How far lines of one log may stand in another order than their times."""
+"""Maximum deviation, in seconds, of a log's order from its times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which part of each log is wanted. `since` in seconds, `since_time` in RFC 3339."""
+    """The requested part of each log. `since` in seconds, `since_time` in RFC 3339."""
 
     follow: bool = False
     previous: bool = False
@@ -38,7 +37,7 @@ class Asked:
 
 
 class LogStream:
-    """One log. `began`: whether the server has given any of it, be it empty."""
+    """One log. `began`: the server has responded with it, even if it was empty."""
 
     def __init__(self, client: Client, source: Source, asked: Asked) -> None:
         self.source = source
@@ -46,13 +45,13 @@ class LogStream:
         self.began = False
         self._client = client
         self._path = PODS.path(source.namespace, source.instance, "log")
-        self._opened = 0.0  # monotonic, of the first answer
-        self._since_opened = ""  # the server's time at the first answer
+        self._opened = 0.0  # monotonic, of the first response
+        self._since_opened = ""  # the server's time at the first response
         self._oldest = self._newest = ""
         self._recent: deque[Line] = deque()
 
     async def read(self) -> AsyncIterator[list[Line]]:
-        """Lines from where the last reading ended, to the end of the log. Raises ApiError, ClientError."""
+        """Yield lines from the last position to the end of the log. Raises ApiError, ClientError."""
         since = earlier(self._newest, OVERLAP) if self._newest else ""
         repeats = _Repeats(since, self._recent)
         if self.began and not self.asked.previous:
@@ -71,7 +70,7 @@ class LogStream:
             async for lines in self._answer({**query, "sinceTime": since or self._since_opened}):
                 yield lines
         except (BadRequest, NotFound):
-            return  # it has had one life only
+            return  # there was no previous run
 
     async def _answer(self, query: Query) -> AsyncGenerator[list[Line]]:
         cutter = LineCutter()
@@ -85,7 +84,7 @@ class LogStream:
             async for chunk in reply.chunks:
                 if isinstance(chunk, bytes) and (lines := cutter.of(chunk)):
                     yield lines
-        # Only behind the end of a whole answer: what a broken one leaves is read again.
+        # Only after a complete response: the rest of a broken one is read again.
         if lines := cutter.rest():
             yield lines
 
@@ -104,14 +103,14 @@ class LogStream:
         passed = self._client.clock.monotonic() - self._opened if self.began else 0.0
         return {
             **query,
-            # A log that gave none of its last lines had none, so from now on all of it is wanted.
+            # A log without any last lines was empty, so from now on all of it is wanted.
             "tailLines": None if self.began else asked.tail,
             "sinceSeconds": None if asked.since is None else max(1, round(asked.since + passed)),
             "sinceTime": asked.since_time,
         }
 
     def _taken(self, lines: list[Line]) -> list[Line]:
-        """Keep them in the order of the stream, and in mind for as long as they may come again."""
+        """Make keys non-decreasing, and keep lines for as long as they may be repeated."""
         if not lines:
             return lines
         if not self._newest and lines[0].key:
@@ -131,14 +130,14 @@ class LogStream:
 
 
 class _Repeats:
-    """Knows what has come before among the first lines of a connection."""
+    """Recognises repeated lines at the beginning of a connection."""
 
     def __init__(self, since: str, recent: Iterable[Line]) -> None:
         self._since = since
         self._left = Counter((time, text) for key, time, text in recent if key >= since)
 
     def left_out(self, lines: list[Line], since: str = "") -> list[Line]:
-        """The others. A server that counts in whole seconds begins earlier than it was asked to."""
+        """Return the new lines. A server with whole-second precision begins earlier than requested."""
         since = max(since, self._since if self._left else "")
         return [line for line in lines if line.key >= since and not self._has_come(line)] if since else lines
 
@@ -152,7 +151,7 @@ class _Repeats:
 
 
 def _date(text: str) -> str:
-    """The time of an HTTP header in RFC 3339; empty if it is none."""
+    """Convert the time of an HTTP header to RFC 3339; empty if invalid."""
     try:
         return rfc3339(parsedate_to_datetime(text).timestamp())
     except (TypeError, ValueError):

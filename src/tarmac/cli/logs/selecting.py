@@ -1,4 +1,4 @@
-"""Which pods are meant by the words on the command line, and which of their containers."""
+"""Resolves the command line to pods and containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BY_NAME: Final = ("instances", "pods")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Pods by label or name. `owner` and `name` are the object that was named, if one was."""
+    """Pods by label or name. `owner` and `name` are the named object, if any."""
 
     labels: str = ""
     fields: str = ""
@@ -30,12 +30,12 @@ class Selection:
 
     @property
     def title(self) -> str:
-        """What it is called when there is nothing of it."""
+        """Its name in messages when nothing matches."""
         return f"{self.owner.kind.lower()} {self.name}" if self.owner is not None else f"-l {self.labels}"
 
 
 def selections(words: Sequence[str], selector: str) -> list[Selection]:
-    """What is asked for. Raises BadObject."""
+    """Return the selections. Raises BadObject."""
     if bool(words) == bool(selector):
         raise BadObject("name what to read: NAME, wl|wd|instance|pod/NAME, or pods by their labels with -l")
     return [Selection(labels=selector)] if selector else [_selection(word) for word in dict.fromkeys(words)]
@@ -52,14 +52,14 @@ def _selection(word: str) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which of the pods, and which of their containers."""
+    """The selected pods and containers."""
 
     container: str = ""
     all_containers: bool = False
     cities: Collection[str] = ()
 
     def sources(self, pod: JsonObject, cities: Mapping[str, str]) -> list[Source]:
-        """The logs of a pod that are wanted; `cities` by node, for pods of no instance."""
+        """Return the selected logs of a pod; `cities` by node, for pods without an instance."""
         own, node = pod["metadata"], pod["spec"].get("nodeName") or ""
         city = (own.get("labels") or {}).get(LABEL_CITY_CODE) or cities.get(node, "")
         if self.cities and city not in self.cities:
@@ -77,18 +77,18 @@ class Choice:
 
 
 def needs_nodes(pods: Sequence[JsonObject]) -> bool:
-    """Whether only the nodes tell the cities of some of them."""
+    """True if the city of a pod is only known from its node."""
     return any(LABEL_CITY_CODE not in (each["metadata"].get("labels") or {}) for each in pods)
 
 
 def has_begun(pod: JsonObject, container: str) -> bool:
-    """Whether a container has run, so that there is a log of it."""
+    """True if a container has run, so that it has a log."""
     states = [each.get(state) or {} for _, each in _statuses(pod, container) for state in ("state", "lastState")]
     return any(state.keys() - {"waiting"} for state in states)
 
 
 def is_over(pod: JsonObject, container: str) -> bool:
-    """Whether a container will write no more."""
+    """True if a container will write no more."""
     if is_terminal(pod):
         return True
     policy = pod["spec"].get("restartPolicy", "Always")
@@ -101,7 +101,7 @@ def is_over(pod: JsonObject, container: str) -> bool:
 
 
 def _statuses(pod: JsonObject, container: str) -> Iterator[tuple[str, JsonObject]]:
-    """Of a container, with the field of the status that it stands in."""
+    """Yield the statuses of a container, with their field of the pod's status."""
     for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         for each in (pod.get("status") or {}).get(field) or ():
             if each["name"] == container:

@@ -1,1 +1,1 @@
-"""`tarmac console`, `tarmac vnc` and `tarmac machine`: into virtual machines, from a terminal or a browser."""
+"""`tarmac console`, `tarmac vnc` and `tarmac machine`: access to virtual machines from a terminal or a browser."""

@@ -1,7 +1,7 @@
-"""A machine's screen in a browser: Debian's noVNC, served to this computer alone and to one viewer.
+"""A VM's display in a browser: Debian's noVNC, served on loopback to one viewer.
 
-The address has a path that cannot be guessed, so no other page or user of this computer finds it, and requests under
-another name than the loopback address are refused: a page elsewhere whose name is pointed here gets nothing.
+The URL has a path that cannot be guessed, so no other page or local user finds it, and requests with a Host header
+other than the loopback address are refused, which prevents DNS rebinding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def serve_browser(client: Client, place: Place, port: int, view: bool, con
 
 
 class BrowserPage:
-    """Answers a browser: files of noVNC, and one WebSocket."""
+    """Serves a browser: files of noVNC, and one WebSocket."""
 
     def __init__(self, client: Client, place: Place, view: bool, console: Console, files: Path = NOVNC) -> None:
         self._client = client
@@ -61,12 +61,12 @@ class BrowserPage:
         self._tasks = Tasks()
 
     def url(self, port: int) -> str:
-        """Where a browser finds it."""
+        """Return the URL for the browser."""
         self._host = f"{LOOPBACK}:{port}"
         return f"http://{self._host}/{self._secret}/vnc_lite.html?path={self._secret}/stream&scale=true"
 
     async def answer(self, request: Request) -> Answer:
-        """A browser asks."""
+        """Handle a request."""
         if request.headers.get("host") != self._host:
             return Response(403, b"not under this name", "text/plain")
         secret, _, rest = request.path.lstrip("/").partition("/")
@@ -115,7 +115,7 @@ class BrowserPage:
 
 
 class _Bridge(asyncio.Protocol):
-    """The browser's WebSocket and the server's, one into the other."""
+    """Connects the browser's WebSocket with the server's."""
 
     def __init__(self, transport: asyncio.Transport, remote: WebSocket, tasks: Tasks, over: Callable[[], None]) -> None:
         self._transport = transport
@@ -127,7 +127,7 @@ class _Bridge(asyncio.Protocol):
         self._writable.set()
 
     def start(self, rest: bytes) -> None:
-        """Take the connection over."""
+        """Take over the connection."""
         self._transport.set_protocol(self)
         self._task = self._tasks.begin(self._to_browser(), "a screen in a browser")
         if rest:

@@ -1,4 +1,4 @@
-"""`tarmac console`: the serial console of a machine, a shell in a sandbox; and recordings of who was there."""
+"""`tarmac console`: the serial console of a VM, a shell in a sandbox; and recordings of sessions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tarmac.client.transport import Request
 from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.wire.channels import V4, V5
 
-_LARGEST_PAUSE = 5.0  # seconds of silence in a replay
+_MAX_PAUSE = 5.0  # seconds of silence in a replay
 _SHELL = "command -v bash >/dev/null && exec bash || exec sh"
 
 
 async def console(client: Client, place: Place, options: argparse.Namespace, console: Console) -> int:
-    """Be there, list who was, or replay it. Raises ApiError, ClientError."""
+    """Open a session, list recordings, or replay one. Raises ApiError, ClientError."""
     if options.list:
         return await _list(client, place, console, options.output)
     if options.replay:
@@ -37,7 +37,7 @@ async def console(client: Client, place: Place, options: argparse.Namespace, con
         return await open_console(place, randomness, since, keyboard=not options.watch, takeover=options.takeover)
 
     def say(text: str) -> None:
-        # A terminal that is raw does not return to the beginning of a line by itself.
+        # A raw terminal does not return the carriage by itself.
         print(f"\r[tarmac: {text}]\r", file=console.err, flush=True)
 
     out = sys.stdout.buffer
@@ -52,16 +52,16 @@ async def console(client: Client, place: Place, options: argparse.Namespace, con
 async def open_console(
     place: Place, randomness: Randomness, since: str, *, keyboard: bool, takeover: bool
 ) -> WebSocket:
-    """The serial console, through attach where the server knows no other way. Raises ApiError, ClientError."""
+    """Open the serial console, through attach where the server has no other way. Raises ApiError, ClientError."""
     query = {"stdin": "true" if keyboard else "", "takeover": "true" if takeover else ""}
     try:
         return await open_websocket(place.http, place.path("console", since=since, **query), [V5, V4], randomness)
-    except NotFound:  # the instance is there: it was found before
+    except NotFound:  # the instance exists: it was found before
         return await open_websocket(place.http, place.attach_path(keyboard), [V5, V4], randomness)
 
 
 def _shell(place: Place, container: str, randomness: Randomness) -> Any:
-    """A shell in a container of a sandbox. One that breaks off is not begun again: it would be another one."""
+    """Return a connector for a shell in a sandbox. A broken one is not resumed: it would be a new shell."""
 
     async def connect(since: str) -> WebSocket:
         if since:
@@ -89,13 +89,13 @@ async def _list(client: Client, place: Place, console: Console, output: str) -> 
 
 
 async def replay(client: Client, place: Place, session: str, speed: float, console: Console, clock: Clock) -> int:
-    """Show a recording as it was, or faster; at once with a speed of 0."""
+    """Show a recording in real time, or faster; at once with a speed of 0."""
     lines = (await _recordings(client, place, session)).splitlines()
     shown = 0.0
     for line in lines[1:]:
         at, code, text = msgspec.json.decode(line, type=tuple[float, str, str])
         if speed > 0:
-            await clock.sleep(min(max(0.0, at - shown), _LARGEST_PAUSE) / speed)
+            await clock.sleep(min(max(0.0, at - shown), _MAX_PAUSE) / speed)
         shown = at
         if code == "o":
             console.say(text)

@@ -1,4 +1,4 @@
-"""Which instance is meant, and where the server has what leads into it."""
+"""Resolves an instance on the command line, and the paths of its subresources."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
 
 _WORDS = ("instance", "instances", "inst")
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An instance, and how the server is reached."""
+    """An instance, and its server."""
 
     http: HttpConfig
     namespace: str
     name: str
 
     def path(self, subresource: str, **query: str) -> str:
-        """Of one of its subresources; empty parameters are left out."""
+        """Return the path of a subresource; empty parameters are left out."""
         given = urlencode({name: value for name, value in query.items() if value})
         home = f"/apis/{API_VERSION}/namespaces/{self.namespace}/instances/{self.name}/{subresource}"
         return f"{home}?{given}" if given else home
 
     def attach_path(self, keyboard: bool) -> str:
-        """The console where the server has no such subresources: a Kubernetes API server with our kinds as CRDs."""
+        """Return the console's path on a server without the subresource: a Kubernetes API server with Tarmac's CRDs."""
         flags = [("stdin", "true")] if keyboard else []
         return self.pod_path("attach", [*flags, ("stdout", "true"), ("tty", "true")])
 
     def pod_path(self, subresource: str, query: list[tuple[str, str]]) -> str:
-        """Of a subresource of its Pod."""
+        """Return the path of a subresource of its Pod."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/{subresource}?{urlencode(query)}"
 
 
 async def screen_path(client: Client, place: Place, view: bool) -> str:
-    """The screen there: asked of the node itself. Raises NotFound."""
+    """Return the display's path on such a server: through the node's proxy. Raises NotFound."""
     pod = await client.resource(PODS).get(place.name, place.namespace)
     node, uid = pod["spec"].get("nodeName", ""), pod["metadata"]["uid"]
     if not node:
@@ -53,7 +53,7 @@ async def screen_path(client: Client, place: Place, view: bool) -> str:
 
 
 async def find_instance(client: Client, http: HttpConfig, namespace: str, written: str) -> Place:
-    """`NAME`, `instance/NAME`, or a Workload that has one instance. Raises BadObject and NotFound."""
+    """Resolve `NAME`, `instance/NAME`, or a Workload with one instance. Raises BadObject and NotFound."""
     kind, slash, name = written.rpartition("/")
     if (slash and kind not in _WORDS) or not name:
         raise BadObject(f"{written!r} names no instance; write NAME or instance/NAME")
@@ -71,5 +71,5 @@ def _only(found: list[JsonObject], workload: str) -> str:
         return names[0]
     if not names:
         raise NotFound(f'instances "{workload}" not found, and no Workload of this name has any')
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    raise BadObject(f"workload {workload} has {len(names)} instances; name one: {', '.join(names[:_MOST_NAMED])}{more}")
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    raise BadObject(f"workload {workload} has {len(names)} instances; name one: {', '.join(names[:_MAX_NAMED])}{more}")

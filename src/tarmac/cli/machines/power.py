@@ -1,4 +1,4 @@
-"""`tarmac machine`: the buttons of a machine."""
+"""`tarmac machine`: power actions of a VM."""
 
 from __future__ import annotations
 
@@ -8,18 +8,31 @@ from tarmac.cli.machines.places import Place
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import api_error
+from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.transport import Request
 
-DONE = {"reboot": "rebooting", "reset": "reset", "pause": "paused", "resume": "resumed"}
-"""What is said of an action that was taken."""
+DONE = {
+    "reboot": "rebooting",
+    "reset": "reset",
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopping",
+    "start": "starting",
+}
+"""The printed result of each action."""
+_RUNNING = {"stop": False, "start": True}
 
 
 async def press(client: Client, place: Place, action: str, console: Console, output: str) -> int:
-    """Press it. Raises ApiError, ClientError."""
+    """Execute a power action. Raises ApiError, ClientError."""
     body = msgspec.json.encode({"action": action.capitalize()})
     headers = {"content-type": "application/json"}
     reply = await client.transport.request(Request("POST", place.path("power"), headers=headers, body=body))
-    if reply.status >= 300:
+    if reply.status == 404 and action in _RUNNING:
+        # A Kubernetes API server with Tarmac's CRDs has no such subresource: the field itself is written.
+        patch = {"spec": {"runtime": {"virtualMachine": {"running": _RUNNING[action]}}}}
+        await client.resource(INSTANCES.typed(dict)).patch(place.name, patch, place.namespace)
+    elif reply.status >= 300:
         raise api_error(reply.status, reply.body)
     if output == "json":
         console.show_json({"instance": place.name, "namespace": place.namespace, "action": action.capitalize()})

@@ -1,7 +1,7 @@
-"""One picture of a screen: an RFB client without any input or output, and PNG.
+"""One picture of a display: an RFB client without any I/O, and PNG.
 
-It asks for the whole screen in raw pixels, once, and is done when every pixel has come. A server that announces more
-pixels than any screen has, or sends what was not asked for, is not believed.
+It requests the whole display in raw pixels, once, and is done when every pixel has arrived. A server that announces
+more pixels than any display has, or sends unrequested data, is rejected.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Generator
 from typing import Final
 
 VERSION: Final = b"RFB 003.008\n"
-MOST_PIXELS: Final = 16 * 1024 * 1024
+MAX_PIXELS: Final = 16 * 1024 * 1024
 _FORMAT: Final = struct.pack(">BxxxBBBBHHHBBBxxx", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 _RAW, _DESKTOP_SIZE = 0, -223
 _ENCODINGS: Final = struct.pack(">BxHii", 2, 2, _RAW, _DESKTOP_SIZE)
-_LONGEST_TEXT: Final = 1024 * 1024
+_MAX_TEXT: Final = 1024 * 1024
 
 
 class NoPicture(Exception):
-    """What came is not what a VNC server sends."""
+    """The server does not speak VNC as expected."""
 
 
 class Screenshot:
-    """Reads what the server says; says what to answer. `done` once the picture is complete."""
+    """Parses the server's messages and builds the responses. `done` once the picture is complete."""
 
     def __init__(self) -> None:
         self.width = 0
@@ -38,7 +38,7 @@ class Screenshot:
         self._wanted = next(self._steps)
 
     def receive(self, data: bytes) -> bytes:
-        """Bytes to send back. Raises NoPicture."""
+        """Take bytes; returns the bytes to send. Raises NoPicture."""
         self._buffer += data
         while not self.done and len(self._buffer) >= self._wanted:
             taken = bytes(self._buffer[: self._wanted])
@@ -51,7 +51,7 @@ class Screenshot:
         return out
 
     def png(self) -> bytes:
-        """The picture."""
+        """Return the picture."""
         rows = bytearray()
         for row in range(self.height):
             line = self._pixels[row * self.width * 4 : (row + 1) * self.width * 4]
@@ -63,7 +63,7 @@ class Screenshot:
         return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
     def _conversation(self) -> Generator[int, bytes, None]:
-        """Yields how many bytes it wants next."""
+        """Run the protocol; yields the number of bytes needed next."""
         if not (yield 12).startswith(b"RFB 003."):
             raise NoPicture("no VNC server answers")
         self._out.append(VERSION)
@@ -107,14 +107,14 @@ class Screenshot:
         self._missing -= width * height
 
     def _resize(self, width: int, height: int) -> None:
-        if not 0 < width * height <= MOST_PIXELS:
+        if not 0 < width * height <= MAX_PIXELS:
             raise NoPicture(f"a screen of {width}x{height}")
         self.width, self.height, self._missing = width, height, width * height
         self._pixels = bytearray(width * height * 4)
         self._out.append(struct.pack(">BBHHHH", 3, 0, 0, 0, width, height))
 
     def _skip(self, length: int) -> Generator[int, bytes, None]:
-        if length > _LONGEST_TEXT:
+        if length > _MAX_TEXT:
             raise NoPicture("a text without an end")
         if length:
             yield length

@@ -1,7 +1,7 @@
-"""One session at a console, over as many connections as it takes.
+"""One console session, over as many connections as it takes.
 
-A connection that breaks is made again for a minute, from the byte at which it broke, so that nothing is missing and
-nothing comes twice. It is over when the server says how it ended, or when whoever types leaves with Ctrl-].
+A broken connection is retried for a minute, from the byte at which it broke, so that no output is lost or repeated. The
+session ends when the server reports its end, or when the user leaves with Ctrl-].
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tarmac.client.errors import ClientError
 from tarmac.client.websockets import WebSocket
 from tarmac.wire.channels import V5, Channel
 
-PATIENCE = 60.0
-_PAUSE = 1.0
+RECONNECT_TIMEOUT = 60.0
+_RETRY_INTERVAL = 1.0
 _LEAVE = b"\x1d"  # Ctrl-]
 
 Open = Callable[[str], Awaitable[WebSocket]]
-"""Connects; is given `since`, empty the first time. Raises ApiError, ClientError."""
+"""Connects; gets `since`, empty the first time. Raises ApiError, ClientError."""
 
 
 @dataclass
 class Progress:
-    """How far the output has come."""
+    """The position in the output."""
 
     attempt: int | None = None
     offset: int = 0
@@ -43,7 +43,7 @@ class Progress:
 
 
 class ConsoleClient:
-    """Output goes to `out`, what is said about the session to `say`."""
+    """Output goes to `out`, messages about the session to `say`."""
 
     def __init__(self, open_socket: Open, out: BinaryIO, say: Callable[[str], None], clock: Clock) -> None:
         self._open = open_socket
@@ -56,7 +56,7 @@ class ConsoleClient:
         self._left = False
 
     async def run(self) -> int:
-        """To its end; the exit code. Raises ApiError, ClientError when it does not begin."""
+        """Run to the end; returns the exit code. Raises ApiError, ClientError when it does not begin."""
         self._socket = await self._open("")
         with raw_terminal() as terminal:
             if terminal:
@@ -73,8 +73,8 @@ class ConsoleClient:
     async def _watch(self) -> None:
         while True:
             await self._take_all()
-            # leaving closes the connection, which is no loss of it
-            if self._left or self._ended is not None or not await self._again():
+            # Leaving closes the connection, which is no loss of it.
+            if self._left or self._ended is not None or not await self._reconnect():
                 return
 
     async def _take_all(self) -> None:
@@ -95,7 +95,7 @@ class ConsoleClient:
             self._ended = msgspec.json.decode(data)
 
     def _tell(self, data: bytes) -> None:
-        """A notice. What is not JSON is the error output of a command."""
+        """Handle a notice. Data that is not JSON is the error output of a command."""
         try:
             notice = msgspec.json.decode(data, type=dict[str, Any])
         except msgspec.MsgspecError:
@@ -115,13 +115,13 @@ class ConsoleClient:
         if "keyboard" in notice:
             self._say(_whose(notice))
 
-    async def _again(self) -> bool:
-        """Connect once more, with patience; whether that was possible."""
+    async def _reconnect(self) -> bool:
+        """Reconnect until the timeout; returns True on success."""
         self._say("the connection was lost; connecting again")
-        until = self._clock.monotonic() + PATIENCE
+        until = self._clock.monotonic() + RECONNECT_TIMEOUT
         why = ""
         while self._clock.monotonic() < until:
-            await self._clock.sleep(_PAUSE)
+            await self._clock.sleep(_RETRY_INTERVAL)
             try:
                 self._socket = await self._open(self._progress.since)
             except ApiError as error:
@@ -137,7 +137,7 @@ class ConsoleClient:
         return False
 
     async def _type(self) -> None:
-        """Pass keys on until somebody leaves. When a pipe ends, what comes is still shown."""
+        """Pass keys on until the user leaves. After the end of a pipe, output is still shown."""
         keys = Keys()
         try:
             while data := await keys.next():

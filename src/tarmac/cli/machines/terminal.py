@@ -1,4 +1,4 @@
-"""The terminal of whoever types: every key as it is pressed, and back to normal whatever happens."""
+"""The user's terminal: raw keys, and its settings restored in every case."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import tty
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-_PIECE = 4096
+_CHUNK_SIZE = 4096
 
 
 @contextmanager
 def raw_terminal() -> Generator[bool]:
-    """Keys uncooked for as long as the block lasts; whether there is a terminal at all."""
+    """Set the terminal to raw mode for the duration of the block; yields False without a terminal."""
     if not sys.stdin.isatty():
         yield False
         return
@@ -30,7 +30,7 @@ def raw_terminal() -> Generator[bool]:
 
 
 class Keys:
-    """What is typed, or comes by a pipe."""
+    """Keyboard input, or a pipe."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[bytes] = asyncio.Queue()
@@ -39,12 +39,12 @@ class Keys:
         try:
             self._loop.add_reader(self._file, self._read)
         except (OSError, PermissionError):  # a plain file, which is always ready
-            while data := os.read(self._file, _PIECE):
+            while data := os.read(self._file, _CHUNK_SIZE):
                 self._queue.put_nowait(data)
             self._queue.put_nowait(b"")
 
     async def next(self) -> bytes:
-        """Some keys; empty when there will be none."""
+        """Return keys; empty at the end."""
         return await self._queue.get()
 
     def close(self) -> None:
@@ -52,8 +52,8 @@ class Keys:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._file, _PIECE)
-        except OSError:  # the terminal has gone
+            data = os.read(self._file, _CHUNK_SIZE)
+        except OSError:  # the terminal is gone
             data = b""
         self._queue.put_nowait(data)
         if not data:
@@ -62,7 +62,7 @@ class Keys:
 
 @contextmanager
 def told_of_sizes(tell: Callable[[int, int], None]) -> Generator[None]:
-    """Call with columns and lines now, and whenever they change."""
+    """Call with columns and lines now, and on every change."""
 
     def changed() -> None:
         size = shutil.get_terminal_size()

@@ -1,4 +1,4 @@
-"""`tarmac vnc`: the screen of a machine at a port of this computer, in a browser, or as one picture."""
+"""`tarmac vnc`: the display of a VM on a local port, in a browser, or as one picture."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.websockets import WebSocket, open_websocket
 
-_PICTURE_SECONDS = 60.0
-_PIECE = 64 * 1024
+_PICTURE_TIMEOUT = 60.0
+_CHUNK_SIZE = 64 * 1024
 LOOPBACK = "127.0.0.1"
 
 
@@ -43,7 +43,7 @@ async def vnc(client: Client, place: Place, options: argparse.Namespace, console
 
 
 async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
-    """The bytes of RFB, in a WebSocket; from the node where the server knows no way. Raises ApiError, ClientError."""
+    """Open RFB in a WebSocket; through the node where the server has no subresource. Raises ApiError, ClientError."""
     path = place.path("vnc", view="true" if view else "")
     try:
         return await open_websocket(place.http, path, ["binary"], client.randomness)
@@ -53,10 +53,10 @@ async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
 
 
 async def take_picture(client: Client, place: Place) -> Screenshot:
-    """What is on the screen now. Raises ApiError, ClientError, OSError."""
+    """Return the present picture. Raises ApiError, ClientError, OSError."""
     socket, picture = await open_screen(client, place, True), Screenshot()
     try:
-        async with asyncio.timeout(_PICTURE_SECONDS):
+        async with asyncio.timeout(_PICTURE_TIMEOUT):
             while not picture.done:
                 message = await socket.receive()
                 if message is None:
@@ -66,7 +66,7 @@ async def take_picture(client: Client, place: Place) -> Screenshot:
     except NoPicture as error:
         raise OSError(str(error)) from error
     except TimeoutError:
-        raise OSError(f"no picture came within {_PICTURE_SECONDS:.0f} s") from None
+        raise OSError(f"no picture came within {_PICTURE_TIMEOUT:.0f} s") from None
     finally:
         socket.close()
     return picture
@@ -80,7 +80,7 @@ async def _viewer(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """A viewer has come to the port: a session of its own."""
+    """Handle a viewer's connection, with its own session."""
     try:
         socket = await open_screen(client, place, view)
     except (ApiError, ClientError, OSError) as error:
@@ -99,7 +99,7 @@ async def _viewer(
 
 
 async def _to_machine(reader: asyncio.StreamReader, socket: WebSocket) -> None:
-    while data := await reader.read(_PIECE):
+    while data := await reader.read(_CHUNK_SIZE):
         await socket.send(data)
 
 

@@ -1,1 +1,1 @@
-"""Answers as text for people: pure functions from what was answered to what is printed, made to fit 100 columns."""
+"""Text output: pure functions from results to text that fits 100 columns."""

@@ -11,12 +11,12 @@ from tarmac.cli.rendering.text import printable, table
 DAY: Final = 86400.0
 CERTIFICATE_SOON: Final = 30 * DAY
 BACKUP_OLD: Final = 26 * 3600.0
-_MOST_NAMES: Final = 5
+_MAX_NAMES: Final = 5
 
 
 @dataclass(slots=True)
 class Member:
-    """A server or a node. `trouble` is why it is not well, in a word of its own; empty when it is."""
+    """A server or a node. `trouble` is its problem in one word; empty when healthy."""
 
     name: str
     version: str = ""
@@ -35,27 +35,37 @@ class City:
 
 
 @dataclass(slots=True)
+class Tunnels:
+    """The tunnels between nodes: those that are closed, and whether any node probes them."""
+
+    closed: list[str]
+    probed: bool
+
+
+@dataclass(slots=True)
 class ClusterStatus:
-    """What could be found out. None is what could not; `hidden` says of each such part why."""
+    """The collected status. None is an unknown part; `hidden` gives the reason for each."""
 
     servers: list[Member] | None = None
-    store: dict[str, bool] | None = None  # by check: whether it passes
-    leader: str | None = None  # empty when nobody leads
+    store: dict[str, bool] | None = None  # check -> passes
+    leader: str | None = None  # empty without a leader
     cities: list[City] | None = None
     nodes: list[Member] | None = None
-    certificates: dict[str, float] | None = None  # seconds that are left
-    backup: float | None = None  # seconds of age
+    tunnels: Tunnels | None = None
+    certificates: dict[str, float] | None = None  # remaining seconds
+    backup: float | None = None  # age in seconds
     has_backup: bool | None = None
     conflicts: int = 0
     hidden: list[str] = field(default_factory=list[str])
 
     def problems(self) -> list[str]:
-        """Everything that is not well, the worst first."""
+        """Return all problems, the worst first."""
         found = [f"server {each.name}: {each.trouble}" for each in self.servers or () if each.trouble]
         found += [f"store: the check {name} fails" for name, passes in (self.store or {}).items() if not passes]
         if self.leader == "":
             found.append("no controllers lead: nothing is placed, scaled or repaired")
         found += [f"node {each.name}: {each.trouble}" for each in self.nodes or () if each.trouble]
+        found += [f"tunnel closed: {each}" for each in (self.tunnels.closed if self.tunnels else ())]
         found += [f"location {each.name}: {each.trouble}" for each in self.cities or () if each.trouble]
         if self.conflicts:
             found.append(f"{self.conflicts} running pods are not as a restored state has them")
@@ -68,14 +78,14 @@ class ClusterStatus:
         return [each for each in sorted((self.certificates or {}).items()) if each[1] < CERTIFICATE_SOON]
 
     def versions(self) -> dict[str, dict[str, int]]:
-        """How many of each kind run which version."""
+        """Count the versions of each kind."""
         kinds = {"servers": self.servers, "nodes": self.nodes}
         return {kind: dict(sorted(Counter(each.version or "unknown" for each in of or ()).items()))
                 for kind, of in kinds.items()}  # fmt: skip
 
 
 def status_document(status: ClusterStatus) -> dict[str, Any]:
-    """For programs. What could not be seen is null."""
+    """Return the JSON document. Unknown parts are null."""
     problems = status.problems()
     return {
         "fine": not problems,
@@ -87,6 +97,7 @@ def status_document(status: ClusterStatus) -> dict[str, Any]:
         "leader": status.leader,
         "cities": status.cities,
         "nodes": status.nodes,
+        "tunnels": status.tunnels,
         "versions": status.versions(),
         "certificates": status.certificates,
         "backupAgeSeconds": status.backup,
@@ -94,7 +105,7 @@ def status_document(status: ClusterStatus) -> dict[str, Any]:
 
 
 def status_screen(status: ClusterStatus) -> str:
-    """For people: a line for each part, and the worst there is to say."""
+    """Return the screen: a line for each part, and the worst problem."""
     problems = status.problems()
     rows = [
         ("Servers", _members(status.servers)),
@@ -102,13 +113,14 @@ def status_screen(status: ClusterStatus) -> str:
         ("Leader", _unknown if status.leader is None else printable(status.leader) or "nobody"),
         ("Cities", _cities(status.cities)),
         ("Nodes", _members(status.nodes)),
+        ("Tunnels", _tunnels(status.tunnels)),
         ("Versions", _versions(status)),
         ("Certificates", _certificates(status)),
         ("Backup", _backup(status)),
         ("Worst", problems[0] if problems else "nothing is wrong"),
     ]
     lines = [table(("", ""), [(f"{name}:", text) for name, text in rows]).lstrip("\n")]
-    more = problems[1 : 1 + _MOST_NAMES]
+    more = problems[1 : 1 + _MAX_NAMES]
     lines += [f"Also: {printable(each)}" for each in more]
     if len(problems) > 1 + len(more):
         lines.append(f"Also: {len(problems) - 1 - len(more)} more; -o json lists all")
@@ -124,9 +136,18 @@ def _members(members: list[Member] | None) -> str:
         return _unknown
     bad = [each for each in members if each.trouble]
     text = f"{len(members) - len(bad)} of {len(members)} ready"
-    names = ", ".join(each.name for each in bad[:_MOST_NAMES])
-    more = f" and {len(bad) - _MOST_NAMES} more" if len(bad) > _MOST_NAMES else ""
+    names = ", ".join(each.name for each in bad[:_MAX_NAMES])
+    more = f" and {len(bad) - _MAX_NAMES} more" if len(bad) > _MAX_NAMES else ""
     return f"{text}; not {names}{more}" if bad else text
+
+
+def _tunnels(tunnels: Tunnels | None) -> str:
+    if tunnels is None:
+        return _unknown
+    if not tunnels.closed:
+        return "open" if tunnels.probed else "not probed"
+    more = len(tunnels.closed) - _MAX_NAMES
+    return f"closed: {'; '.join(tunnels.closed[:_MAX_NAMES])}{f'; and {more} more' if more > 0 else ''}"
 
 
 def _store(store: dict[str, bool] | None) -> str:
@@ -168,7 +189,7 @@ def _backup(status: ClusterStatus) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Days, else hours, else minutes."""
+    """Format as days, else hours, else minutes."""
     if seconds < 0:
         return "the past"
     for size, name in ((DAY, "day"), (3600.0, "hour"), (60.0, "minute")):

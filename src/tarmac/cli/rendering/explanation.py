@@ -9,7 +9,7 @@ _HEADERS = ("CITY", "NODE", "RULE", "ANSWER", "REASON", "MESSAGE")
 
 
 def explanation_text(found: Explanation) -> str:
-    """What `tarmac why` prints."""
+    """Return the output of `tarmac why`."""
     rows = [(line.city, line.node, line.rule, line.answer, line.reason, line.message) for line in found.verdicts]
     parts = [paragraph(found.sentence), table(_HEADERS, rows) if rows else "", _advice(found)]
     return "\n\n".join(part for part in parts if part) + "\n"

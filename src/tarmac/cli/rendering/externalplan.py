@@ -1,4 +1,4 @@
-"""A plan of an ExternalService or a SourceIPClaim as text: what the outside would see, then what would not work."""
+"""A plan of an ExternalService or a SourceIPClaim as text: the external addresses, then the refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REFUSED = ("SERVICE", "REASON", "MESSAGE")
 
 
 def external_plan_text(name: str, plan: ExternalPlan) -> str:
-    """What `tarmac plan` prints about one of them."""
+    """Return the output of `tarmac plan` for one object."""
     parts = [paragraph(_sentence(name, plan))]
     if plan.causes:
         parts.append(table(("FIELD", "MESSAGE"), [(cause.field, cause.message) for cause in plan.causes]))

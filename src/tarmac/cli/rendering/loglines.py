@@ -1,4 +1,4 @@
-"""Lines of logs as text, with where they come from before them, or as JSON."""
+"""Log lines as text with a prefix for their source, or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _encode = msgspec.json.encode
 
 
 class LogLines:
-    """Shows lines one way. `terminal`: what others have written must not talk to it."""
+    """Formats lines. `terminal`: escape control sequences in untrusted lines."""
 
     def __init__(
         self, *, terminal: bool, colour: bool, prefix: bool, timestamps: bool, grep: str = "", json: bool = False
@@ -33,7 +33,7 @@ class LogLines:
         self._width = 0
 
     def introduce(self, sources: Iterable[Source]) -> None:
-        """Lines of these may come: what stands before them is aligned."""
+        """Add sources: their prefixes are aligned."""
         known = dict.fromkeys((*self._prefixes, *sources))
         containers = Counter((each.namespace, each.instance) for each in known)
         names = {each: _name(each, containers[each.namespace, each.instance] > 1) for each in known}
@@ -41,7 +41,7 @@ class LogLines:
         self._prefixes = {each: self._before(each, name) for each, name in names.items()}
 
     def text(self, lines: Sequence[tuple[Source, Line]]) -> str:
-        """What is printed of them."""
+        """Return the text of lines."""
         if self._grep is not None:
             lines = [(source, line) for source, line in lines if self._grep.search(line.text)]
         if self._json:
@@ -65,7 +65,7 @@ class LogLines:
 
 
 def title(source: Source) -> str:
-    """An instance, as notices name it."""
+    """Return the name of an instance in notices."""
     return printable(f"{source.city or '-'} {source.instance}")
 
 

@@ -20,12 +20,12 @@ _NONE = "-"
 
 
 def node_table(reports: Sequence[NodeReport]) -> str:
-    """One line for each node, about its processors."""
+    """Return one line for each node, about its CPUs."""
     return _table(_NODES, [_row(each) for each in reports]) + "\n" if reports else "No nodes found\n"
 
 
 def node_details(report: NodeReport) -> str:
-    """Everything of one node."""
+    """Return everything about one node."""
     ledger = report.ledger
     sections = {
         "Capacity": list(_capacity(ledger)),
@@ -44,7 +44,7 @@ def node_details(report: NodeReport) -> str:
 
 def _row(report: NodeReport) -> tuple[str, ...]:
     cpu = next((each for each in report.ledger.resources if each.resource == CPU), None)
-    if cpu is None:  # a Node that no agent has filled yet
+    if cpu is None:  # a Node without status from an agent yet
         return (report.name, report.city or _NONE, *(_NONE,) * 7, _pressure(report))
     return (
         report.name,
@@ -61,7 +61,7 @@ def _row(report: NodeReport) -> tuple[str, ...]:
 
 
 def _exclusive(cpu: ResourceAccount, counted: bool) -> str:
-    """How many are given of how many there are."""
+    """Return allocated and total exclusive CPUs."""
     if cpu.exclusive is None:
         return _NONE
     given = shown(CPU, cpu.exclusive.committed) if counted else "?"
@@ -73,7 +73,7 @@ def _pressure(report: NodeReport) -> str:
 
 
 def _countable(ledger: NodeLedger) -> Iterator[ResourceAccount]:
-    """A Node says how many processes are reserved, not how many there can be."""
+    """Yield all resources except PIDs: a Node reports the reserved number, not the capacity."""
     return (each for each in ledger.resources if each.resource != PID)
 
 
@@ -119,7 +119,7 @@ def _pod(pod: PodEntry) -> tuple[str, ...]:
 
 
 def _names(classes: Mapping[str, str]) -> Iterator[str]:
-    """A class that was asked for and is not in effect has no name."""
+    """Yield class names. A requested class that is not in effect has no name."""
     return (f"{kind}/{name or '(not in effect)'}" for kind, name in sorted(classes.items()))
 
 
@@ -134,7 +134,7 @@ def _aligned(rows: Iterator[tuple[str, ...]]) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lines as long as they are: a terminal wraps them, and programs read them."""
+    """Return a table without wrapping: a terminal wraps it, and programs parse it."""
     return table(headers, rows, width=1000)
 
 

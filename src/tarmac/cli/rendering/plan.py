@@ -1,4 +1,4 @@
-"""A plan as text: what would happen in each city, then what could not, and why."""
+"""A plan as text: the changes in each city, then the refusals with their reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REFUSED = ("CITY", "REASON", "MESSAGE")
 
 
 def plan_text(name: str, plan: Plan) -> str:
-    """What `tarmac plan` prints about one Workload."""
+    """Return the output of `tarmac plan` for one Workload."""
     parts = [paragraph(_sentence(name, plan))]
     if plan.causes:
         parts.append(table(("FIELD", "MESSAGE"), [(cause.field, cause.message) for cause in plan.causes]))
@@ -33,7 +33,7 @@ def plan_text(name: str, plan: Plan) -> str:
 
 
 def _ending(ending: Ending) -> str:
-    """Who would go, and at what price."""
+    """Return the pods that would be evicted, and violated budgets."""
     others = [f"{ending.others} of other namespaces"] if ending.others else []
     broken = f" (against {ending.violations} times a disruption budget)" if ending.violations else ""
     return ", ".join([*ending.pods, *others]) + broken
@@ -50,8 +50,8 @@ def _sentence(name: str, plan: Plan) -> str:
 
 
 def _counts(plan: Plan) -> Iterator[str]:
-    for verb, field in (("create", "create"), ("replace", "replace"), ("delete", "delete")):
-        count = sum(getattr(city, field) for city in plan.cities)
+    for verb in ("create", "replace", "delete", "stop", "start"):
+        count = sum(getattr(city, verb) for city in plan.cities)
         if count:
             yield f"{verb} {count}"
     disks = sum(city.boot_disks for city in plan.cities)
@@ -63,7 +63,7 @@ def _counts(plan: Plan) -> Iterator[str]:
 
 
 def _table(cities: list[CityPlan]) -> str:
-    """By city; with the wave in which each has its turn, when a new template goes from city to city."""
+    """Return the table by city, with the wave of each city if there are several."""
     rows = [_row(city) for city in cities]
     if not any(city.wave for city in cities):
         return table(_HEADERS, rows)
@@ -72,7 +72,7 @@ def _table(cities: list[CityPlan]) -> str:
 
 
 def _refusals(city: CityPlan) -> Iterator[tuple[str, str, str]]:
-    """One row for each reason; the city is named in the first."""
+    """Yield one row for each reason; the city is named in the first."""
     for number, each in enumerate(city.refused):
         yield ("" if number else city.city, each.reason, each.message)
 

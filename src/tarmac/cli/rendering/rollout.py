@@ -1,4 +1,4 @@
-"""A rollout as text: how far each city has come, and the revisions there are."""
+"""A rollout as text: the progress of each city, and the revisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarmac.decide.rollout import Revision
 from tarmac.decide.rollout.city import revision_of
 
 _HEADERS = ("CITY", "READY", "UP-TO-DATE", "DESIRED", "STATUS", "REASON")
-_NAMED = 5  # cities in one line
+_MAX_NAMED = 5  # cities in one line
 _REVISIONS = ("REVISION", "CREATED", "COMPLETED", "TEMPLATE", "IMAGES")
 
 
@@ -28,17 +28,18 @@ class CityProgress:
     desired: int
     status: str
     reason: str
+    stopped: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do there."""
-        return self.ready == self.updated == self.desired
+        """True if the city's rollout is complete."""
+        return self.ready + self.stopped == self.updated == self.desired
 
 
 def progress_of(deployments: Sequence[WorkloadDeployment], newest: str) -> dict[str, CityProgress]:
-    """How far each deployment has come with the newest revision of its Workload, by name.
+    """Return the progress of each deployment with the newest revision of its Workload, by name.
 
-    With several placements, a city is there once for each.
+    With several placements, a city appears once for each.
     """
     several = len({each.spec.placement_name for each in deployments}) > 1
     return {each.metadata.name: _progress_of(each, newest, several=several) for each in deployments}
@@ -56,11 +57,12 @@ def _progress_of(deployment: WorkloadDeployment, newest: str, *, several: bool) 
         counted.desired_replicas,
         summary.status if summary else "Pending",
         summary.reason if summary else "",
+        counted.stopped_replicas,
     )
 
 
 def wave_line(workload: Workload) -> str:
-    """How many cities have the newest revision, and how long each is observed; empty where there are no waves."""
+    """Return the number of cities with the newest revision and their observation time; empty without waves."""
     rollout = workload.status.rollout if workload.status else None
     if rollout is None or rollout.waves < 2 or rollout.revision == 1:
         return ""
@@ -71,21 +73,21 @@ def wave_line(workload: Workload) -> str:
 
 
 def incomplete_line(name: str, cities: Iterable[CityProgress]) -> str:
-    """The last line about a rollout that is not complete: which cities are not."""
+    """Return the last line about an incomplete rollout, naming its incomplete cities."""
     found = list(cities)
     left = [each.city for each in found if not each.complete]
     if not left:
         return f"workload {name} is not complete: its cities are observed until they have stayed ready long enough\n"
-    named = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+    named = ", ".join(left[:_MAX_NAMED]) + (f" and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else "")
     return f"workload {name} is not complete: {len(left)} of {len(found)} cities are not ({named})\n"
 
 
 def progress_table(cities: Iterable[CityProgress], lines: int) -> str:
-    """All cities at once, for a terminal of so many lines: where there are more, those that are complete give way."""
+    """Return a table for a terminal of that many lines: complete cities are left out first."""
     found = list(cities)
     if not found:
         return "No city has begun yet.\n"
-    room = max(lines - 3, 1)  # for the headers, the rest in a line, and the cursor
+    room = max(lines - 3, 1)  # for the headers, the summary line, and the cursor
     shown = found if len(found) <= room + 1 else sorted(found, key=lambda each: each.complete)[:room]
     rows = [
         (each.city, str(each.ready), str(each.updated), str(each.desired), each.status, each.reason) for each in shown
@@ -99,13 +101,13 @@ def _rest(cities: Sequence[CityProgress]) -> str:
 
 
 def progress_line(each: CityProgress) -> str:
-    """One city on one line, for a log."""
+    """Return one city on one line, for a log."""
     reason = f" ({each.reason})" if each.reason else ""
     return f"{each.city}: {each.ready} of {each.desired} ready, {each.updated} up to date, {each.status}{reason}\n"
 
 
 def history_table(history: Sequence[Revision], templates: Mapping[int, InstanceTemplate]) -> str:
-    """The revisions, the newest last."""
+    """Return the revisions, the newest last."""
     rows = [
         (str(each.number), rfc3339(each.created), _moment(each.completed), each.template_hash, _images(templates, each))
         for each in history
@@ -123,7 +125,7 @@ def _images(templates: Mapping[int, InstanceTemplate], revision: Revision) -> st
 
 
 def images_of(template: InstanceTemplate) -> list[str]:
-    """The images a template runs: of its containers, or of its machine's disks."""
+    """Return the images of a template: of its containers, or of its VM's disks."""
     sandbox = template.spec.runtime.sandbox
     if sandbox is not None:
         return [each.image for each in (*sandbox.init_containers, *sandbox.containers)]

@@ -9,18 +9,17 @@ from typing import Final
 
 WIDTH: Final = 100
 _GAP: Final = "  "
-_NARROWEST: Final = 32  # a last column narrower than this goes below its row instead
+_MIN_LAST_COLUMN: Final = 32  # a narrower last column goes below its row instead
 _INDENT: Final = "    "
 
-# Colours and weights, and back to none. Letters that are concealed or blink, and whatever else a terminal can be told,
-# are left out.
+# Colours and weights, and reset. Concealed or blinking text and all other control sequences are left out.
 _STYLE: Final = r"0?[0-4]|7|9|2[1-79]|[349][0-7]|39|49|10[0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}"
 _COLOUR: Final = re.compile(rf"(\x1b\[(?:(?:{_STYLE})(?:;(?:{_STYLE}))*)?m)")
 _PLAIN: Final = "\x1b[0m"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
-    """Rows under headers. Columns that are empty everywhere are left out; text in the last column is wrapped."""
+    """Return rows under headers. Empty columns are left out; text in the last column is wrapped."""
     kept = [index for index in range(len(headers)) if any(row[index] for row in rows)]
     cells = [[row[index] for index in kept] for row in ([*headers], *rows)]
     widths = [max(len(row[index]) for row in cells) for index in range(len(kept) - 1)]
@@ -31,24 +30,24 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], width: int = WI
 def _row(cells: Sequence[str], widths: Sequence[int], room: int, width: int) -> list[str]:
     start = "".join(printable(cell).ljust(size) + _GAP for cell, size in zip(cells, widths, strict=False))
     last = cells[-1] if cells else ""
-    if room < _NARROWEST < len(last):
+    if room < _MIN_LAST_COLUMN < len(last):
         return [start.rstrip(), *(_INDENT + line for line in _wrapped(last, width - len(_INDENT)))]
-    first, *rest = _wrapped(last, max(room, _NARROWEST)) or [""]
+    first, *rest = _wrapped(last, max(room, _MIN_LAST_COLUMN)) or [""]
     return [(start + first).rstrip(), *(" " * len(start) + line for line in rest)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Names stay in one piece."""
+    """Wrap text without breaking words."""
     return [printable(line) for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)]
 
 
 def printable(text: str) -> str:
-    """What others say stays on its line, and cannot talk to the terminal of whoever reads it."""
+    """Replace unprintable characters, so that untrusted text stays on its line and cannot control the terminal."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def escaped(text: str) -> str:
-    """What others say, with its colours, but with whatever else would talk to a terminal spelt out."""
+    """Keep the colours of untrusted text and escape all other control sequences."""
     if text.isprintable():
         return text
     parts = _COLOUR.split(text)
@@ -63,5 +62,5 @@ def _spelt(text: str) -> str:
 
 
 def paragraph(text: str, width: int = WIDTH) -> str:
-    """Text in lines."""
+    """Wrap text."""
     return "\n".join(_wrapped(text, width))

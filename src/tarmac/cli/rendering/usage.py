@@ -1,4 +1,4 @@
-"""What is used, as a table or as JSON."""
+"""Resource usage as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tarmac.cli.rendering.text import table
 from tarmac.cli.top.usage import Usage
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
-_FIGURES: Final = ("CPU", "CPU%", "MEMORY", "MEMORY%")
+_METRICS: Final = ("CPU", "CPU%", "MEMORY", "MEMORY%")
 _HEADERS: Final = {
     "cities": ("CITY", "INSTANCES"),
     "nodes": ("NODE", "CITY", "INSTANCES"),
@@ -19,26 +19,26 @@ _HEADERS: Final = {
 _NONE: Final = "-"
 _STALE: Final = "?"
 _MEBI: Final = 1 << 20
-_MOST_CITIES: Final = 3
+_MAX_CITIES: Final = 3
 
 
 def usage_table(level: str, rows: Sequence[Usage], *, namespaces: bool = False, lines: int = 0) -> str:
-    """All rows, or those that fit a terminal of so many lines."""
-    room = max(lines - 3, 1) if lines else len(rows)  # for the headers, the rest in a line, and the cursor
+    """Return all rows, or those that fit a terminal of that many lines."""
+    room = max(lines - 3, 1) if lines else len(rows)  # for the headers, the summary line, and the cursor
     shown = rows if len(rows) <= room + 1 else rows[:room]
     before = ("NAMESPACE",) if namespaces else ()
     cells = [((row.namespace,) if namespaces else ()) + _cells(level, row) for row in shown]
     more = f"… and {len(rows) - len(shown)} more\n" if len(shown) < len(rows) else ""
-    return table((*before, *_HEADERS[level], *_FIGURES), cells) + "\n" + more
+    return table((*before, *_HEADERS[level], *_METRICS), cells) + "\n" + more
 
 
 def usage_document(level: str, rows: Sequence[Usage]) -> dict[str, Any]:
-    """The same for programs. What is not known is null."""
+    """Return the JSON document. Unknown values are null."""
     return {level: [_document(level, row) for row in rows]}
 
 
 def sorted_rows(rows: Sequence[Usage], by: str) -> list[Usage]:
-    """Most first, then by name; what is not measured comes last."""
+    """Sort by usage, then by name; unmeasured rows come last."""
     if by == "name":
         return sorted(rows, key=lambda row: (row.name, row.namespace))
     return sorted(rows, key=lambda row: (not row.measured, -row.used.get(by, 0), row.name, row.namespace))
@@ -72,8 +72,8 @@ def _amount(row: Usage, resource: str) -> str:
 
 def _cities(cities: Sequence[str]) -> str:
     known = [city or _NONE for city in cities]
-    more = [f"+{len(known) - _MOST_CITIES}"] if len(known) > _MOST_CITIES else []
-    return ",".join((*known[:_MOST_CITIES], *more)) or _NONE
+    more = [f"+{len(known) - _MAX_CITIES}"] if len(known) > _MAX_CITIES else []
+    return ",".join((*known[:_MAX_CITIES], *more)) or _NONE
 
 
 def _document(level: str, row: Usage) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""`tarmac top`: what cities, nodes, workloads and instances use."""
+"""`tarmac top`: resource usage of cities, nodes, workloads and instances."""

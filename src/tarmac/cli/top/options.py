@@ -1,4 +1,4 @@
-"""The command line of `tarmac top`. Flags that kubectl has too are called as there."""
+"""The command line of `tarmac top`. Flags are named as in kubectl where it has them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`tarmac top`: fetched through the API of Kubernetes and added up here, so it works on any API server.
+"""`tarmac top`: reads through the Kubernetes API and aggregates here, so it works on any API server.
 
-What may not be listed is left out, and said: whoever may see no nodes gets cities by the instances they may see.
+Lists that are forbidden are left out with a warning: a user who may see no nodes gets cities by visible instances.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODE_METRICS, NODES, POD_METRICS, PODS
 from tarmac.decide.allocatable.report import location_cities
 
-PERIOD: Final = 15.0
+INTERVAL: Final = 15.0
 _FAILED: Final = 1
 
 
 async def top(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
-    """Show it, once or until somebody ends it; the exit code. Raises BadObject."""
+    """Show the table, once or until interrupted; returns the exit code. Raises BadObject."""
     try:
         LabelSelector.parse(options.selector)
     except ValueError as error:
@@ -40,7 +40,7 @@ async def top(client: Client, namespace: str, options: argparse.Namespace, conso
         _show(rows, options, console, painting)
         if not options.watch:
             break
-        await client.clock.sleep(PERIOD)
+        await client.clock.sleep(INTERVAL)
     if any(row.measured for row in rows):
         return 0
     console.fail("nothing is measured: a node tells nothing before its second sample, a simulated one never")
@@ -62,7 +62,7 @@ def _show(rows: list[Usage], options: argparse.Namespace, console: Console, pain
 
 
 class _Asking:
-    """Gathers what one table needs."""
+    """Collects the data of one table."""
 
     def __init__(self, client: Client, namespace: str, options: argparse.Namespace, console: Console) -> None:
         self._client = client
@@ -73,7 +73,7 @@ class _Asking:
         self._listing = Listing(client, console)
 
     async def rows(self) -> list[Usage]:
-        """What is used now, only in the cities that were chosen."""
+        """Return the present usage in the chosen cities."""
         found = await (self._of_nodes() if self._level in ("cities", "nodes") else self._of_instances())
         return [row for row in found if self._is_chosen(row)]
 
@@ -92,7 +92,7 @@ class _Asking:
         pods = await self._pods()
         if self._level == "instances":
             return by_instance(pods, await self._measured())
-        # A city is chosen by its instances: a workload's row is of those in the chosen cities only.
+        # A city is chosen by its instances: a workload's row covers only those in the chosen cities.
         measured = await self._measured()
         kept = {(row.namespace, row.name) for row in by_instance(pods, measured) if self._is_chosen(row)}
         chosen = [pod for pod in pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in kept]
@@ -101,7 +101,7 @@ class _Asking:
     async def _instances(self) -> list[Usage]:
         rows = by_instance(await self._pods(), await self._measured())
         for row in rows:
-            row.offered.clear()  # of a city nobody knows here how much it has
+            row.offered.clear()  # the capacity of a city is unknown here
         return rows
 
     def _is_chosen(self, row: Usage) -> bool:

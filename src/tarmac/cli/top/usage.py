@@ -1,7 +1,7 @@
-"""Measurements added up: of nodes by city, of instances by workload.
+"""Aggregates measurements: of nodes by city, of instances by workload.
 
-A sum is of what was measured, and its share is of what those have: a node that nobody has heard of counts for nothing
-on either side. What is older than a minute is not taken for what is used now.
+A sum covers measured objects, and its share relates to their capacity: an unmeasured node counts on neither side. A
+measurement older than a minute is not current.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tarmac.decide.allocatable.report import node_city
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, Amounts, add, amounts_of
 from tarmac.decide.scheduling.demand import requests_of
 
-OLDEST: Final = 60.0
+MAX_AGE: Final = 60.0
 
 
 @dataclass(slots=True)
 class Usage:
-    """A row: what is used, of how much. `stale`: some of it was measured too long ago."""
+    """A row: usage and capacity. `stale`: a part was measured too long ago."""
 
     name: str
     namespace: str = ""
@@ -36,12 +36,12 @@ class Usage:
     stale: bool = False
 
     def share(self, resource: str) -> int | None:
-        """In percent of what is offered."""
+        """Return the usage in percent of the capacity."""
         offered = self.offered.get(resource, 0)
         return round(100 * self.used.get(resource, 0) / offered) if self.measured and offered else None
 
     def take(self, sample: Sample | None, offered: Mapping[str, int]) -> None:
-        """Add one that was, or was not, measured."""
+        """Add one object, measured or not."""
         if sample is None:
             return
         self.stale = self.stale or sample.stale
@@ -60,13 +60,13 @@ class Sample:
 
 
 def samples(metrics: Iterable[JsonObject], now: float) -> dict[str, Sample]:
-    """NodeMetrics or PodMetrics by name, with the namespace before it if there is one."""
+    """Return NodeMetrics or PodMetrics by name, prefixed with the namespace if there is one."""
     found: dict[str, Sample] = {}
     for each in metrics:
         used = Amounts()
         for usage in [each["usage"]] if "usage" in each else [one["usage"] for one in each.get("containers") or ()]:
             add(used, {name: amount for name, amount in amounts_of(usage).items() if name in (CPU, MEMORY)})
-        found[_key(each)] = Sample(used, now - parse_rfc3339(each["timestamp"]) > OLDEST)
+        found[_key(each)] = Sample(used, now - parse_rfc3339(each["timestamp"]) > MAX_AGE)
     return found
 
 
@@ -74,7 +74,7 @@ def by_node(
     nodes: Iterable[JsonObject], measured: Mapping[str, Sample], pods: Iterable[JsonObject] | None,
     locations: Mapping[str, str],
 ) -> list[Usage]:  # fmt: skip
-    """A row for each node."""
+    """Return a row for each node."""
     rows: dict[str, Usage] = {}
     for node in nodes:
         name, status = node["metadata"]["name"], node.get("status") or {}
@@ -89,7 +89,7 @@ def by_node(
 
 
 def by_city(nodes: Iterable[Usage]) -> list[Usage]:
-    """A row for each city, from those of nodes."""
+    """Return a row for each city, from those of nodes."""
     rows: dict[str, Usage] = {}
     for node in nodes:
         (city,) = node.cities
@@ -103,7 +103,7 @@ def by_city(nodes: Iterable[Usage]) -> list[Usage]:
 
 
 def by_instance(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> list[Usage]:
-    """A row for each instance that has not ended."""
+    """Return a row for each instance that has not ended."""
     rows: list[Usage] = []
     for pod in instances_among(pods):
         own, node = pod["metadata"], pod["spec"].get("nodeName") or ""
@@ -115,7 +115,7 @@ def by_instance(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> l
 
 
 def by_workload(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> list[Usage]:
-    """A row for each workload that has instances."""
+    """Return a row for each workload that has instances."""
     found, rows = list(instances_among(pods)), dict[tuple[str, str], Usage]()
     for pod, one in zip(found, by_instance(found, measured), strict=True):
         name = pod["metadata"]["labels"][LABEL_WORKLOAD_NAME]
@@ -129,7 +129,7 @@ def by_workload(pods: Iterable[JsonObject], measured: Mapping[str, Sample]) -> l
 
 
 def instances_among(pods: Iterable[JsonObject]) -> Iterable[JsonObject]:
-    """Pods that stand behind Instances and have not ended."""
+    """Return pods of Instances that have not ended."""
     return (
         pod for pod in pods if LABEL_WORKLOAD_NAME in (pod["metadata"].get("labels") or {}) and not is_terminal(pod)
     )

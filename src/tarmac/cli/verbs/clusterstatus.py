@@ -1,13 +1,13 @@
-"""`tarmac status`: how the cluster is, gathered from what everybody may ask a server for who has the rights.
+"""`tarmac status`: the state of the cluster, read through the public API with the user's rights.
 
-Each part is asked for by itself. One that may not be seen, or that another API server does not have, is left out and
-said; it is no reason to call the cluster unwell.
+Each part is read separately. A part that is forbidden, or missing on a different API server, is left out with a note;
+that does not make the cluster unhealthy.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -15,24 +15,25 @@ import msgspec
 from tarmac.api.backups import BACKUPS_MAP, made_at
 from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
+from tarmac.api.networking.tunnels import closed_tunnels, closed_ways, reports_open
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.clock import parse_rfc3339
-from tarmac.cli.rendering.clusterstatus import City, ClusterStatus, Member, status_document, status_screen
+from tarmac.cli.rendering.clusterstatus import City, ClusterStatus, Member, Tunnels, status_document, status_screen
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, LOCATIONS, NODES
 from tarmac.client.transport import Reply, Request
 
 _NOT_FINE: Final = 1
-_CLOCKS_DIFFER: Final = 60.0
+_MAX_CLOCK_SKEW: Final = 60.0
 _SERVER_LEASES: Final = "apiserver.kubernetes.io/identity=tarmac-server"
 _CHECK = re.compile(r"\[([+-])\](\S+) ")
 _FIGURE = re.compile(r'^(tarmac_\w+)(?:\{name="([^"\\]*)"\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?)$', re.MULTILINE)
 
 
 async def status(client: Client, console: Console, output: str) -> int:
-    """Print it; the exit code tells whether everything that could be seen is well."""
+    """Print the status; the exit code is 0 if every visible part is healthy."""
     found = await _Gathering(client).all()
     if output == "json":
         console.show_json(status_document(found))
@@ -42,14 +43,14 @@ async def status(client: Client, console: Console, output: str) -> int:
 
 
 class _Gathering:
-    """Fills in a status, part by part."""
+    """Collects a status, part by part."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._found = ClusterStatus()
 
     async def all(self) -> ClusterStatus:
-        """Raises ClientError when nobody answers."""
+        """Collect all parts. Raises ClientError when no server responds."""
         parts: dict[str, Callable[[], Awaitable[None]]] = {
             "get /readyz": self._readiness,
             "get /metrics": self._figures,
@@ -79,7 +80,7 @@ class _Gathering:
         checks = {name: sign == "+" for sign, name in _CHECK.findall(reply.body.decode(errors="replace"))}
         self._found.store = {name: passes for name, passes in checks.items() if name.startswith("store")}
         if reply.status != 200 and all(self._found.store.values()):
-            self._found.store["readyz"] = False  # something else than the store keeps it from being ready
+            self._found.store["readyz"] = False  # a check other than the store's fails
 
     async def _figures(self) -> None:
         reply = await self._get("/metrics")
@@ -87,14 +88,14 @@ class _Gathering:
         ends = {name: float(value) for family, name, value in figures if family == "tarmac_certificate_expiry_seconds"}
         self._found.certificates = ends
         plain = {family: value for family, name, value in figures if not name}
-        if "tarmac_leader" in plain:  # a server alone has no Lease to lead by
+        if "tarmac_leader" in plain:  # a single server has no Lease
             self._found.leader = "the server" if plain["tarmac_leader"] == "1" else ""
         self._found.conflicts = round(float(plain.get("tarmac_restored_conflicts", "0")))
 
     async def _servers(self) -> None:
         page = await self._client.resource(LEASES).list(NAMESPACE, labels=_SERVER_LEASES)
         listed = [Member((each.get("spec") or {}).get("holderIdentity") or "?", _version(each)) for each in page.items]
-        # A server that is announced nowhere, since it listens on loopback only, is there all the same: it answers.
+        # A server that listens on loopback only is announced nowhere, but it responds.
         self._found.servers = listed or [Member("the one that answers", await self._own_version())]
 
     async def _own_version(self) -> str:
@@ -104,19 +105,19 @@ class _Gathering:
     async def _leader(self) -> None:
         try:
             lease = await self._client.resource(LEASES).get(PROCESS, NAMESPACE)
-        except NotFound:  # SQLite: who serves leads
+        except NotFound:  # SQLite: the server itself leads
             return
         spec = lease.get("spec") or {}
         leads = bool(spec.get("holderIdentity")) and self._is_fresh(spec)
         self._found.leader = spec["holderIdentity"] if leads else ""
 
     def _is_fresh(self, spec: JsonObject) -> bool:
-        """Clocks differ, so a Lease is called old only when it is so by much."""
+        """True unless the Lease is much too old: clocks differ."""
         try:
             renewed = parse_rfc3339(spec.get("renewTime") or "")
         except ValueError:
             return False
-        return self._client.clock.now() - renewed < (spec.get("leaseDurationSeconds") or 0) + _CLOCKS_DIFFER
+        return self._client.clock.now() - renewed < (spec.get("leaseDurationSeconds") or 0) + _MAX_CLOCK_SKEW
 
     async def _cities(self) -> None:
         self._found.cities = [
@@ -124,11 +125,9 @@ class _Gathering:
         ]
 
     async def _nodes(self) -> None:
-        self._found.nodes = [
-            Member(each["metadata"]["name"], _version(each), _trouble_of_node(each))
-            async for page in self._client.resource(NODES).pages()
-            for each in page.items
-        ]
+        nodes = [each async for page in self._client.resource(NODES).pages() for each in page.items]
+        self._found.nodes = [Member(each["metadata"]["name"], _version(each), _trouble_of_node(each)) for each in nodes]
+        self._found.tunnels = _tunnels(nodes)
 
     async def _backup(self) -> None:
         try:
@@ -155,9 +154,23 @@ def _trouble_of_node(node: JsonObject) -> str:
     return "" if ready.get("status") == "True" else ready.get("reason") or "not ready"
 
 
+def _tunnels(nodes: Sequence[JsonObject]) -> Tunnels:
+    """Those between nodes that are ready: of a node that is lost, its own line tells."""
+    ready = {each["metadata"]["name"]: each for each in nodes if not _trouble_of_node(each)}
+    closed = {
+        way
+        for node in ready.values()
+        for each in closed_tunnels(node)
+        if each.peer in ready
+        for way in closed_ways(node, ready[each.peer])
+    }
+    probed = any(reports_open(node) or closed_tunnels(node) for node in ready.values())
+    return Tunnels([f"{each.sender} to {each.receiver}, {each.port}/udp" for each in sorted(closed)], probed)
+
+
 def _city(location: JsonObject) -> City:
     status, ready = location.get("status") or {}, _ready(location)
-    # A place that has no nodes yet is none that has lost them.
+    # A location without any nodes yet has not lost them.
     lost = bool(status.get("nodes")) and ready.get("status") not in ("True", None)
     code = (location["spec"].get("topology") or {}).get(TOPOLOGY_CITY_CODE, "")
     trouble = (ready.get("reason") or "not ready") if lost else ""

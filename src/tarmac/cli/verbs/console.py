@@ -1,4 +1,4 @@
-"""Where a verb prints, and whether somebody watches."""
+"""The output of a verb, and its terminal."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """Answers go to `out`, everything else to `err`, as kubectl does it."""
+    """Results go to `out`, everything else to `err`, as in kubectl."""
 
     out: TextIO
     err: TextIO
 
     @property
     def live(self) -> bool:
-        """Whether what was printed can be painted over."""
+        """True if printed text can be overwritten."""
         return self.out.isatty()
 
     @property
     def lines(self) -> int:
-        """How many lines somebody sees at once."""
+        """Height of the terminal in lines."""
         return shutil.get_terminal_size().lines
 
     def say(self, text: str) -> None:
-        """Print an answer that ends with a newline."""
+        """Print a result that ends with a newline."""
         self.out.write(text)
         self.out.flush()
 
@@ -36,9 +36,9 @@ class Console:
         self.say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
     def warn(self, text: str) -> None:
-        """Say something that is no answer."""
+        """Print a warning."""
         print(f"warning: {text}", file=self.err)
 
     def fail(self, text: str) -> None:
-        """Say why there is no answer."""
+        """Print an error."""
         print(f"error: {text}", file=self.err)

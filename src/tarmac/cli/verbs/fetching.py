@@ -1,6 +1,6 @@
-"""The world as lists fetched from a server that does not explain by itself: a Kubernetes API server with our CRDs.
+"""Reads all objects from a server that does not explain by itself: a Kubernetes API server with Tarmac's CRDs.
 
-What may not be read is left out, and said: an explanation without the nodes is still better than none.
+Forbidden lists are left out with a warning: an explanation without the nodes is still better than none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Warn = Callable[[str], None]
 
 
 async def fetch_world(client: Client, warn: Warn, sources: Iterable[ResourceSource[Any]] = EVERYTHING) -> Objects:
-    """Everything that an explanation or plan looks at."""
+    """Return all objects that an explanation or plan needs."""
     catalog = build_catalog()
     objects: dict[str, dict[str, Encoded]] = {}
     for source in sources:
@@ -31,7 +31,7 @@ async def fetch_world(client: Client, warn: Warn, sources: Iterable[ResourceSour
         try:
             objects[source.resource] = await _fetch(client, resource)
         except NotFound:
-            objects[source.resource] = {}  # a server that does not have the kind has no object of it
+            objects[source.resource] = {}  # a server without the kind has no object of it
         except Forbidden:
             warn(f"{resource.plural} may not be listed, so the answer leaves them out")
     return Objects(client.clock.now(), objects)
@@ -56,7 +56,7 @@ async def _fetch(client: Client, resource: Resource) -> dict[str, Encoded]:
 
 
 def _normal(resource: Resource, target: Target[dict[str, object]], raw: msgspec.Raw) -> Encoded:
-    """The stored form: a server of CRDs keeps the shorthands as they were written."""
+    """Return the stored form: a server with CRDs keeps shorthands as they were written."""
     if resource.native:
         return bytes(raw)
     obj = target.decode(raw)

@@ -1,7 +1,7 @@
-"""Lists for tables that are complete for those who may see everything, and true for the others.
+"""Lists for tables, complete with full rights, and correct with fewer.
 
-A server that does not have a kind has none of it. What may not be listed, or cannot be just now, is left out, and said
-once for each kind, however often a table is painted anew.
+A server without a kind has no objects of it. Lists that are forbidden or unavailable are left out, with one warning for
+each kind, however often a table is redrawn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarmac.client.client import Client
 
 
 class Listing:
-    """What one table is made from."""
+    """The lists of one table."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client, self._console = client, console
@@ -23,7 +23,7 @@ class Listing:
     async def listed(
         self, target: Json, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[JsonObject] | None:
-        """All objects of a kind; None when there is no knowing."""
+        """Return all objects of a kind; None if unavailable."""
         pages = self._client.resource(target).pages(namespace, labels=labels, fields=fields)
         try:
             return [each async for page in pages for each in page.items]
@@ -31,7 +31,7 @@ class Listing:
             return []
         except Forbidden:
             why = "may not be listed"
-        except ApiError as error:  # metrics come from a server of their own, which may be away
+        except ApiError as error:  # metrics come from a separate server, which may be unavailable
             why = f"cannot be listed ({error.message})"
         kind = f"{target.plural}.{target.group}" if target.group else target.plural
         if kind not in self._warned:

@@ -1,4 +1,4 @@
-"""A plan made here, for a server that knows our kinds only as CRDs: our own rules first, then the plan."""
+"""Plans locally, for a server that has Tarmac's kinds only as CRDs: validation first, then the plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tarmac.decide.snapshot.snapshot import Objects, Snapshot
 def plan_here(
     world: Objects, workload: JsonObject, without: Collection[str], others: Collection[JsonObject] = ()
 ) -> Plan:
-    """The plan of a manifest, as if the others were there."""
+    """Return the plan of a manifest, as if the other objects existed."""
     metadata, catalog = workload["metadata"], build_catalog()
     known = _known(world, KNOWN.resource, workload)
     try:
@@ -48,7 +48,7 @@ def plan_here(
 
 
 def plan_external_here(world: Objects, obj: JsonObject, others: Collection[JsonObject] = ()) -> ExternalPlan:
-    """The plan of an ExternalService or a SourceIPClaim, as if the others were there."""
+    """Return the plan of an ExternalService or a SourceIPClaim, as if the other objects existed."""
     catalog, bucket = build_catalog(), f"{SUBMARINER}/{obj['kind'].lower()}s"
     try:
         _check(catalog, obj, _known(world, bucket, obj))
@@ -63,7 +63,7 @@ def _causes(error: Invalid) -> list[Cause]:
 
 
 def _check(catalog: Catalog, obj: JsonObject, known: JsonObject | None) -> Resource:
-    """Bring the manifest into the stored form, in place; what it is an object of. Raises Invalid."""
+    """Bring the manifest into the stored form, in place; returns its resource. Raises Invalid."""
     resource = resource_of(catalog, obj)
     assert resource is not None, "it is of a kind that is planned"
     strategy = resource.strategy

@@ -1,4 +1,4 @@
-"""Reading manifests: YAML or JSON, one or many documents, lists opened."""
+"""Reads manifests: YAML or JSON, one or many documents, lists expanded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tarmac.api.schema import JsonObject
 
 
 class BadManifest(Exception):
-    """A file that holds no manifest."""
+    """A file without a manifest."""
 
 
 def read_manifests(filename: str) -> list[JsonObject]:
-    """Every object in a file; `-` is standard input. Raises BadManifest."""
+    """Return every object in a file; `-` is standard input. Raises BadManifest."""
     try:
         text = sys.stdin.read() if filename == "-" else Path(filename).read_text()
         documents: list[Any] = list(yaml.safe_load_all(text))

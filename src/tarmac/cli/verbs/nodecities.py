@@ -1,4 +1,4 @@
-"""Whether Locations have to be asked for the cities of nodes."""
+"""Tells if Locations are needed for the cities of nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tarmac.api.schema import JsonObject
 
 
 def needs_locations(nodes: Sequence[JsonObject]) -> bool:
-    """Whether only its Location tells the city of one of them."""
+    """True if the city of a node is only known from its Location."""
     labels = [node["metadata"].get("labels") or {} for node in nodes]
     return any(LABEL_LOCATION in each and TOPOLOGY_CITY_CODE not in each for each in labels)

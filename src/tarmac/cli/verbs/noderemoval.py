@@ -1,7 +1,7 @@
-"""`tarmac node remove`: takes a node out of the cluster that does not go by itself, such as one whose machine is lost.
+"""`tarmac node remove`: removes a node that cannot leave by itself, such as one on a lost host.
 
-Its certificates are refused first, so that a machine which comes back, or somebody who has its disk, is nobody. A node
-that was heard of lately is refused without `--force`: one that lives leaves by `tarmac leave`, in order.
+Its certificates are revoked first, so that a returning host, or a thief of its disk, has no access. A recently active
+node is refused without `--force`: a healthy one leaves by `tarmac leave`, in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _FAILED = 1
 
 
 async def node_remove(client: Client, name: str, console: Console, *, force: bool) -> int:
-    """Refuse its certificates, then remove Node, Lease, pods and disks. Repeating it goes on where it ended."""
+    """Revoke its certificates, then remove Node, Lease, pods and disks.
+
+    Repeating it continues an interrupted removal.
+    """
     user = f"system:node:{name}"
     try:
         await client.resource(NODES).get(name)
@@ -51,7 +54,7 @@ async def node_remove(client: Client, name: str, console: Console, *, force: boo
 
 
 async def _silent_for(client: Client, name: str) -> float | None:
-    """Seconds since the node was last heard of; None when it never was."""
+    """Return the seconds since the node's last heartbeat; None without one."""
     try:
         lease = await client.resource(LEASES).get(name, LEASE_NAMESPACE)
         return client.clock.now() - parse_rfc3339((lease.get("spec") or {}).get("renewTime") or "")
@@ -60,7 +63,7 @@ async def _silent_for(client: Client, name: str) -> float | None:
 
 
 async def _remove_pods(client: Client, node: str) -> int:
-    """At once: there is nobody who could end them in order."""
+    """Delete pods at once: no agent could end them in order."""
     count = 0
     async for page in client.resource(PODS).pages(fields=f"spec.nodeName={node}"):
         for pod in page.items:

@@ -1,7 +1,7 @@
-"""`tarmac node report`: the ledger of every node, or of the ones that are named.
+"""`tarmac node report`: the ledger of every node, or of the named ones.
 
-Everything is read through the API of Kubernetes and counted here, so it works on any API server. What may not be listed
-is left out, and said.
+Everything is read through the Kubernetes API and computed here, so it works on any API server. Forbidden lists are left
+out with a warning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAILED = 1
 
 
 async def node_report(client: Client, names: Sequence[str], console: Console, output: str) -> int:
-    """Print it; the exit code tells whether every node was found."""
+    """Print the report; the exit code is 0 if every node was found."""
     nodes = await _named(client, names, console) if names else await _all(client)
     reports = await _Reading(client, console).reports(nodes, few=bool(names))
     if output == "json":
@@ -36,7 +36,7 @@ async def node_report(client: Client, names: Sequence[str], console: Console, ou
 
 
 async def _named(client: Client, names: Sequence[str], console: Console) -> list[JsonObject]:
-    """Those that there are; each of the others is told."""
+    """Return the existing nodes; report the missing ones."""
     found: list[JsonObject] = []
     for name in dict.fromkeys(names):
         try:
@@ -47,13 +47,13 @@ async def _named(client: Client, names: Sequence[str], console: Console) -> list
 
 
 class _Reading:
-    """Gathers what a report needs beside the nodes themselves."""
+    """Collects the data of a report besides the nodes."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._listing = Listing(client, console)
 
     async def reports(self, nodes: Sequence[JsonObject], *, few: bool) -> list[NodeReport]:
-        """In the order of their names. `few`: only pods of these nodes are asked for, not all there are."""
+        """Return reports by name. `few`: only pods of these nodes are listed, not all pods."""
         names = [node["metadata"]["name"] for node in nodes]
         pods = await self._pods(names if few else [""])
         used = await self._used()
@@ -79,11 +79,11 @@ class _Reading:
         return {each["metadata"]["name"]: each.get("usage") or {} for each in listed or ()}
 
     async def _cities(self, nodes: Sequence[JsonObject]) -> dict[str, str]:
-        """The cities of Locations, asked for only where a node's labels do not name its city."""
+        """Return the cities of Locations, read only if a node's labels do not name its city."""
         listed = await self._listing.listed(LOCATIONS) if needs_locations(nodes) else None
         return location_cities(listed or ())
 
 
 async def _all(client: Client) -> list[JsonObject]:
-    """Every node. Whoever may not list them has no report: that is an error, not a gap."""
+    """Return every node. Without the right to list them there is no report: that is an error, not a gap."""
     return [each async for page in client.resource(NODES).pages() for each in page.items]

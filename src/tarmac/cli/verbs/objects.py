@@ -32,22 +32,24 @@ _KINDS: tuple[tuple[Json, tuple[str, ...]], ...] = (
     (NODES, ("node", "nodes", "no")),
 )
 EXPLAINED = tuple(target for target, _ in _KINDS if target.namespaced)
-"""What a bare name may mean, in the order in which it is looked for. What has no namespace, few may see: its kind is
-written."""
+"""The kinds of a bare name, in the order of lookup.
+
+Cluster-scoped kinds are visible to few, so they must be written.
+"""
 _BY_WORD = {word: target for target, words in _KINDS for word in words}
 
 
 class BadObject(Exception):
-    """What was written on the command line names no object."""
+    """The command line names no object."""
 
 
 def bare_name(words: Sequence[str]) -> str:
-    """The name, when nothing but a name was written; else empty."""
+    """Return the name if only a name was written; else empty."""
     return words[0] if len(words) == 1 and words[0] and "/" not in words[0] else ""
 
 
 def parse_object(words: Sequence[str], kind: str = "") -> tuple[Json, str]:
-    """The resource and the name in `KIND/NAME`, `KIND NAME`, or, when a kind is given, just `NAME`."""
+    """Parse `KIND/NAME`, `KIND NAME`, or, when a kind is given, just `NAME`."""
     text = "/".join(words)
     written, slash, name = text.partition("/")
     if not slash and kind:

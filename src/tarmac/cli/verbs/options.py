@@ -1,4 +1,4 @@
-"""The command line of Tarmac's own verbs. Flags that kubectl has too are called as there."""
+"""The command line of Tarmac's own verbs. Flags are named as in kubectl where it has them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _add_rollout(commands: Any) -> None:
         "status", help="wait until every instance is ready and of the newest revision",
         epilog="Exit codes: 0 complete, 1 not found, timed out or failed.",
     )  # fmt: skip
-    # kubectl writes these with "=", and a name may follow, so every form is spelt out.
+    # kubectl writes these with "=", and a name may follow, so every form is listed.
     status.add_argument(
         "-w", "--watch", "--watch=true", dest="watch", action="store_true", default=True, help="wait (the default)"
     )
@@ -277,6 +277,8 @@ def _add_machines(commands: Any) -> None:
         ("reset", "start it again at once, as the reset button does"),
         ("pause", "let it stand still"),
         ("resume", "let it go on"),
+        ("stop", "shut it down in order until it is started; its disks and addresses are kept"),
+        ("start", "start it after a stop"),
     ):
         made = actions.add_parser(
             action, help=what, epilog="Exit codes: 0 done, 1 not found or refused, 2 the command line is wrong."

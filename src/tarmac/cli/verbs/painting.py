@@ -1,4 +1,4 @@
-"""Text on a terminal that is painted over by the next."""
+"""Text on a terminal that is redrawn in place."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _CLEAR_BELOW = "\x1b[J"
 
 
 class Painting:
-    """One piece of text, in the place where it was first."""
+    """One text at a fixed position."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._painted = ""
 
     def paint(self, text: str) -> None:
-        """Show this instead of what was shown."""
+        """Replace the shown text."""
         if text != self._painted:
             height = self._painted.count("\n")
             self._console.say((f"\x1b[{height}A{_CLEAR_BELOW}" if height else "") + text)

@@ -1,4 +1,4 @@
-"""`tarmac plan -f FILE`: the server plans; where it cannot, the same functions plan on what was fetched."""
+"""`tarmac plan -f FILE`: the server plans; where it cannot, the same functions plan on fetched lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tarmac.client.targets.target import Target, encode
 from tarmac.client.targets.typed import EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, WORKLOADS
 
 RUNS, REFUSED = 0, 2
-TOGETHER = 20  # Workloads: each is planned as often as others follow it
+MAX_TOGETHER = 20  # Workloads: each is planned as often as further ones follow it
 
 _read = msgspec.json.Decoder(Plan).decode
 _read_external = msgspec.json.Decoder(ExternalPlan).decode
@@ -35,7 +35,7 @@ AnyPlan = Plan | ExternalPlan
 async def plan(
     client: Client, namespace: str, filename: str, without: Sequence[str], console: Console, output: str
 ) -> int:
-    """Print what every object of the file that can be planned would do, once the others are there."""
+    """Print the plan of every object of the file that can be planned, as if the other objects existed."""
     sorted_out = _sorted(read_manifests(filename), namespace)
     stored, accepted = await _tried(client, sorted_out.others, namespace, console)
     plans: dict[str, AnyPlan] = dict(await _plan_workloads(client, sorted_out.workloads, stored, without, console))
@@ -53,18 +53,18 @@ async def _plan_workloads(
     client: Client, workloads: Sequence[JsonObject], others: Sequence[JsonObject], without: Sequence[str],
     console: Console,
 ) -> dict[str, Plan]:  # fmt: skip
-    """Each as if those before it were there."""
+    """Plan each Workload as if those before it existed."""
     plans: dict[str, Plan] = {}
     before: list[JsonObject] = []
-    if len(workloads) > TOGETHER:
+    if len(workloads) > MAX_TOGETHER:
         console.warn(
-            f"of {len(workloads)} Workloads each is planned as if it were the only one; {TOGETHER} can be together"
+            f"of {len(workloads)} Workloads each is planned as if it were the only one; {MAX_TOGETHER} can be together"
         )
     for workload in workloads:
         written = deepcopy(workload)
         found = plans[_name(workload)] = await planned(client, workload, without, console, [*others, *before])
-        if found.accepted and len(workloads) <= TOGETHER:
-            before.append(written)  # planning brings the other into its stored form
+        if found.accepted and len(workloads) <= MAX_TOGETHER:
+            before.append(written)  # planning converts the original to its stored form
     return plans
 
 
@@ -78,7 +78,7 @@ def _text(name: str, found: AnyPlan) -> str:
 
 
 def _document(plans: Mapping[str, AnyPlan]) -> AnyPlan | JsonObject:
-    """One plan as it is; several by the names of what is planned."""
+    """Return one plan as it is; several by name."""
     if len(plans) == 1:
         return next(iter(plans.values()))
     found: list[JsonObject] = []
@@ -91,7 +91,7 @@ def _document(plans: Mapping[str, AnyPlan]) -> AnyPlan | JsonObject:
 async def planned(
     client: Client, workload: JsonObject, without: Sequence[str], console: Console, others: Sequence[JsonObject] = ()
 ) -> Plan:
-    """The plan of one Workload, as if the others were there."""
+    """Return the plan of one Workload, as if the other objects existed."""
     metadata = workload["metadata"]
     path = WORKLOADS.path(metadata["namespace"], metadata["name"], "plan")
     body = {"apiVersion": "v1", "kind": "List", "items": [workload, *others]} if others else workload
@@ -105,7 +105,7 @@ async def planned(
 async def _plan_here(
     client: Client, workload: JsonObject, without: Sequence[str], console: Console, others: Sequence[JsonObject]
 ) -> Plan:
-    # Only now: planning takes half a second to load, and our own server does it for us.
+    # Imported late: planning takes half a second to load, and a Tarmac server does it remotely.
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.cli.verbs.localplan import plan_here
 
@@ -115,7 +115,7 @@ async def _plan_here(
 async def planned_external(
     client: Client, obj: JsonObject, console: Console, others: Sequence[JsonObject] = ()
 ) -> ExternalPlan:
-    """The plan of one ExternalService or SourceIPClaim, as if the others were there."""
+    """Return the plan of one ExternalService or SourceIPClaim, as if the other objects existed."""
     metadata, target = obj["metadata"], _EXTERNAL[obj["kind"]]
     body = {"apiVersion": "v1", "kind": "List", "items": [obj, *others]} if others else obj
     try:
@@ -142,14 +142,14 @@ async def _tried(
 ) -> tuple[list[JsonObject], bool]:
     if not others:
         return [], True
-    # Only now: the catalogue of kinds takes long to load, and most files hold Workloads alone.
+    # Imported late: the catalogue of kinds takes long to load, and most files hold Workloads alone.
     from tarmac.cli.verbs.trying import try_others
 
     return await try_others(client, others, namespace, console.warn)
 
 
 class _Sorted(NamedTuple):
-    """The objects of a file, by what is done with them; what can be planned has a name and a namespace."""
+    """The objects of a file by treatment; those that can be planned have a name and a namespace."""
 
     workloads: list[JsonObject]
     external: list[JsonObject]
@@ -173,6 +173,6 @@ def _sorted(objects: Sequence[JsonObject], namespace: str) -> _Sorted:
         metadata.setdefault("namespace", namespace)
     if not found.workloads and not found.external:
         raise BadManifest("there is no Workload, ExternalService or SourceIPClaim in it")
-    # Claims first: a service is then read after the addresses that it would have.
+    # Claims first: a service is then planned after its addresses.
     found.external.sort(key=lambda obj: obj["kind"] == "ExternalService")
     return found

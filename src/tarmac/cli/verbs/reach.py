@@ -1,4 +1,7 @@
-"""`tarmac why instance/A --reach B:443`: the server answers. Where it cannot, the same functions do, from lists."""
+"""`tarmac why instance/A --reach B:443`: the server computes it.
+
+Where it cannot, the same functions use fetched lists.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _read = msgspec.json.Decoder(Reachability).decode
 
 
 async def reach(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
-    """Print the answer; the exit code tells it too. Raises BadObject, NotFound."""
+    """Print the result; the exit code states it too. Raises BadObject, NotFound."""
     if not options.reach:
         raise BadObject("--both belongs to --reach")
     target, name = parse_object(
@@ -39,7 +42,7 @@ async def reach(client: Client, namespace: str, options: argparse.Namespace, con
 
 
 def asked(text: str, namespace: str, *, both: bool = False) -> ReachQuestion:
-    """`TARGET:PORT[/udp]`. Raises BadObject."""
+    """Parse `TARGET:PORT[/udp]`. Raises BadObject."""
     target, colon, behind = text.rpartition(":")
     port, _, protocol = behind.partition("/")
     if not colon or not target or (":" in target and not target.startswith("[")):
@@ -53,14 +56,14 @@ def asked(text: str, namespace: str, *, both: bool = False) -> ReachQuestion:
 async def answered(
     client: Client, target: Json, namespace: str, name: str, question: ReachQuestion, console: Console
 ) -> Reachability:
-    """The answer, whoever works it out."""
+    """Return the result, computed by the server or locally."""
     to = question.target
     written = to.name if to.kind == "address" else f"{to.kind}/{to.namespace}/{to.name}"
     query = {"reach": written, "port": question.port, "protocol": question.protocol, "both": question.both}
     try:
         reply = await client.call("GET", target.path(namespace, name, "why"), query, headers=JSON_ONLY)
     except NotFound as error:
-        # What is missing may be the target, the object itself, or, on another server, the subresource.
+        # The missing object may be the target, the object itself, or, on a different server, the subresource.
         if (error.details or {}).get("name") == to.name != name:
             raise
         return await _answer_here(client, target, namespace, name, question, console)
@@ -70,9 +73,9 @@ async def answered(
 async def _answer_here(
     client: Client, target: Json, namespace: str, name: str, question: ReachQuestion, console: Console
 ) -> Reachability:
-    """No such object, or a server without the subresource: asking for the object itself tells which."""
+    """Compute locally. Reading the object tells a missing object from a server without the subresource."""
     await client.resource(target).get(name, namespace)
-    # Only now: it takes a while to load, and our own server does it for us.
+    # Imported late: it takes a while to load, and a Tarmac server does it remotely.
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.decide.reach.answering import NoSuchTarget, reachability
     from tarmac.decide.reach.world import LOOKED_AT

@@ -1,4 +1,4 @@
-"""`tarmac restored list|adopt|remove`: what runs otherwise than a restored store has it, and what becomes of it."""
+"""`tarmac restored list|adopt|remove`: running pods that differ from a restored store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAILED, _WRONG = 1, 2
 
 
 async def restored(client: Client, options: argparse.Namespace, console: Console) -> int:
-    """One action; the exit code. Raises ApiError, ClientError."""
+    """Execute one action; returns the exit code. Raises ApiError, ClientError."""
     if options.action == "list":
         return await _list(client, console, options.output)
     if bool(options.pods) == options.all:

@@ -1,4 +1,4 @@
-"""The templates of a Workload's revisions, read from where its controller keeps them."""
+"""The templates of a Workload's revisions, from its controller's ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tarmac.decide.rollout.stored import is_packed, template_in, unpacked
 
 
 async def templates_of(client: Client, workload: Workload, history: Sequence[Revision]) -> dict[int, InstanceTemplate]:
-    """By the revision's number. A template that is kept nowhere any more is left out, but for the Workload's own."""
+    """Return templates by revision number.
+
+    A template that is stored nowhere any more is left out, except the current one.
+    """
     own = workload.metadata
     selector = f"{LABEL_WORKLOAD_UID}={own.uid}"
     listed = (await client.resource(CONTROLLER_REVISIONS).list(own.namespace, labels=selector)).items

@@ -1,4 +1,4 @@
-"""`tarmac rollout`: follow, list, go back, pause, restart."""
+"""`tarmac rollout`: status, history, undo, pause, resume, restart."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets.typed import WORKLOADS
 from tarmac.decide.rollout import Revision, template_hash, undo
 from tarmac.decide.rollout.stored import history_of
+from tarmac.decide.running import is_stopped, with_running
 
 DONE, FAILED = 0, 1
 _MANAGER = "tarmac-rollout"
@@ -29,7 +30,7 @@ _RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
 async def rollout(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:
-    """Do what was asked for."""
+    """Execute the requested action."""
     _, name = parse_object(options.object, "workload")
     workload = await client.resource(WORKLOADS).get(name, namespace)
     if options.action == "history":
@@ -95,9 +96,10 @@ async def go_back(client: Client, workload: Workload, to: int | None, console: C
     if template is None:
         console.fail(_gone(revision))
         return FAILED
+    running = not is_stopped(workload.spec.template.spec)
     patch = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": own.resource_version},
-        {"op": "replace", "path": "/spec/template", "value": encode(template)},
+        {"op": "replace", "path": "/spec/template", "value": encode(with_running(template, running=running))},
     ]
     await client.resource(WORKLOADS).patch(
         own.name, patch, own.namespace, type="json", manager=_MANAGER, dry_run=dry_run
@@ -107,7 +109,7 @@ async def go_back(client: Client, workload: Workload, to: int | None, console: C
 
 
 async def set_paused(client: Client, workload: Workload, console: Console, *, paused: bool) -> int:
-    """Stop rollout and scaling, or let them go on."""
+    """Pause or resume rollout and scaling."""
     own, word = workload.metadata, "paused" if paused else "resumed"
     if workload.spec.paused == paused:
         console.fail(f"workload.{GROUP}/{own.name} is {'already paused' if paused else 'not paused'}")
@@ -119,7 +121,7 @@ async def set_paused(client: Client, workload: Workload, console: Console, *, pa
 
 
 async def restart(client: Client, workload: Workload, console: Console) -> int:
-    """Note the time in the template, which makes it another one, in the words of `kubectl rollout restart`."""
+    """Write the time into the template, which changes it, as `kubectl rollout restart` does."""
     own = workload.metadata
     if workload.spec.paused:
         console.fail(f"workload.{GROUP}/{own.name} is paused; run `tarmac rollout resume {own.name}` first")

@@ -1,6 +1,6 @@
-"""`tarmac rotate ca|tokens|encryption`: a new key for the cluster, without anybody being logged out.
+"""`tarmac rotate ca|tokens|encryption`: a new key for the cluster, without interrupting clients.
 
-The servers take the steps themselves; the verb begins, looks, and asks for the end of the old key.
+The servers take the steps themselves; the verb starts them, shows the status, and requests the end of the old key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOKENS_OF_MACHINES = "join tokens name the authority that they were made under:
 
 
 class RotationStatus(msgspec.Struct):
-    """What a server answers."""
+    """The server's response."""
 
     stage: str
     signing: str
@@ -48,7 +48,7 @@ class RotationStatus(msgspec.Struct):
 
 
 async def rotate(client: Client, options: argparse.Namespace, console: Console) -> int:
-    """Begin, retire or look; the exit code."""
+    """Start, retire or show the status; returns the exit code."""
     path = f"{ROTATIONS_PATH}{options.what}"
     if options.status:
         answer = await client.call("GET", path)

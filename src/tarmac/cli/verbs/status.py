@@ -1,4 +1,4 @@
-"""Following a rollout until it is complete: a table that is painted anew on a terminal, a line per change elsewhere."""
+"""Follows a rollout until it is complete: a table redrawn on a terminal, a line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Screen:
         self._painting = Painting(console)
 
     def show(self, cities: dict[str, CityProgress], wave: str) -> None:
-        """Show what is new since last time."""
+        """Show the changes since the last call."""
         if self._console.live:
             self._painting.paint(wave + progress_table(cities.values(), self._console.lines))
         else:
@@ -51,7 +51,7 @@ class Screen:
 
 
 async def follow(client: Client, workload: Workload, console: Console, *, watch: bool, timeout: float | None) -> bool:
-    """Show how the rollout goes, to its end if `watch`; whether it is complete. Raises NotFound when it is deleted."""
+    """Show the rollout, to its end if `watch`; True if it is complete. Raises NotFound when it is deleted."""
     own = workload.metadata
     informers, changed = Informers(client), asyncio.Event()
     workloads = informers.informer(WORKLOADS, namespace=own.namespace, fields=f"metadata.name={own.name}")
@@ -83,7 +83,7 @@ async def follow(client: Client, workload: Workload, console: Console, *, watch:
 
 
 def is_complete(workload: Workload) -> bool:
-    """Whether its controllers have seen the newest generation, and every city has stayed ready for long enough."""
+    """True if its controllers have observed the newest generation, and every city has stayed ready for long enough."""
     found = _progress(workload)
     if found is None or found.reason != reasons.COMPLETE or workload.status is None:
         return False
@@ -92,13 +92,13 @@ def is_complete(workload: Workload) -> bool:
 
 
 def has_failed(workload: Workload) -> bool:
-    """Whether the newest revision has failed in a city and goes no further."""
+    """True if the newest revision has failed in a city and goes no further."""
     found = _progress(workload)
     return found is not None and found.reason == reasons.ROLLOUT_FAILED
 
 
 def _progress(workload: Workload) -> Condition | None:
-    """What is said of the newest generation."""
+    """Return the condition of the newest generation."""
     status = workload.status
     if status is None or status.observed_generation < workload.metadata.generation:
         return None

@@ -1,6 +1,6 @@
-"""`tarmac token create|list|delete`: what machines join with.
+"""`tarmac token create|list|delete`: join tokens of hosts.
 
-A token is shown once, when it is made. Lists show ids, which open nothing.
+A token is shown once, when it is created. Lists show ids, which grant nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FAILED = 1
 
 
 async def token(client: Client, options: argparse.Namespace, console: Console) -> int:
-    """One action on tokens; the exit code."""
+    """Execute one action; returns the exit code."""
     if options.action == "create":
         return await _create(client, options, console)
     if options.action == "list":
@@ -44,7 +44,10 @@ async def token(client: Client, options: argparse.Namespace, console: Console) -
 
 
 async def create_token(client: Client, location: str, uses: int, ttl: float) -> NodeToken:
-    """A new token for the nodes of a Location that exists, or of a server without one. Raises ApiError, ClientError."""
+    """Create a token for the nodes of an existing Location, or of a server without one.
+
+    Raises ApiError, ClientError.
+    """
     from tarmac.http.authorities import key_hash
 
     authorities = (await client.call("GET", AUTHORITIES_PATH, headers={"accept": "*/*"})).body
@@ -52,7 +55,7 @@ async def create_token(client: Client, location: str, uses: int, ttl: float) -> 
     while True:
         letters = client.randomness.secret_letters
         made = NodeToken(letters(6), letters(16), key_hash(authorities))
-        with suppress(AlreadyExists):  # another token has this id
+        with suppress(AlreadyExists):  # the id is in use
             await client.resource(SECRETS).create(token_secret(made, location, uses, expires))
             return made
 
@@ -80,7 +83,7 @@ async def _create(client: Client, options: argparse.Namespace, console: Console)
 
 
 async def _list(client: Client, console: Console, output: str) -> int:
-    """Those of nodes and servers; plain bootstrap tokens are Kubernetes' own and left out."""
+    """List tokens of nodes and servers; plain bootstrap tokens are Kubernetes' own and left out."""
     fields = "type=bootstrap.kubernetes.io/token"
     found = [
         _described(each)
@@ -103,7 +106,7 @@ async def _list(client: Client, console: Console, output: str) -> int:
 async def _delete(client: Client, ids: list[str], console: Console) -> int:
     code = 0
     for each in dict.fromkeys(ids):
-        # A whole token is taken as well: whoever found one somewhere ends it by pasting it.
+        # A whole token is accepted as well, so that a leaked one can be deleted by pasting it.
         name = each.split(".")[1] if each.startswith("tarmac1.") and each.count(".") == 3 else each
         try:
             await client.resource(SECRETS).delete(SECRET_PREFIX + name, _NAMESPACE)

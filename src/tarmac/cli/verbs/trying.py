@@ -1,7 +1,7 @@
-"""The other objects of a file that is planned: tried one by one, as the one who asks, without making any.
+"""Dry-runs the other objects of a planned file, one by one with the user's rights.
 
-A server-side apply as a dry run goes the whole way of a write and answers with what would be stored. What is refused
-is said, and the plan is made without it.
+A server-side apply as a dry run passes all steps of a write and returns the object as it would be stored. Refused
+objects are reported, and the plan is made without them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MANAGER = "tarmac-plan"
 async def try_others(
     client: Client, others: Sequence[JsonObject], namespace: str, warn: Callable[[str], None]
 ) -> tuple[list[JsonObject], bool]:
-    """Those that plans look at, as they would be stored, and whether every one of the others would be accepted."""
+    """Return the objects that plans use, as they would be stored, and True if every object would be accepted."""
     catalog, found, refused = build_catalog(), list[JsonObject](), False
     to_come = _namespaces(others)
     for obj in others:
@@ -48,7 +48,7 @@ async def _try(client: Client, resource: Resource, obj: JsonObject, to_come: set
     try:
         return await client.resource(target).apply(obj, manager=_MANAGER, dry_run=True)
     except NotFound:
-        # Its namespace is made by the same file: nothing can be tried there before it exists.
+        # Its namespace is created by the same file: a dry run there fails before it exists.
         if obj["metadata"].get("namespace") in to_come:
             return obj
         raise

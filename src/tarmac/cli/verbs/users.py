@@ -1,11 +1,11 @@
-"""`tarmac user create|revoke`: a kubeconfig for a person, and the end of it.
+"""`tarmac user create|revoke`: a kubeconfig for a person, and its revocation.
 
-The key is made here and never leaves the file. The cluster is asked for a certificate and the request is approved, both
-with the caller's own rights: whoever may not approve certificates of people cannot make any. The file is whole or not
-there, for its owner's eyes only, and never written over another one.
+The key is generated here and never leaves the file. The certificate request is created and approved with the caller's
+own rights: a caller without the right to approve certificates of people cannot make any. The file is written
+atomically, is readable by its owner only, and never replaces an existing one.
 
-A certificate says who somebody is; what they may do is said by roles, before or after. To revoke refuses every
-certificate of the name that was issued until then, on every server, and ends what is open.
+A certificate only authenticates; roles grant rights, before or after. A revocation refuses every certificate of the
+name that was issued until then, on every server, and closes open connections.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from tarmac.http.bundles import certificates_in
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
 _SYSTEM = "system:"
-_LONGEST_NAME = 64  # of a subject's parts, by X.509
-_PATIENCE, _LOOK = 30.0, 0.1
-_LONGEST_WAIT = 5.0  # for a revocation; one that ends later was written by somebody whose clock is ahead, or by hand
+_MAX_NAME = 64  # of a subject's parts, by X.509
+_TIMEOUT, _POLL_INTERVAL = 30.0, 0.1
+_MAX_WAIT = 5.0  # for a revocation; a later end was written with a clock that is ahead, or by hand
 _FAILED = 1
 
 
 class NotSigned(Exception):
-    """The cluster gives no certificate; the text says why."""
+    """The cluster gives no certificate; the text gives the reason."""
 
 
 async def user(client: Client, server: HttpConfig, options: argparse.Namespace, console: Console) -> int:
-    """One action on people; the exit code."""
+    """Execute one action; returns the exit code."""
     if options.action == "revoke":
         return await _revoke(client, options.name, console)
     file: Path = options.file or Path(f"{options.name}.kubeconfig")
@@ -72,7 +72,7 @@ async def user(client: Client, server: HttpConfig, options: argparse.Namespace, 
 
 
 async def _trusting(client: Client, server: HttpConfig) -> HttpConfig:
-    """The server with every authority that is trusted now: the caller may know only one that is about to go."""
+    """Return the server with every currently trusted CA: the caller may know only one that is being retired."""
     if server.ca is None:
         return server
     shown = (await client.call("GET", AUTHORITIES_PATH, headers={"accept": "*/*"})).body.decode()
@@ -92,8 +92,8 @@ def _mistakes(name: str, groups: Sequence[str], file: Path, *, chosen: bool) -> 
     for what, text in (("the name", name), *(("the group", each) for each in groups)):
         if text.startswith(_SYSTEM):
             yield f'{what} "{printable(text)}" begins with {_SYSTEM}, which is for parts of the cluster'
-        if not 0 < len(text) <= _LONGEST_NAME or not text.isprintable():
-            yield f"{what} must have 1 to {_LONGEST_NAME} printable characters, not {printable(repr(text))}"
+        if not 0 < len(text) <= _MAX_NAME or not text.isprintable():
+            yield f"{what} must have 1 to {_MAX_NAME} printable characters, not {printable(repr(text))}"
     if not chosen and ("/" in name or not name):
         yield f'"{printable(name)}.kubeconfig" is no file name: choose a file with -o'
     elif file.exists():
@@ -103,15 +103,18 @@ def _mistakes(name: str, groups: Sequence[str], file: Path, *, chosen: bool) -> 
 
 
 async def _outlast_revocation(client: Client, name: str) -> None:
-    """A certificate counts from a whole second, so one that is made in the second of a revocation would be refused."""
-    with suppress(Forbidden):  # who may not look finds out when the certificate is used
+    """Wait for the end of a revocation.
+
+    The validity of a certificate starts at a whole second, so one made in the second of a revocation would be refused.
+    """
+    with suppress(Forbidden):  # without the right to read it, the user finds out when using the certificate
         left = await refused_until(client, name) - client.clock.now()
-        if 0 < left < _LONGEST_WAIT:
+        if 0 < left < _MAX_WAIT:
             await client.clock.sleep(left)
 
 
 def _request(name: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
-    """A request and the key that it is for, both PEM."""
+    """Return a request and its key, both PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -126,7 +129,7 @@ def _request(name: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
 
 
 async def _signed(client: Client, name: str, request: bytes, ttl: float) -> bytes:
-    """The certificate (PEM). Raises NotSigned, ApiError, ClientError. The request goes when there is none."""
+    """Return the certificate (PEM). Raises NotSigned, ApiError, ClientError. Without one the request is deleted."""
     requests = client.resource(CERTIFICATE_REQUESTS)
     body: JsonObject = {
         "apiVersion": CERTIFICATE_REQUESTS.api_version,
@@ -144,13 +147,13 @@ async def _signed(client: Client, name: str, request: bytes, ttl: float) -> byte
         condition = {"type": "Approved", "status": "True", "reason": "UserCreate", "message": "by tarmac user create"}
         made["status"] = {"conditions": [condition]}
         await requests.update(made, subresource="approval")
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             return await _certificate(client, made["metadata"]["name"])
     except BaseException as error:
-        # Also when somebody presses Ctrl-C: an approved request would be signed for a key that nobody has.
+        # Also after Ctrl-C: an approved request would be signed for a key that is lost.
         await asyncio.shield(requests.delete(made["metadata"]["name"]))
         if isinstance(error, TimeoutError):
-            why = f"nobody signed the certificate in {_PATIENCE:g} seconds: does the controller `certificates` run?"
+            why = f"nobody signed the certificate in {_TIMEOUT:g} seconds: does the controller `certificates` run?"
             raise NotSigned(why) from error
         raise
 
@@ -163,7 +166,7 @@ async def _certificate(client: Client, name: str) -> bytes:
                 raise NotSigned(f"{condition['type']}: {condition.get('message') or condition.get('reason')}")
         if status.get("certificate"):
             return base64.b64decode(status["certificate"])
-        await client.clock.sleep(_LOOK)
+        await client.clock.sleep(_POLL_INTERVAL)
 
 
 def _kubeconfig(server: HttpConfig, name: str, certificate: bytes, key: bytes) -> bytes:
@@ -186,7 +189,7 @@ def _kubeconfig(server: HttpConfig, name: str, certificate: bytes, key: bytes) -
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Raises FileExistsError rather than write over a file that came meanwhile."""
+    """Write the file. Raises FileExistsError rather than replace a file that was created meanwhile."""
     descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "wb") as written:

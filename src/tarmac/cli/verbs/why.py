@@ -1,6 +1,6 @@
 """`tarmac why KIND/NAME`, or just `NAME`: the server explains.
 
-Where it cannot, the same functions explain what was fetched.
+Where it cannot, the same functions explain from fetched lists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def why(client: Client, target: Json, namespace: str, name: str, console: 
 
 
 async def why_anything(client: Client, namespace: str, name: str, console: Console, output: str) -> int:
-    """Explain the first object that is called so, in the order of `EXPLAINED`. Raises NotFound when none is."""
+    """Explain the first object of that name, in the order of `EXPLAINED`. Raises NotFound without one."""
     for target in EXPLAINED:
         try:
             return await why(client, target, namespace, name, console, output)
@@ -39,7 +39,7 @@ async def why_anything(client: Client, namespace: str, name: str, console: Conso
 
 
 async def explain(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:
-    """The explanation of an object."""
+    """Return the explanation of an object."""
     try:
         reply = await client.call("GET", target.path(namespace, name, "why"), headers=JSON_ONLY)
     except NotFound:
@@ -48,9 +48,9 @@ async def explain(client: Client, target: Json, namespace: str, name: str, conso
 
 
 async def _explain_here(client: Client, target: Json, namespace: str, name: str, console: Console) -> Explanation:
-    """No such object, or a server without the subresource: asking for the object itself tells which."""
+    """Explain locally. Reading the object tells a missing object from a server without the subresource."""
     await client.resource(target).get(name, namespace)
-    # Only now: explaining takes half a second to load, and our own server does it for us.
+    # Imported late: explaining takes half a second to load, and a Tarmac server does it remotely.
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.decide.explain import EXPLAINERS, looked_at
 
