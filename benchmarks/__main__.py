@@ -50,7 +50,7 @@ def main() -> int:
         choices=("server", "workloads", "node", "machines", "external", "vm", "dashboard"),
         help="leave the others out",
     )
-    options.add_argument("--large", action="store_true", help="land 50,000 instances too")
+    options.add_argument("--large", action="store_true", help="land 30,000 and 50,000 instances too")
     chosen = options.parse_args()
     with_peer = os.environ.get("PEERS") == "1"
     with ExitStack() as stack:

@@ -57,11 +57,15 @@ def gateways() -> Iterator[JsonObject]:
     me = {"name": NODE, "address": ADDRESS, "city": "DFW"}
     for number in range(ADDRESSES):
         rule = {
-            "sourceip": _transit(number),
+            "ports": ["8000:8000/TCP"],
             "destinationip": TARGET,
-            "destinationport": 8000,
-            "forwarderip": ADDRESS,
-            "forwarder": {"name": forwarder_name("default", f"s{number % SERVICES}", NODE), "namespace": NAMESPACE},
+            "forwarders": [
+                {
+                    "name": forwarder_name("default", f"s{number % SERVICES}", NODE),
+                    "forwarderip": ADDRESS,
+                    "transitip": _transit(number),
+                }
+            ],
         }
         subnet = {"prefixLength": 21, "interface": "outside0"}
         spec = {"gatewayip": _source(number), "mark": number + 1, "subnet": subnet, "egressrules": [rule]}
@@ -75,20 +79,16 @@ def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
     for number in range(SERVICES):
         rules = [
             {
-                "protocol": "TCP",
-                "sourceip": _pod(place),
-                "targetport": 8000,
+                "ports": ["8000:8000/TCP"],
                 "destinationip": TARGET,
-                "destinationport": 8000,
                 "gateway": {"name": _source(address), "namespace": NAMESPACE},
                 "gatewayip": _source(address),
-                "pod": uid,
+                "pods": [{"uid": uid, "ip": _pod(place)} for place, uid in pods if _address(number, place) == address],
                 "network": NETWORK,
                 "transitip": _transit(address),
                 "mark": address + 1,
             }
-            for place, uid in pods
-            for address in [number + place % (ADDRESSES // SERVICES) * SERVICES]
+            for address in sorted({_address(number, place) for place, _ in pods})
         ]
         name = forwarder_name("default", f"s{number}", NODE)
         labels = {"submariner.io/namespace": "default", "submariner.io/external-service": f"s{number}"}
@@ -97,6 +97,11 @@ def forwarders(uids: Iterable[str]) -> Iterator[JsonObject]:
         spec = {"externalService": owner, "nodeName": NODE, "forwarderip": ADDRESS, "serviceip": dialled}
         metadata = {"name": name, "namespace": NAMESPACE, "labels": {**labels, LABEL_NODE: NODE}}
         yield _object("Forwarder", metadata, {**spec, "egressrules": rules})
+
+
+def _address(service: int, pod: int) -> int:
+    """The address that a Pod is seen under by an ExternalService."""
+    return service + pod % (ADDRESSES // SERVICES) * SERVICES
 
 
 def _object(kind: str, metadata: JsonObject, spec: JsonObject) -> JsonObject:

@@ -3,12 +3,13 @@
 The simulated nodes live in that same process, so its CPU and memory count them too: what is measured is more than a
 control plane, never less. Readiness is what the Workload's own status says, as a user would wait for it; afterwards
 every Instance and Pod is counted. Meanwhile another client asks for `/readyz`: the time of its answers is what clients
-feel of the work that controllers do in the same process.
+feel of the work that controllers do in the same process. The longest turn of the loop is the same in CPU time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 import aiohttp
 
+from benchmarks import turns
 from benchmarks.processes import cpu_seconds, resident_bytes
 from benchmarks.scenarios import session
 from benchmarks.subjects import Subject
@@ -51,6 +53,7 @@ class Landing:
     resident_mb: float  # the same with everything Ready
     idle_writes: int  # that an edit without a change has caused
     probes: Sequence[float]  # seconds that answers to a probe took meanwhile, in order of size
+    longest_turn: float  # of the loop, in seconds of its own CPU
 
     @property
     def rate(self) -> float:
@@ -93,14 +96,17 @@ def land(directory: Path, replicas: int, cities: int) -> Landing:
     chosen = CITIES[:cities]
     nodes = replicas // PER_NODE + replicas // 50 + 2
     flags = ("--runtime", "sim", "--cities", ",".join(chosen), "--sim-nodes", str(nodes))
-    with TarmacProcess(directory / f"planet-{replicas}-{cities}", *flags, command="up") as process:
+    data, turn = directory / f"planet-{replicas}-{cities}", directory / f"turn-{replicas}-{cities}"
+    os.environ[turns.OUTPUT] = str(turn)
+    with TarmacProcess(data, *flags, command="up", program=("benchmarks.turns",)) as process:
         subject = Subject("tarmac up", process.url, process.client_context(), (process.pid,))
-        return asyncio.run(_measure(subject, workload(replicas, chosen), replicas * cities))
+        return asyncio.run(_measure(subject, workload(replicas, chosen), replicas * cities, turn))
 
 
-async def _measure(subject: Subject, body: dict[str, Any], wanted: int) -> Landing:
+async def _measure(subject: Subject, body: dict[str, Any], wanted: int, turn: Path) -> Landing:
     async with session(subject) as http:
         await _settle(subject)
+        await asyncio.to_thread(turns.longest_turn, subject.pids[0], turn)
         resident, used, begin = resident_bytes(subject.pids), cpu_seconds(subject.pids), perf_counter()
         probing = asyncio.ensure_future(_probe(http, subject, probes := list[float]()))
         await _apply(http, subject, body)
@@ -109,10 +115,11 @@ async def _measure(subject: Subject, body: dict[str, Any], wanted: int) -> Landi
         probing.cancel()
         used = cpu_seconds(subject.pids) - used
         after = resident_bytes(subject.pids)
+        longest = await asyncio.to_thread(turns.longest_turn, subject.pids[0], turn)
         await _check(http, subject, wanted)
         await _settle(subject)
         idle = await _idle_writes(http, subject, body)
-    return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle, sorted(probes))
+    return Landing(wanted, seconds, used, resident / 1e6, after / 1e6, idle, sorted(probes), longest)
 
 
 async def _probe(http: aiohttp.ClientSession, subject: Subject, took: list[float]) -> None:

@@ -110,6 +110,29 @@ async def test_a_runtime_class_brings_its_overhead_and_its_place(world: World) -
         world.admit("pods", pod(overhead={"cpu": "1"}))
 
 
+@pytest.mark.parametrize(
+    ("memory", "charged"), [("128Mi", "193Mi"), ("1Gi", "200Mi"), ("4Gi", "224Mi"), ("129Mi", "194Mi"), (None, "192Mi")]
+)
+async def test_what_a_machine_is_charged_beside_its_memory_grows_with_it(
+    world: World, memory: str | None, charged: str
+) -> None:
+    for handler in ("vm", "other"):
+        overhead = {"podFixed": {"memory": "192Mi", "cpu": "1m"}}
+        await world.put("runtimeclasses", {"metadata": {"name": handler}, "handler": handler, "overhead": overhead})
+    resources = {"resources": {"limits": {"memory": memory}, "requests": {"memory": memory}}} if memory else {}
+
+    def overhead_of(handler: str, **stated: Any) -> Any:
+        made = pod(runtimeClassName=handler, **stated)
+        made["spec"]["containers"][0] |= resources
+        return (world.admit("pods", made).obj or {})["spec"]["overhead"]
+
+    assert overhead_of("vm") == {"memory": charged, "cpu": "1m"}
+    assert overhead_of("vm", overhead={"memory": charged, "cpu": "1m"}) == {"memory": charged, "cpu": "1m"}
+    assert overhead_of("other") == {"memory": "192Mi", "cpu": "1m"}, "only machines have memory of their own"
+    with pytest.raises(Forbidden, match="doesn't match RuntimeClass's defined Overhead"):
+        overhead_of("vm", overhead={"memory": "1Mi", "cpu": "1m"})
+
+
 async def test_limit_ranges_fill_in_and_bound(world: World) -> None:
     item = {"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "200m"}}
     await world.put("limitranges", {"metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": [item]}})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.status import Forbidden
+from tarmac.decide.egress.lease.epochs import highest_epoch
 from tarmac.server.security.users import User
 from tests.admission.world import Object, World
 
@@ -50,6 +51,40 @@ async def test_its_own_entry_of_a_gateway_that_names_it(world: World) -> None:
 async def test_nothing_else_of_a_gateway(world: World, new: Object) -> None:
     with pytest.raises(Forbidden):
         write(world, "gateways", new, gateway(OTHER))
+
+
+@pytest.mark.parametrize("epoch", [2**62, 2**63 - 1, highest_epoch(1_800_000_000) + 1])
+async def test_no_epoch_that_an_address_cannot_have_reached(world: World, epoch: int) -> None:
+    """Every candidate would continue above it, and messages cannot carry what is above."""
+    with pytest.raises(Forbidden, match=r"status.nodes\[dfw-0\].epoch: \d+ is more changes of owner"):
+        write(world, "gateways", gateway(OTHER, {"name": "dfw-0", "owner": True, "epoch": epoch}), gateway(OTHER))
+
+
+async def test_the_highest_epoch_leaves_room_for_the_next_owner(world: World) -> None:
+    highest = {"name": "dfw-0", "owner": True, "epoch": highest_epoch(1_800_000_000)}
+    write(world, "gateways", gateway(OTHER, highest), gateway(OTHER))
+    world.clock.advance(1)
+    other = User("system:node:dfw-1", groups=NODE.groups)
+    after = {**OTHER, "epoch": highest_epoch(1_800_000_000) + 1}
+    write(world, "gateways", gateway(after, highest), gateway(OTHER, highest), user=other)
+
+
+async def test_an_epoch_of_an_earlier_version_stays_until_its_node_changes_it(world: World) -> None:
+    before = {"name": "dfw-0", "owner": True, "epoch": 2**62}
+    write(world, "gateways", gateway({**before, "appliedGeneration": 4}), gateway(before))
+    write(world, "gateways", gateway({"name": "dfw-0", "owner": False}), gateway(before))
+    with pytest.raises(Forbidden):
+        write(world, "gateways", gateway({**before, "epoch": 2**62 + 1}), gateway(before))
+
+
+@pytest.mark.parametrize("said", [{"owner": True}, {"epoch": 5}, {"owner": True, "epoch": 5}])
+async def test_a_voter_is_no_owner_and_has_no_epoch(world: World, said: Object) -> None:
+    voter = User("system:node:ams-0", groups=NODE.groups)
+    with pytest.raises(Forbidden, match=r"spec\.candidates or spec\.leaving"):
+        write(world, "gateways", gateway({"name": "ams-0", **said}), gateway(), user=voter)
+    former = gateway({"name": "ams-0", **said})
+    write(world, "gateways", gateway({"name": "ams-0", **said, "appliedGeneration": 2}), former, user=voter)
+    write(world, "gateways", gateway({"name": "ams-0", "appliedGeneration": 2}), former, user=voter)
 
 
 async def test_no_gateway_that_does_not_name_it_and_no_spec(world: World) -> None:

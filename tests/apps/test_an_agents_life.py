@@ -110,10 +110,10 @@ async def test_a_part_that_does_not_end_is_left_behind(
             await let_go.wait()
 
     puppet.work = stubborn
-    monkeypatch.setattr(agent, "_FAREWELL", 0.01)
+    monkeypatch.setattr(agent, "_SHUTDOWN_TIMEOUT", 0.01)
     await run_until(puppet, signal.SIGTERM, tmp_path)
     assert puppet.said == ["runs", *CLOSED[1:]], "everything else is closed"
-    assert "tasks do not end; they are left behind" in capfd.readouterr().err
+    assert "tasks did not end in time and are abandoned" in capfd.readouterr().err
     let_go.set()
     await asyncio.sleep(0)
 

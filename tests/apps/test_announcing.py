@@ -13,7 +13,7 @@ from tarmac import __version__
 from tarmac.api.status import NotFound
 from tarmac.apps import serverleases as announcing
 from tarmac.apps.control_plane import local_transport
-from tarmac.apps.serverleases import DURATION, EVERY, Announcement, announced, reached_at
+from tarmac.apps.serverleases import DURATION, INTERVAL, Announcement, announced, reached_at
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
@@ -80,10 +80,10 @@ async def test_servers_add_themselves(store: Store) -> None:
 async def test_a_server_that_says_nothing_more_is_left_out_and_forgotten(store: Store) -> None:
     one, two = store.server(ONE), store.server(TWO)
     await two.announce()
-    for _ in range(int(DURATION / EVERY)):
+    for _ in range(int(DURATION / INTERVAL)):
         await one.announce()
         assert await store.endpoints() == [f"{ONE}:6443", f"{TWO}:6443"]
-        store.clock.advance(EVERY)
+        store.clock.advance(INTERVAL)
     await one.announce()
     assert await store.endpoints() == [f"{ONE}:6443"]
     assert await store.leases() == [f"https://{ONE}:6443"]
@@ -94,9 +94,9 @@ async def test_a_server_that_says_nothing_more_is_left_out_and_forgotten(store: 
 async def test_a_server_that_announces_nothing_forgets_the_others_all_the_same(store: Store) -> None:
     await store.server(TWO).announce()
     alone = store.server()
-    for _ in range(int(DURATION / EVERY)):
+    for _ in range(int(DURATION / INTERVAL)):
         await alone.announce()
-        store.clock.advance(EVERY)
+        store.clock.advance(INTERVAL)
     await alone.announce()
     assert await store.leases() == []
     assert await store.endpoints() == [f"{TWO}:6443"], "the last one known"
@@ -108,8 +108,8 @@ async def test_what_clocks_say_does_not_matter(store: Store) -> None:
     for _ in range(10):
         await one.announce()
         await two.announce()
-        store.clock.advance(EVERY)
-        late.advance(EVERY)
+        store.clock.advance(INTERVAL)
+        late.advance(INTERVAL)
         assert await store.endpoints() == [f"{ONE}:6443", f"{TWO}:6443"]
 
 
@@ -204,6 +204,6 @@ async def test_a_word_that_is_not_heard_is_said_again(store: Store, monkeypatch:
         async with asyncio.timeout(10):
             while not heard.is_set():
                 await asyncio.sleep(0.001)
-                store.clock.advance(EVERY)
+                store.clock.advance(INTERVAL)
         assert await store.leases() == [f"https://{ONE}:6443"]
     assert await store.leases() == []

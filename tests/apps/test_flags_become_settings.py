@@ -39,6 +39,8 @@ OF_AGENT = {
     "machine_image_dir": "--machine-image-dir=/i",
     "encrypt_between_cities": "--encrypt-between-cities=off",
     "ignore_unsupported_policies": "--ignore-unsupported-policies",
+    "tenant_image_networks": "--tenant-image-networks=198.51.100.0/24",
+    "tenant_image_denied_networks": "--tenant-image-denied-networks=203.0.113.0/24",
     "recording_days": "--recording-days=7",
     "recording_bytes": "--recording-bytes=1048576",
     "node_labels": "--node-labels=a=b",

@@ -107,7 +107,7 @@ async def test_an_address_that_cannot_be_withdrawn_is_logged_and_no_failure(
     async with running(tmp_path):
         pass
     assert witness.stopped == [name for name in STOPPED if name != "announcement"]
-    assert "the server's addresses are not withdrawn" in capfd.readouterr().err
+    assert "server addresses cannot be withdrawn" in capfd.readouterr().err
 
 
 async def test_an_error_in_the_block_comes_out_after_everything_has_stopped(witness: Witness, tmp_path: Path) -> None:

@@ -161,8 +161,8 @@ async def test_a_task_that_refuses_to_end_is_named_and_left_behind(said: io.Stri
     task = tasks.begin(stubborn.run(), "stubborn")
     tasks.begin(for_ever(), "docile")
     await turns()
-    await tasks.close(patience=0.01)
-    assert 'left behind tasks="[\\"stubborn\\"]"' in said.getvalue()
+    await tasks.close(timeout=0.01)
+    assert 'abandoned tasks="[\\"stubborn\\"]"' in said.getvalue()
     assert list(tasks) == [task]
     stubborn.let_go.set()
     await tasks.settled()

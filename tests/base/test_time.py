@@ -96,6 +96,7 @@ def test_go_durations(text: str, seconds: float, printed: str) -> None:
         ("5", 'time: missing unit in duration "5"'),
         ("3d", 'time: unknown unit "d" in duration "3d"'),
         ("10001000h", 'time: invalid duration "10001000h"'),
+        ("1h" * 200, f'time: invalid duration "{"1h" * 20}…": longer than 256 characters'),
     ],
 )
 def test_bad_durations(text: str, complaint: str) -> None:

@@ -100,6 +100,7 @@ def test_a_cluster_that_is_well_fits_a_screen() -> None:
         Leader:        host_1
         Cities:        DFW 2/2, SEA 0/0
         Nodes:         2 of 2 ready
+        Tunnels:       not probed
         Versions:      servers 0.2.0 (1); nodes 0.2.0 (2)
         Certificates:  none ends within 30 days
         Backup:        7 hours old
@@ -129,6 +130,36 @@ def test_the_worst_comes_first_and_the_rest_behind_it() -> None:
     assert document["fine"] is False
     assert document["worst"] == document["problems"][0] == "store: the check store fails"
     assert document["nodes"][1] == {"name": "dfw-1", "version": "0.1.0", "trouble": "NodeStatusUnknown"}
+
+
+def with_tunnels(made: dict[str, Any], status: str, message: str) -> dict[str, Any]:
+    made["status"]["conditions"].append({"type": "TunnelsReachable", "status": status, "message": message})
+    return made
+
+
+def test_a_closed_tunnel_has_a_line_and_is_a_problem_once() -> None:
+    found = lists()
+    closed = (("dfw-0", "4789/udp to dfw-1 is closed"), ("dfw-1", "4789/udp from dfw-0 is closed"))
+    found["/api/v1/nodes"] = [with_tunnels(node(name), "False", message) for name, message in closed]
+    code, text = shown(found)
+    assert code == 1
+    assert "Nodes:         2 of 2 ready\nTunnels:       closed: dfw-0 to dfw-1, 4789/udp\n" in text
+    assert text.endswith("Worst:         tunnel closed: dfw-0 to dfw-1, 4789/udp\n")
+    document = json.loads(shown(found, output="json")[1])
+    assert document["tunnels"] == {"closed": ["dfw-0 to dfw-1, 4789/udp"], "probed": True}
+    found["/api/v1/nodes"] = [with_tunnels(node(name), "True", "all answer") for name, _ in closed]
+    assert "Tunnels:       open\n" in shown(found)[1]
+
+
+def test_of_a_node_that_is_lost_its_tunnels_say_nothing() -> None:
+    found = lists()
+    found["/api/v1/nodes"] = [
+        with_tunnels(node("dfw-0"), "False", "4789/udp from dfw-1 is closed"),
+        with_tunnels(node("dfw-1", "Unknown", "NodeStatusUnknown"), "False", "4789/udp to dfw-0 is closed"),
+    ]
+    text = shown(found)[1]
+    assert "Tunnels:       open\n" in text
+    assert "Worst:         node dfw-1: NodeStatusUnknown" in text
 
 
 @pytest.mark.parametrize(

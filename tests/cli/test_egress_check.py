@@ -113,7 +113,7 @@ def good(name: str = "web") -> dict[str, Any]:
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     """A Service `web` with a pod behind it, whose node n1 forwards and carries."""
-    monkeypatch.setattr(checking, "PATIENCE", 1.5)
+    monkeypatch.setattr(checking, "TIMEOUT", 20.0)  # a check ends as soon as it has seen the connection
     outside = Outside()
     server = await outside.serve()
     try:
@@ -173,7 +173,8 @@ async def test_on_an_api_server_of_kubernetes_the_nodes_are_asked(desk: Desk) ->
     assert [(each["result"], each["seenAs"]) for each in desk.sources] == [("OK", SOURCE)]
 
 
-async def test_what_is_not_so_fails_and_says_why(desk: Desk) -> None:
+async def test_what_is_not_so_fails_and_says_why(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "TIMEOUT", 3.0)  # each of these waits for it to pass
     await desk.put([good()])
     desk.outside.answers = False
     assert await desk.check() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import pty
 import re
@@ -34,12 +35,14 @@ from tarmac.cli.options import parser
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.client.targets.untyped import PODS
+from tarmac.client.transport import Request as HttpRequest
 from tarmac.client.websockets import open_websocket
 from tarmac.http.listener import serve
 from tarmac.http.messages import Request, Response
 from tarmac.runtimes.fake import Program
 from tarmac.runtimes.interface import ExecResult
-from tests.server.streams.machineplanet import MachinePlanet, machine_planet
+from tests.server.streams.machineplanet import BASE, INSTANCES, MachinePlanet, machine_planet
 from tests.server.streams.screens import TwoColours
 
 
@@ -185,8 +188,40 @@ async def test_buttons_are_pressed(planet: MachinePlanet) -> None:
     assert code == 1
     assert "is not a virtual machine" in err
     assert (await call(planet, "machine", "reset", "nobody"))[0] == 1
-    assert (await call(planet, "machine", "stop", "vm"))[0] == 2
+    assert (await call(planet, "machine", "eject", "vm"))[0] == 2
     assert planet.machine.pressed == ["Pause", "Resume"]
+
+
+async def test_a_machine_is_stopped_and_started_by_whoever_may_press_buttons(
+    planet: MachinePlanet, tmp_path: Path
+) -> None:
+    instances = planet.client.resource(INSTANCES)
+
+    async def runs() -> bool:
+        found = await instances.get("vm", "default")
+        return found["spec"]["runtime"]["virtualMachine"].get("running", True)
+
+    async def press(client: Client, action: str) -> int:
+        body, headers = json.dumps({"action": action}).encode(), {"content-type": "application/json"}
+        return (
+            await client.transport.request(HttpRequest("POST", f"{BASE}/vm/power", headers=headers, body=body))
+        ).status
+
+    assert (await call(planet, "machine", "stop", "vm"))[:2] == (0, "instance/vm stopping\n")
+    assert not await runs()
+    await planet.client.resource(PODS).delete("vm", "default", grace=0)  # as its controller does
+    for words in (("machine", "reboot", "vm"), ("vnc", "vm", "--screenshot", str(tmp_path / "p.png"))):
+        code, _, err = await call(planet, *words)
+        assert code == 1
+        assert 'instance "vm" is stopped: start it with `tarmac machine start`' in err, words
+    code, out, _ = await call(planet, "machine", "start", "vm", "-o", "json")
+    assert (code, json.loads(out)["action"], await runs()) == (0, "Start", True)
+    code, _, err = await call(planet, "machine", "stop", "box")
+    assert (code, "is not a virtual machine" in err) == (1, True)
+    for role, status in (("view", 403), ("edit", 200)):
+        await planet.grant(role, role)
+        assert await press(planet.client_of(role, "people"), "Stop") == status
+    assert planet.machine.pressed == [], "the node has no part in it"
 
 
 async def test_a_picture_of_the_screen(planet: MachinePlanet, tmp_path: Path) -> None:

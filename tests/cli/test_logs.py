@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tarmac.api.status import NotFound
 from tarmac.base.randomness import Randomness
-from tarmac.cli.logs.lines import LONGEST, Line, LineCutter, sort_key
+from tarmac.cli.logs.lines import MAX_LINE, Line, LineCutter, sort_key
 from tarmac.cli.logs.logs import logs
 from tarmac.cli.options import parser
 from tarmac.cli.rendering.text import escaped
@@ -373,9 +373,9 @@ def test_a_line_without_an_end_is_given_out_in_pieces() -> None:
     for chunk in (stamp, *[b"x" * 60_000] * 40, b"\n", stamp, b"next\n"):
         found += cutter.of(chunk)
     assert [len(line.text) for line in found] == [
-        LONGEST - len(stamp),
-        LONGEST,
-        40 * 60_000 - 2 * LONGEST + len(stamp),
+        MAX_LINE - len(stamp),
+        MAX_LINE,
+        40 * 60_000 - 2 * MAX_LINE + len(stamp),
         4,
     ]
     assert len({line.key for line in found}) == 1

@@ -101,7 +101,7 @@ async def test_what_cannot_succeed_is_not_retried(capsys: pytest.CaptureFixture[
         loop.controller.queue.add("a")
         await loop.pass_time(1000)
         assert len(loop.calls) == 1
-        assert "gave up" in capsys.readouterr().err
+        assert "reconcile failed terminally" in capsys.readouterr().err
 
 
 async def test_the_end_of_leadership_ends_the_loop() -> None:

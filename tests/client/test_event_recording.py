@@ -8,7 +8,7 @@ from tarmac.api.status import ServiceUnavailable
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
-from tarmac.client.events import BUFFER, BURST, InvolvedObject, Recorder
+from tarmac.client.events import BURST, MAX_BUFFERED, InvolvedObject, Recorder
 from tests.client.model_server import ModelServer
 
 POD = InvolvedObject("v1", "Pod", "p", "default", "uid-1")
@@ -93,9 +93,9 @@ async def test_one_object_cannot_flood_and_others_are_not_affected() -> None:
 async def test_recording_never_waits_or_fails() -> None:
     desk = Desk()
     desk.server.refuse(ServiceUnavailable("down"), times=5)
-    for number in range(BUFFER + 7):
+    for number in range(MAX_BUFFERED + 7):
         desk.recorder.event(POD._replace(name=f"p{number}"), "Normal", "Reason", "x")
     assert desk.recorder.dropped == 7
     await desk.recorder.flush()
     assert desk.recorder.dropped == 12
-    assert len(desk.written()) == BUFFER - 5
+    assert len(desk.written()) == MAX_BUFFERED - 5

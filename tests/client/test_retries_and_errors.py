@@ -9,7 +9,7 @@ import pytest
 from tarmac.api import status
 from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
-from tarmac.client.client import ATTEMPTS, Client
+from tarmac.client.client import MAX_ATTEMPTS, Client
 from tarmac.client.envelope import is_newer
 from tarmac.client.errors import GarbledReply, api_error, exceeds_quota
 from tarmac.client.local import LocalTransport
@@ -48,7 +48,7 @@ async def test_patience_is_bounded() -> None:
         getting = group.create_task(_fails(maps.get("a", "default")))
         await _let_time_pass(clock, 60)
     assert isinstance(getting.result(), status.ServiceUnavailable)
-    assert len(server.requests) == ATTEMPTS
+    assert len(server.requests) == MAX_ATTEMPTS
 
 
 async def _fails(call: object) -> BaseException:

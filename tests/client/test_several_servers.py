@@ -21,8 +21,8 @@ from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected, Unreachable
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import ServerContext, load, with_servers
-from tarmac.client.serverlist import EVERY
-from tarmac.client.servers import RETURN_SECONDS
+from tarmac.client.serverlist import POLL_INTERVAL
+from tarmac.client.servers import FAILBACK_SECONDS
 from tarmac.client.transport import Request
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.users import User
@@ -118,14 +118,14 @@ async def test_the_first_is_tried_again_after_five_minutes(pair: tuple[Server, S
     transport = knowing(one, two, clock=clock)
     await one.stop()
     assert await said(transport) == "two"
-    clock.advance(RETURN_SECONDS - 1)
+    clock.advance(FAILBACK_SECONDS - 1)
     await one.start()
     assert await said(transport) == "two"
     clock.advance(2)
     assert await said(transport) == "one"
     await one.stop()
     assert await said(transport) == "two"
-    clock.advance(RETURN_SECONDS + 1)
+    clock.advance(FAILBACK_SECONDS + 1)
     assert await said(transport) == "two", "it is still away"
     await transport.close()
 
@@ -287,7 +287,7 @@ async def test_who_lives_long_learns_of_servers_and_keeps_them(tmp_path: Path, u
         async with background(follow_all(client, transport, context), "following"):
             await _until(file, ("https://told:6443", "https://192.0.2.1:6443"))
             await Announcement(admin, ["192.0.2.2"], 6443).announce()
-            clock.advance(EVERY)
+            clock.advance(POLL_INTERVAL)
             await _until(file, ("https://told:6443", "https://192.0.2.1:6443", "https://192.0.2.2:6443"))
         assert file.stat().st_mode & 0o077 == 0
         await transport.close()

@@ -14,7 +14,7 @@ from aiohttp import web
 from tarmac.base.clock import ManualClock
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.local import STREAM_BOUND, LocalSink, LocalTransport
+from tarmac.client.local import MAX_BUFFERED, LocalSink, LocalTransport
 from tarmac.client.transport import Chunks, Lines, Request, Transport
 from tests.client.model_server import Answer, StreamAnswer
 
@@ -93,9 +93,9 @@ async def test_a_local_reader_that_falls_too_far_behind_is_cut_off() -> None:
     source = Source()
     async with local(StreamAnswer(source.start)).stream(Request("GET", "/x")) as reply:
         assert source.sink is not None
-        chunk = bytes(STREAM_BOUND // 4)
+        chunk = bytes(MAX_BUFFERED // 4)
         assert all(source.sink.write(chunk) for _ in range(4))
-        assert source.sink.buffered == STREAM_BOUND
+        assert source.sink.buffered == MAX_BUFFERED
         assert source.sink.write(b"x") is False
         with pytest.raises(Disconnected, match="cut off"):
             async for _ in reply.chunks:

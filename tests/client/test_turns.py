@@ -11,6 +11,7 @@ from tarmac.client.controller import Controller
 from tarmac.client.local import LocalTransport
 from tarmac.client.transport import Request
 from tarmac.client.turns import ALLOWED, turns
+from tarmac.controllers.writing import in_batches
 
 PIECE = 0.001
 MOST = 2 * round(ALLOWED / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it
@@ -121,3 +122,17 @@ async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
         await turns(clock).wait()
         done += 1
     assert done == 1000
+
+
+async def test_a_batch_of_writes_is_no_single_turn() -> None:
+    """Each has its preparations, which come before the request that would wait."""
+    watch = Watch()
+
+    async def act(subject: int) -> None:
+        watch.work(str(subject))
+
+    running = asyncio.ensure_future(in_batches(act, range(500), watch.clock))
+    await watch.turn_until(500)
+    await running
+    assert watch.longest <= MOST
+    assert set(watch.done.values()) == {1}

@@ -28,6 +28,7 @@ from tarmac.controllers.manager import CONTROLLERS, Manager
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.server.security.users import User
 from tarmac.sim.faults.draws import Luck
+from tarmac.sim.faults.link import ServerLink
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.objects import location
@@ -53,12 +54,14 @@ class Planet:
         self.networks = self.user.resource(NETWORKS)
         self.locations = self.user.resource(LOCATIONS)
         self._manager: asyncio.Task[None] | None = None
+        self._link: ServerLink | None = None
         self._runs = 0
 
     def start(self, names: str = NAMES) -> None:
         """A new process of controllers."""
         self._runs += 1
-        client = self.world.client("controllers", self.world.link(CONTROLLING), self._runs)
+        self._link = self.world.link(CONTROLLING)
+        client = self.world.client("controllers", self._link, self._runs)
         known = {**CONTROLLERS, "network": NetworkControllers}
         self._manager = asyncio.create_task(Manager(client, names, controllers=known).run())
 
@@ -72,6 +75,13 @@ class Planet:
             self._manager.cancel()
             await asyncio.wait([self._manager])
             self._manager = None
+
+    async def relist(self) -> None:
+        """Have the controllers lose their watches and the history to resume them: they list everything again."""
+        assert self._link is not None, "no controllers run"
+        self._link.mute(True)
+        await self.world.store.compact(self.world.store.revision)
+        self._link.mute(False)
 
     async def wait(self, seconds: float) -> None:
         await self.world.clock.sleep(seconds)

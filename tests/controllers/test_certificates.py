@@ -174,4 +174,4 @@ async def test_an_unreadable_request_is_given_up_once(capsys: pytest.CaptureFixt
     async with managing() as stage:
         ask(stage, "not a request", "system:node:n1")
         await stage.settle(600)
-        assert capsys.readouterr().err.count("gave up") == 1
+        assert capsys.readouterr().err.count("reconcile failed terminally") == 1

@@ -11,7 +11,7 @@ from tarmac.client.targets.target import dynamic
 from tests.controllers.planet import NAMES, Planet, conditions, play, workload
 
 IMAGES = dynamic(API_VERSION, "machineimages", "MachineImage", namespaced=False)
-UBUNTU, TINY = "datumcloud-ubuntu-2204-lts", "tarmac-tiny"
+UBUNTU, TINY, DEBIAN = "datumcloud-ubuntu-2204-lts", "tarmac-tiny", "tarmac-debian-12"
 SOURCE = {"source": {"file": "x.img"}, "checksum": "sha256:" + "0" * 64}
 ALL = f"{NAMES},machineimage"
 
@@ -49,27 +49,31 @@ async def _apply(planet: Planet, made: JsonObject) -> None:
 def test_an_image_of_the_catalogue_tells_how_it_is_and_comes_back() -> None:
     async def story(planet: Planet) -> None:
         await _restarted(planet)
-        said = conditions(await _images(planet).get(UBUNTU))["Ready"]
-        assert (said["status"], said["reason"]) == ("False", "ImageUnavailable")
-        assert said["message"] == f"MachineImage {UBUNTU} has no source yet; set its spec.source and spec.checksum."
-        await _images(planet).patch(UBUNTU, {"spec": SOURCE})
-        await planet.wait(5)
         assert conditions(await _images(planet).get(UBUNTU))["Ready"]["reason"] == "Active"
-        lifecycle = {"phase": "Disabled", "replacementMachineImage": TINY}
-        await _images(planet).patch(UBUNTU, {"spec": {"lifecycle": lifecycle}})
+        said = conditions(await _images(planet).get(DEBIAN))["Ready"]
+        assert (said["status"], said["reason"]) == ("False", "ImageUnavailable")
+        assert said["message"] == f"MachineImage {DEBIAN} has no source yet; set its spec.source and spec.checksum."
+        await _images(planet).patch(DEBIAN, {"spec": SOURCE})
         await planet.wait(5)
-        seen = await _images(planet).get(UBUNTU)
+        assert conditions(await _images(planet).get(DEBIAN))["Ready"]["reason"] == "Active"
+        lifecycle = {"phase": "Disabled", "replacementMachineImage": TINY}
+        await _images(planet).patch(DEBIAN, {"spec": {"lifecycle": lifecycle}})
+        await planet.wait(5)
+        seen = await _images(planet).get(DEBIAN)
         assert (conditions(seen)["Ready"]["status"], conditions(seen)["Ready"]["reason"]) == ("False", "ImageDisabled")
         assert seen["status"]["deprecatedAt"]
-        await _images(planet).delete(UBUNTU)
+        await _images(planet).delete(DEBIAN)
         await planet.wait(5)
-        assert "source" not in (await _images(planet).get(UBUNTU))["spec"], "made anew"
+        assert "source" not in (await _images(planet).get(DEBIAN))["spec"], "made anew"
 
     play(story)
 
 
 def test_a_machine_waits_for_its_image_and_goes_on_by_itself() -> None:
     async def story(planet: Planet) -> None:
+        for place in await planet.all(planet.locations):  # simulated nodes need no file
+            real = {"spec": {"provider": {"simulated": None, "nodes": {}}}}
+            await planet.locations.patch(place["metadata"]["name"], real, type="merge")
         await _apply(planet, _machines())
         await planet.wait(20)
         assert await planet.all(planet.pods) == []

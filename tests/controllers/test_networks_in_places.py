@@ -9,8 +9,9 @@ import pytest
 
 from tarmac.api.networking.names import API_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import NotFound
+from tarmac.api.status import Conflict, NotFound
 from tarmac.client.targets.untyped import NAMESPACES, NETWORKS
+from tarmac.controllers.network import subnets as subnets_module
 from tests.controllers.cities import BINDINGS, CLAIMS, CONTEXTS, SUBNETS, Cities, condition, play
 
 NAMES = "namespace,network"
@@ -183,5 +184,29 @@ def test_a_context_goes_with_its_location_once_nothing_binds_it() -> None:
         await bindings.delete("user", "default")
         await cities.wait(1)
         assert not (await cities.user.resource(CONTEXTS).list("default")).items
+
+    play(NAMES, story)
+
+
+def test_a_subnet_whose_status_could_not_be_written_gets_its_range_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network has room for one: the range of the failed write must not count as taken."""
+    write, failures, written = subnets_module.write_status, 3, list[str]()
+
+    async def failing(resource: Any, metadata: Any, before: Any, status: Any, manager: str) -> Any:
+        nonlocal failures
+        if resource.target.kind == "Subnet":
+            written.append(status.start_address)
+            if failures:
+                failures -= 1
+                raise Conflict("the object has been modified")
+        return await write(resource, metadata, before, status, manager)
+
+    async def story(cities: Cities) -> None:
+        monkeypatch.setattr(subnets_module, "write_status", failing)
+        await cities.user.resource(NETWORKS).create(network("one", ["IPv4"], ipv4Range="192.168.0.0/20"))
+        await cities.user.resource(BINDINGS).create(binding("b", "one"))
+        await cities.wait(20)
+        assert written == ["192.168.0.0"] * 4
+        assert [str(each) for each in (await subnets(cities))["one"]] == ["192.168.0.0/20"]
 
     play(NAMES, story)

@@ -37,9 +37,22 @@ async def told(planet: Planet) -> set[tuple[str, str]]:
     return {(each["involvedObject"]["kind"], each["reason"]) for each in found if WORDS in each["message"]}
 
 
-@pytest.mark.parametrize(
-    "names", [("wide", "narrow"), ("narrow", "wide"), ("wide", "wide"), ("apart", "wide", "narrow")]
-)
+def test_two_interfaces_on_one_network_have_addresses_of_their_own() -> None:
+    async def story(planet: Planet) -> None:
+        await planet.networks.create(network("wide", "10.128.0.0/9"))
+        await planet.wait(5)
+        await planet.apply(**on("wide", "wide"))
+        await planet.ready(2)
+        for instance in await planet.all(planet.instances):
+            shown = {each["name"]: each for each in instance["status"]["networkInterfaces"]}
+            assert shown.keys() == {"eth0", "eth1"}
+            assert shown["eth0"]["assignments"]["networkIP"] != shown["eth1"]["assignments"]["networkIP"]
+            assert shown["eth0"]["macAddress"] != shown["eth1"]["macAddress"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("names", [("wide", "narrow"), ("narrow", "wide"), ("apart", "wide", "narrow")])
 def test_a_workload_that_asks_for_it_is_refused_at_the_interface(names: tuple[str, ...]) -> None:
     async def story(planet: Planet) -> None:
         for made in (("wide", "10.128.0.0/9"), ("narrow", "10.200.0.0/16"), ("apart", "192.168.0.0/16")):

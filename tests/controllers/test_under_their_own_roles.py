@@ -83,16 +83,20 @@ def test_a_token_places_the_node_that_joins_with_it() -> None:
         token = token_secret(NodeToken("abcdef", "0" * 16, ""), "dfw", 1, "2100-01-01T00:00:00Z")
         await cities.user.resource(SECRETS).create(token)
         async with background(manager.run(), "controllers"):
-            await joining.create(request("new", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
+            own = csr_pem("system:node:dfw-new")
+            await joining.create(request("new", own, KUBELET_CLIENT, CLIENT_USAGES))
             await joining.create(request("taken", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
             await cities.wait(5)
-            await joining.create(request("again", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
+            await joining.create(request("again", own, KUBELET_CLIENT, CLIENT_USAGES))
+            await joining.create(request("other", csr_pem("system:node:dfw-new"), KUBELET_CLIENT, CLIENT_USAGES))
             await cities.wait(5)
             made = await cities.nodes.get("dfw-new")
             assert made["metadata"]["labels"]["topology.datum.net/location"] == "dfw"
             assert made["metadata"]["labels"]["topology.datum.net/city-code"] == "DFW"
-            conditions = [(await joining.get(each))["status"]["conditions"] for each in ("new", "taken", "again")]
-            assert [each[0]["reason"] for each in conditions] == ["AutoApproved", "NodeNameTaken", "AutoApproved"]
+            names = ("new", "taken", "again", "other")
+            conditions = [(await joining.get(each))["status"]["conditions"] for each in names]
+            expected = ["AutoApproved", "NodeNameTaken", "AutoApproved", "NodeNameTaken"]
+            assert [each[0]["reason"] for each in conditions] == expected
 
     play("location", story)
 

@@ -112,6 +112,23 @@ async def at_best(measure: Callable[[], Awaitable[float]]) -> float:
     return best
 
 
+@asynccontextmanager
+async def longest_turn() -> AsyncGenerator[list[float]]:
+    """The most CPU time of one turn of the loop while the block runs, as the only entry of a list."""
+    most = [0.0]
+
+    async def tick() -> None:
+        while True:
+            began = thread_time()
+            await asyncio.sleep(0)
+            most[0] = max(most[0], thread_time() - began)
+
+    async with asyncio.TaskGroup() as group:
+        ticking = group.create_task(tick())
+        yield most
+        ticking.cancel()
+
+
 def corrected(seconds: float) -> float:
     """What it would have been on our own machine, as fast as this one is now. Call it right after measuring."""
     if seconds <= LIMIT:

@@ -102,6 +102,40 @@ ATTACKS: dict[str, Attack] = {
     "JSON with an object often": Attack(
         413, "POST", CONFIG_MAPS, b"{" + b",".join(b'"data":{"k%d":1}' % n for n in range(9000)) + b"}"
     ),
+    "a duration of a million parts": Attack(
+        422, "POST", WORKLOADS, workload(cityCodes=["DFW"], onCityLoss={"after": "1h" * 1_400_000})
+    ),
+    "a duration of millions of digits": Attack(
+        422, "POST", WORKLOADS, workload(cityCodes=["DFW"], onCityLoss={"after": "1" * 2_800_000 + "s"})
+    ),
+    "a time to rest of a million parts": Attack(
+        422,
+        "POST",
+        "/apis/submariner.io/v1alpha1/sourceipclasses",
+        {
+            "apiVersion": "submariner.io/v1alpha1",
+            "kind": "SourceIPClass",
+            "metadata": {"name": "a"},
+            "spec": {"ranges": [{"cidr": "192.0.2.0/24"}], "holdDown": "1h" * 1_400_000},
+        },
+    ),
+    "a range of megabytes": Attack(
+        422,
+        "POST",
+        "/apis/submariner.io/v1alpha1/sourceipclasses",
+        {
+            "apiVersion": "submariner.io/v1alpha1",
+            "kind": "SourceIPClass",
+            "metadata": {"name": "a"},
+            "spec": {"ranges": [{"cidr": "1." * 1_400_000}]},
+        },
+    ),
+    "an amount of millions of digits": Attack(
+        400,
+        "POST",
+        PODS,
+        pod(containers=[{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1" * 2_800_000}}}]),
+    ),
     "JSON that does not end": Attack(400, "POST", CONFIG_MAPS, b'{"data":{"a":"' + b"\\n" * (MIB - 10)),
     "protobuf of small fields": Attack(
         400, "POST", CONFIG_MAPS, b"k8s\x00" + b"\x10\x01" * (MIB - 10), "application/vnd.kubernetes.protobuf"

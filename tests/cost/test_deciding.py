@@ -40,7 +40,9 @@ from tarmac.decide.rollout import Goal, plan
 from tarmac.decide.rollout.bounds import RolloutLimits
 from tarmac.decide.rollout.waves import RolloutFacts, waves
 from tarmac.decide.rollup.deployment import DeploymentFacts, deployment_status
-from tarmac.decide.rollup.workload import DeploymentView, PlacementFacts, WorkloadFacts, workload_status
+from tarmac.decide.rollup.tally import Tally
+from tarmac.decide.rollup.view import DeploymentView
+from tarmac.decide.rollup.workload import PlacementFacts, WorkloadFacts, workload_status
 from tarmac.decide.scaling.behavior import History, scale
 from tarmac.decide.scaling.metrics import InstanceUse, ResourceReading
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS
@@ -81,13 +83,19 @@ def rollup_of_cities(count: int) -> Decision:
         DeploymentView(city=each, available=fine, progressing=going, counters=Counters(desired_replicas=2))
         for each in codes(count)
     ]
-    facts = WorkloadFacts(generation=1, placements=[PlacementFacts(name="all", cities=codes(count), deployments=views)])
-    return lambda: workload_status(facts, workload_status(facts, None, NOW), NOW)
+
+    def decide() -> object:
+        tally = Tally((view.city, view) for view in views)
+        placements = [PlacementFacts(name="all", cities=codes(count), deployments=tally)]
+        facts = WorkloadFacts(generation=1, placements=placements)
+        return workload_status(facts, workload_status(facts, None, NOW), NOW)
+
+    return decide
 
 
 def rollup_of_placements(count: int) -> Decision:
-    views = [DeploymentView(city="A", counters=Counters(desired_replicas=2))]
-    placements = [PlacementFacts(name=each, cities=["A"], deployments=views) for each in codes(count)]
+    tally = Tally([("web", DeploymentView(city="A", counters=Counters(desired_replicas=2)))])
+    placements = [PlacementFacts(name=each, cities=["A"], deployments=tally) for each in codes(count)]
     facts = WorkloadFacts(generation=1, placements=placements)
     return lambda: workload_status(facts, workload_status(facts, None, NOW), NOW)
 

@@ -154,4 +154,4 @@ def test_what_is_no_recording_and_a_machine_that_does_not_run_are_told(page: Pag
     expect(page.get_by_role("alert")).to_contain_text("no recording")
     page.unroute_all()
     opened(page, machine, "recordings")
-    expect(page.get_by_role("alert")).to_contain_text("has no Pod yet")
+    expect(page.get_by_role("alert")).to_contain_text("is simulated: nothing real runs there")

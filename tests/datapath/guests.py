@@ -30,10 +30,12 @@ class Guest:
     ) -> None:
         self._wires: list[tuple[io.FileIO, io.FileIO]] = []
         lab.command(namespace, "ip link set lo up")
+        led: set[str] = set()
         for interface, router in zip(interfaces, files, strict=True):
             own = lab.inside(namespace, lambda interface=interface: taps.open_tap(interface.name))
             self._carry(own, router)
-            _configure(lab, namespace, interface)
+            _configure(lab, namespace, interface, leads=interface.network not in led)
+            led.add(interface.network)
 
     def close(self) -> None:
         """Power off."""
@@ -61,8 +63,11 @@ class Guest:
             os.write(there.fileno(), frame)
 
 
-def _configure(lab: Lab, namespace: Path, interface: AttachedInterface) -> None:
-    """As the seed's document would have it: the subnet on the link, and IPv6 behind the router's own address."""
+def _configure(lab: Lab, namespace: Path, interface: AttachedInterface, *, leads: bool) -> None:
+    """As the seed's document would have it: the subnet on the link, and IPv6 behind the router's own address.
+
+    Only the first interface on a network has routes.
+    """
     link = interface.name
     lab.command(namespace, f"ip link set {link} address {interface.mac} mtu {interface.mtu} up")
     gateways: dict[int, str] = {}
@@ -71,6 +76,6 @@ def _configure(lab: Lab, namespace: Path, interface: AttachedInterface) -> None:
         gateways[address.version] = gateway if address.version == 4 else ROUTER
         host = f"{address.ip}/128 dev {link} nodad" if address.version == 6 else f"{address} dev {link}"
         lab.command(namespace, f"ip address add {host}")
-    for route in map(ip_network, interface.routes):
+    for route in map(ip_network, interface.routes if leads else ()):
         if route.version in gateways:
             lab.command(namespace, f"ip -{route.version} route add {route} via {gateways[route.version]} dev {link}")

@@ -6,13 +6,18 @@ import asyncio
 import errno
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+from tarmac.datapath.linux.external.shaping import Shaper
+from tarmac.datapath.linux.tables.gateway import MAJOR
 from tests.datapath.external_worlds import DIAL, KEP, SOURCE1, SOURCE2, ExternalWorld
 from tests.datapath.segment import connected
 from tests.datapath.test_external_packets import DUAL, refusal
+from tests.datapath.worlds import RealWorld
 
 pytestmark = [pytest.mark.root]
 
@@ -50,3 +55,71 @@ async def test_an_address_speaks_and_is_spoken_to_no_faster_than_it_may(lan: Ext
                     left -= len(await asyncio.wait_for(loop.sock_recv(receiver, 1 << 16), 10))
                 await sending
                 assert time.monotonic() - began > 0.75 * amount * 8 / rate, "faster than it may"
+
+
+def _transfer(sender: socket.socket, receiver: socket.socket, seconds: float) -> float:
+    """Bits per second that arrive after the first of them, while a sender sends all it can."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(_send_until, sender, began + seconds)
+        receiver.settimeout(seconds)
+        receiver.recv(1 << 20)
+        first = last = time.monotonic()
+        received = 0
+        while last - began < seconds:
+            received += len(receiver.recv(1 << 20))
+            last = time.monotonic()
+        sending.result()
+    return received * 8 / (last - first)
+
+
+def _send_until(sender: socket.socket, end: float) -> None:
+    sender.settimeout(0.2)
+    while time.monotonic() < end:
+        with suppress(TimeoutError):
+            sender.send(bytes(1 << 16))
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(("rate", "seconds"), [(1, 6.0), (10, 3.0), (100, 2.0), (1000, 2.0)])
+async def test_a_stream_gets_what_the_limit_says(lan: ExternalWorld, rate: int, seconds: float) -> None:
+    """Both ways, in Mbit/s. Headers of TCP are 4 % of its packets, which is all that is missing."""
+    await lan.apply(replace(DUAL, rates=(rate * 1_000_000, rate * 1_000_000), ports=(("TCP", 8004, 8004),)))
+    lan.carry(3, SOURCE1)
+    segment = lan.frames()
+    segment.look_away()
+    server = segment.lab.socket(segment.target, socket.AF_INET, socket.SOCK_STREAM)
+    with server:
+        server.bind(("0.0.0.0", 8004))
+        server.listen()
+        for inward in (False, True):
+            pod = segment.lab.socket(lan.namespace("a"), socket.AF_INET, socket.SOCK_STREAM)
+            for each in (server, pod):
+                each.setblocking(True)
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+            with pod:
+                await asyncio.to_thread(pod.connect, (DIAL, 8004))
+                accepted, _ = await asyncio.to_thread(server.accept)
+                with accepted:
+                    ends = (accepted, pod) if inward else (pod, accepted)
+                    share = await asyncio.to_thread(_transfer, *ends, seconds) / (rate * 1e6)
+            lowest = 0.92 if rate == 1 else 0.95  # one packet of the largest size is a tenth of what 1 Mbit/s carries
+            assert lowest <= share <= 1.02, f"{share:.3f} of {rate} Mbit/s {'in' if inward else 'out'}"
+
+
+async def test_a_changed_rate_changes_the_class_and_its_queue(real: RealWorld) -> None:
+    lab = real.lab
+    machine = lab.machine(1)
+    lab.command(machine, "ip link add wide type veth peer name far")
+    shaper = Shaper(machine)
+
+    def shown(what: str) -> str:
+        return lab.command(machine, f"tc {what} show dev wide")
+
+    shaper.ensure({"wide": {5: 100_000_000}})
+    assert (f"class htb {MAJOR}:5 root" in shown("class"), "limit 2500000b" in shown("qdisc")) == (True, True)
+    assert "rate 100933Kbit ceil 100933Kbit burst 1249" in shown("class"), "10 ms, as exactly as the kernel counts"
+    Shaper(machine).ensure({"wide": {5: 1_000_000}})  # of another process, which finds them there
+    assert "limit 80000b" in shown("qdisc")
+    shaper.ensure({"wide": {}})
+    assert f"{MAJOR}:5" not in shown("class")

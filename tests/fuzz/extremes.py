@@ -209,6 +209,14 @@ BASES: dict[str, JsonObject] = {
         }
     },
     "instancetypes": {"spec": {"resources": {"cpu": "1", "memory": "1Gi"}}},
+    "localmachineimages": {
+        "spec": {
+            "size": "10Gi",
+            "format": "raw",
+            "source": {"url": "https://example.com/os"},
+            "checksum": f"sha256:{0:064}",
+        }
+    },
     "machineimages": {"spec": {"size": "10Gi", "format": "raw"}},
     "locations": {
         "spec": {

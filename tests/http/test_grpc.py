@@ -269,7 +269,7 @@ async def test_calls_of_one_turn_are_written_together() -> None:
 
 
 async def test_a_peer_that_answers_no_ping_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.http.grpc.connection._PING_SECONDS", 0.05)
+    monkeypatch.setattr("tarmac.http.grpc.connection._PING_TIMEOUT", 0.05)
     peer, connection, server = await silent(tmp_path, keepalive=0.05)
     with pytest.raises(GrpcError, match="does not answer a PING") as failed:
         await connection.call("t.T/Echo", b"", 20)
@@ -280,7 +280,7 @@ async def test_a_peer_that_answers_no_ping_is_given_up(tmp_path: Path, monkeypat
 
 
 async def test_a_peer_that_answers_pings_is_waited_for(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.http.grpc.connection._PING_SECONDS", 1.0)
+    monkeypatch.setattr("tarmac.http.grpc.connection._PING_TIMEOUT", 1.0)
     connection = await dial(peer, keepalive=0.05)
     before = connection.heard
     with pytest.raises(GrpcError) as failed:

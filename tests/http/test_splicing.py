@@ -143,7 +143,7 @@ class Stuck(asyncio.Transport):
 
 
 async def test_an_end_that_never_takes_its_last_bytes_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splicing, "LINGER", 0.05)
+    monkeypatch.setattr(splicing, "CLOSE_TIMEOUT", 0.05)
     gone, stuck = Stuck(), Stuck()
     splice((gone, b""), (stuck, b""))
     gone.protocol.connection_lost(None)

@@ -6,17 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.planet import GUESTS, Planet, down
-from tests.support.guestimages import more_images
+from tests.node.planet import GUESTS, UBUNTU_FILE, Planet, down
+from tests.support.guestimages import more_images, qcow2
 from tests.support.tarmac_process import TarmacProcess
 
 
 @pytest.fixture(scope="package")
 def planet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planet]:
     directory = tmp_path_factory.mktemp("planet") / "data"
-    flags = ("--runtime", "containerd", "--cities", "DFW,LHR")
+    # Cities are hosts in 198.18.0.0/15; images of namespaces are fetched from there in tests, and from nowhere else.
+    allowed = "--agent-arg=--tenant-image-networks=198.18.0.0/15"
+    flags = ("--runtime", "containerd", "--cities", "DFW,LHR", allowed)
     try:
-        with more_images(directory.parent / "parts", GUESTS), TarmacProcess(directory, *flags, command="up") as process:
+        files = {**GUESTS, UBUNTU_FILE: qcow2(GUESTS["first.raw"])}
+        with more_images(directory.parent / "parts", files), TarmacProcess(directory, *flags, command="up") as process:
             yield Planet(process, directory.parent)
     finally:
         done = down(directory)

@@ -21,6 +21,8 @@ from tests.support.tarmac_process import TarmacProcess
 Json = dict[str, Any]
 GUESTS = {f"{says}.raw": guest("ticks", says) for says in ("first", "second")}
 """Files of operating systems that its nodes have beside those that all nodes have."""
+UBUNTU_FILE = "ubuntu-22.04-server-cloudimg-amd64.img"
+"""What the catalogue's Ubuntu is called at its publisher: a file of that name on a node is not fetched."""
 
 
 class Planet:
@@ -47,6 +49,13 @@ class Planet:
         """`kubectl wait`, with the pods and events when it fails."""
         done = self.kubectl.run("wait", f"--for={condition}", what, f"--timeout={timeout}s", timeout=timeout + 20)
         assert done.code == 0, f"{done}\n{self.kubectl.run('get', 'pods,events', '-o', 'wide')}"
+
+    def tarmac(self, *arguments: str) -> str:
+        """What a command of `tarmac` prints; its failure fails the test."""
+        command = [sys.executable, "-m", "tarmac.apps.main", *arguments, "--kubeconfig", str(self.process.kubeconfig)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def exec(self, pod: str, *command: str, container: str = "", stdin: str = "") -> str:
         """What a command in a pod prints; its failure fails the test."""

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.node.planet import Json, Planet, busybox, eventually, pod
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(240)]
 
-RESOURCE = "example.com/resource"
+RESOURCE, BROKEN = "example.com/resource", "example.com/broken"
 CITY = "dfw"
 NODE = f"{CITY}-0"
 ROOT = Path(__file__).parents[2]
@@ -105,8 +106,8 @@ def kill_agent(planet: Planet) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def allocatable(planet: Planet) -> str | None:
-    return planet.get("node", NODE)["status"]["allocatable"].get(RESOURCE)
+def allocatable(planet: Planet, resource: str = RESOURCE) -> str | None:
+    return planet.get("node", NODE)["status"]["allocatable"].get(resource)
 
 
 def asking(name: str, number: int = 1, **spec: object) -> Json:
@@ -127,11 +128,11 @@ def container(planet: Planet, name: str) -> tuple[str, int]:
     return status["containerID"], status["restartCount"]
 
 
-def workload(name: str) -> Json:
+def workload(name: str, resource: str = RESOURCE) -> Json:
     runtime = {
         "resources": {
             "instanceType": "datumcloud/d1-custom",
-            "requests": {"cpu": "100m", "memory": "64Mi", RESOURCE: "1"},
+            "requests": {"cpu": "100m", "memory": "64Mi", resource: "1"},
         },
         "sandbox": {"containers": [busybox()]},
     }
@@ -201,6 +202,31 @@ def test_a_pod_that_was_bound_by_hand_is_refused_by_the_node(planet: Planet, plu
     assert status["reason"] == "DeviceUnsupported"
     assert f'runtime handler "gvisor" does not pass devices on, and the pod asks for {RESOURCE}' in status["message"]
     assert "handlers that do: runc" in status["message"]
+
+
+def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, tmp_path: Path) -> None:
+    folder = str(devices_folder(planet))
+    command = [sys.executable, "-m", "tests.agent.devices.program", folder, BROKEN, "refuse"]
+    plugin = PluginProcess(command, tmp_path / "log", "")
+    plugin.start()
+    try:
+        eventually(lambda: allocatable(planet, BROKEN) == "2", 60, "two devices")
+        planet.apply(workload("refused", BROKEN))
+        selector, pods = "compute.datumapis.com/workload-name=refused", set[str]()
+        eventually(lambda: bool(planet.get("pods", "-l", selector)["items"]), 30, "the first pod")
+        until, said = time.monotonic() + 20, set[str]()
+        while time.monotonic() < until:
+            pods |= {each["metadata"]["uid"] for each in planet.get("pods", "-l", selector)["items"]}
+            [instance] = planet.get("instances", "-l", selector)["items"]
+            conditions = instance.get("status", {}).get("conditions", ())
+            said |= {each["message"] for each in conditions if each["reason"] == "RefusedByNode"}
+            time.sleep(0.2)
+    finally:
+        plugin.kill()
+        eventually(lambda: allocatable(planet, BROKEN) in (None, "0"), 60, "no device")
+    assert 3 <= len(pods) <= 6, "waits of 1, 2, 4 and 8 s"
+    assert all(f"{NODE} has ended its pod " in each for each in said)
+    assert said
 
 
 def scheduled(planet: Planet, name: str) -> str:

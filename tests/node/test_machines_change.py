@@ -18,7 +18,7 @@ import yaml
 
 from tests.node.planet import GUESTS, Json, Planet, eventually, machine_processes
 from tests.node.test_machines import ready_to_boot
-from tests.support.guestimages import checksum, machine_image
+from tests.support.guestimages import machine_image
 from tools.cache import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -139,30 +139,42 @@ def test_machines_come_and_go_with_the_number_that_is_wanted(machines: Planet) -
     assert process_of(machines, first["metadata"]["name"]) == process, "the other has not noticed"
 
 
-def test_the_least_machine_waits_for_its_image_and_runs_once_the_catalogue_names_a_file(machines: Planet) -> None:
+def test_a_machine_is_stopped_and_started_with_its_address_and_what_it_wrote(machines: Planet, tmp_path: Path) -> None:
+    [before] = pods(machines)
+    name = before["metadata"]["name"]
+    instance = machines.get("instance", name)["metadata"]["uid"]
+    boot, data = (disk_of(machines, name, each) for each in ("boot", "data"))
+    inodes = [os.stat(each).st_ino for each in (boot, data)]
+    machines.tarmac("machine", "stop", name)
+    eventually(lambda: not pods(machines) and not machine_processes(machines.data_dir), 90, "its end")
+    machines.wait(f"instance/{name}", "jsonpath={.status.summary.status}=Stopped")
+    machines.wait("workload/roll", "jsonpath={.status.summary.status}=Stopped")
+    (tmp_path / "meanwhile").write_text("the disk is there while its machine is stopped")
+    in_filesystem(data, f"write {tmp_path / 'meanwhile'} meanwhile")
+    assert "tarmac machine start" in machines.tarmac("why", f"instance/{name}")
+    machines.tarmac("machine", "start", name)
+    machines.wait("workload/roll", "jsonpath={.status.readyReplicas}=1")
+    [after] = pods(machines)
+    assert after["status"]["podIPs"] == before["status"]["podIPs"]
+    assert machines.get("instance", name)["metadata"]["uid"] == instance
+    assert [os.stat(disk_of(machines, name, each)).st_ino for each in ("boot", "data")] == inodes
+    assert in_filesystem(data, "cat meanwhile") == "the disk is there while its machine is stopped"
+    eventually(lambda: machines.kubectl("logs", name).startswith("second\n"), 30, "its first line")
+
+
+def test_the_least_machine_boots_the_catalogues_image_from_a_file_of_its_node(machines: Planet) -> None:
     gone(machines, "roll")
     example = yaml.safe_load((ROOT / "examples" / "virtualmachine-minimum.yaml").read_text())
     example["spec"]["placements"][0]["cityCodes"] = ["DFW", "LHR"]  # the cities that there are
-    machines.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(example))
-    name, image = example["metadata"]["name"], "datumcloud-ubuntu-2204-lts"
-
-    def waits() -> bool:
-        return machines.kubectl("get", "instances", "--no-headers").count("ImageUnavailable") == 2
+    name = example["metadata"]["name"]
 
     def speaks(pod: str) -> bool:
         return machines.kubectl("logs", pod).startswith("first\n")
 
     try:
-        eventually(waits, 30, "the reason of both")
-        assert not pods(machines, name)
-        told = machines.kubectl("get", "instances", "-o", "jsonpath={.items[0].status.conditions[*].message}")
-        assert f"MachineImage {image} has no source yet; set its spec.source and spec.checksum." in told
-        found = {"spec": {"format": "raw", "source": {"file": "first.raw"}, "checksum": checksum(GUESTS["first.raw"])}}
-        machines.kubectl("patch", "machineimage", image, "--type=merge", "-p", yaml.safe_dump(found))
+        machines.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(example))
         machines.wait(f"workload/{name}", "jsonpath={.status.readyReplicas}=2")
         for each in pods(machines, name):  # ready means that its process runs: its first line may come later
             eventually(partial(speaks, each["metadata"]["name"]), 30, "its first line")
     finally:
         gone(machines, name)
-        nothing = {"spec": {"source": None, "checksum": None}}
-        machines.kubectl("patch", "machineimage", image, "--type=merge", "-p", yaml.safe_dump(nothing))

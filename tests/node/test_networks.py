@@ -151,6 +151,24 @@ def test_an_instance_on_two_networks_is_in_both_and_reached_from_both(instances:
     assert heard == addresses, "each of its addresses is reached from the network that it is on"
 
 
+def test_an_instance_with_two_interfaces_on_one_network_answers_at_both(instances: Instances) -> None:
+    planet = instances.planet
+    planet.apply(workload("twin", ["LHR"], ["red", "red"]))
+    try:
+        planet.wait("workload/twin", "condition=Available", 120)
+        [pod] = planet.get("pods", "-l", f"{LABEL_WORKLOAD_NAME}=twin")["items"]
+        twin = pod["metadata"]["name"]
+        lines = planet.exec(twin, "ip", "-o", "addr").splitlines()
+        addresses = {each.split()[3].partition("/")[0] for each in lines if " inet 10.7" in each or " inet6 fd" in each}
+        assert len(addresses) == 4
+        for caller in (("east", "DFW"), ("east", "LHR")):
+            for address in addresses:
+                url = f"http://{bracketed(address)}:8000/"
+                eventually(lambda url=url, caller=caller: instances.fetch(caller, url) == twin, 20, f"{caller} {url}")
+    finally:
+        planet.kubectl.run("delete", "workload/twin", "--ignore-not-found", "--wait", timeout=60)
+
+
 def test_networks_that_overlap_are_not_put_on_one_instance(instances: Instances) -> None:
     planet = instances.planet
     asked = json.dumps(workload("torn", ["DFW"], ["red", "blue"]))

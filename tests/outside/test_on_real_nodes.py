@@ -82,12 +82,12 @@ def test_a_connection_stays_and_keeps_its_source_while_its_gateway_is_cordoned_k
         stream.goes_on()
         third = outside.gateway(ORDERS)
         log = outside.cities[third].log
-        before = log.read_text().count("carries an address no more")
+        before = log.read_text().count("address given up")
         eventually(lambda: len(outside.agents(second)) == 1, what="the killed agent comes back")
         (agent,) = outside.agents(third)
         os.kill(agent, signal.SIGTERM)
         eventually(lambda: outside.gateway(ORDERS) not in ("", third), what="the move away from one that stops")
-        assert log.read_text().count("carries an address no more") > before, "it said goodbye"
+        assert log.read_text().count("address given up") > before, "it said goodbye"
         stream.goes_on()
         eventually(lambda: bool(stream.said()), what="the stopped agent comes back")
         (seen,) = set(stream.said())

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.server.endpoints.commit import commit_of
+from tools.cache import ROOT
 from tools.package import SCRIPTS, UNITS, build
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -44,6 +46,12 @@ def test_it_holds_what_a_machine_needs_and_belongs_to_root(package: Path) -> Non
         "configuration and data are made, not shipped"
     )
     assert {mode for mode, _, path in found if path == "/usr/bin/tarmac"} == {"-rwxr-xr-x"}
+
+
+def test_it_says_which_commit_it_was_built_from(package: Path, tmp_path: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", str(package), str(tmp_path)], check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert commit_of(tmp_path / "opt/tarmac/lib/cp311/tarmac") == head.strip()
 
 
 def test_units_and_scripts_are_sound(tmp_path: Path) -> None:

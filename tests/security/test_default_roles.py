@@ -42,6 +42,7 @@ async def test_the_catalogue_of_machine_images_is_read_by_many_and_written_by_cl
     await world.bind("admin", JANE)
     assert all(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("get", "list", "watch"))
     assert not any(world.may(jane, verb, "machineimages", group=COMPUTE) for verb in ("create", "patch", "delete"))
+    assert not world.may(node, "get", "localmachineimages", name="os", group=COMPUTE)
     assert not world.may(node, "get", "machineimages", name="tarmac-tiny", group=COMPUTE), "the Pod tells all of it"
     await world.bind("cluster-admin", JANE)
     assert world.may(jane, "create", "machineimages", group=COMPUTE)
@@ -145,4 +146,4 @@ async def test_a_role_that_opted_out_keeps_the_right_and_that_is_told(
     await earlier(world, EARLIER, **{"rbac.authorization.kubernetes.io/autoupdate": "false"})
     await ensure_defaults(world.store, world.clock, Randomness(3))
     assert world.may(NODE, "list", "pods")
-    assert "a role gives more than it should" in capsys.readouterr().err
+    assert "default role grants revoked rights and autoupdate is off" in capsys.readouterr().err

@@ -112,7 +112,7 @@ def test_a_node_says_that_another_carries_an_address(monkeypatch: pytest.MonkeyP
         return await succeeds(node.resource(GATEWAYS).patch("192.0.2.5", lie, NAMESPACE, subresource="status"))
 
     if not defended:
-        monkeypatch.setattr(noderestriction, "admit_gateway", lambda _node, _attributes: None)
+        monkeypatch.setattr(noderestriction, "admit_gateway", lambda *_: None)
     attacked(attack, defended)
 
 

@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tarmac.api.networking.cities import location_of
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES
 from tests.security.wire import (
     CLIENT,
+    KEY,
     KUBELET_SERVING,
     Json,
     Wire,
@@ -41,9 +43,9 @@ async def wire(tmp_path: Path) -> AsyncGenerator[Wire]:
         yield running
 
 
-async def asked(wire: Wire, token: str, node: str, name: str) -> Json:
+async def asked(wire: Wire, token: str, node: str, name: str, key: ec.EllipticCurvePrivateKey = KEY) -> Json:
     """What became of a token's request for a node's certificate."""
-    pem = csr(f"system:node:{node}", "system:nodes")
+    pem = csr(f"system:node:{node}", "system:nodes", key=key)
     answer = await wire.attacker(token=token).post(REQUESTS, signing_request(pem, name=name))
     assert answer.status == 201, answer
     return await wire.decided(name)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tarmac.api.identities import KEY_OF_NODE
 from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import (
     AUTHORITIES_PATH,
@@ -80,6 +82,35 @@ async def test_the_same_name_counts_once_and_a_request_that_fails_counts_not_at_
     for attempt in range(3):  # killed before its certificate was on disk
         assert outcome(await asked(wire, token.credential, "new", f"new-{attempt}"))[0] == "Approved"
     assert await used(wire.admin, token) == {"new"}
+
+
+async def test_a_use_is_for_one_key(wire: Wire) -> None:
+    """Whoever reads the token of a machine that is joining gets no certificate of its name."""
+    token = await create_token(wire.admin, "dfw", 1, 3600)
+    assert outcome(await asked(wire, token.credential, "new", "mine"))[0] == "Approved"
+    for attempt in range(3):
+        stolen = await asked(wire, token.credential, "new", f"theft-{attempt}", ec.generate_private_key(ec.SECP256R1()))
+        assert outcome(stolen) == ("Denied", "NodeNameTaken")
+        assert "certificate" not in stolen
+        assert f'token "{token.id}" was used for node "new" with another key' in stolen["conditions"][0]["message"]
+        assert "kubectl delete node new" in stolen["conditions"][0]["message"]
+    assert outcome(await asked(wire, token.credential, "new", "again"))[0] == "Approved"
+
+
+async def test_the_key_of_a_use_is_not_the_nodes_to_change(wire: Wire) -> None:
+    token = await create_token(wire.admin, "dfw", 1, 3600)
+    await asked(wire, token.credential, "new", "mine")
+    for value in (None, "0" * 64):
+        change = {"metadata": {"annotations": {KEY_OF_NODE: value}}}
+        assert (await wire.node("new").patch("/api/v1/nodes/new", change)).status == 403
+
+
+async def test_a_node_of_an_earlier_version_has_no_key_yet(wire: Wire) -> None:
+    token = await create_token(wire.admin, "dfw", 1, 3600)
+    await asked(wire, token.credential, "new", "mine")
+    await wire.admin.resource(NODES).patch("new", {"metadata": {"annotations": {KEY_OF_NODE: None}}})
+    other = ec.generate_private_key(ec.SECP256R1())
+    assert outcome(await asked(wire, token.credential, "new", "other", other))[0] == "Approved"
 
 
 async def test_a_use_that_was_counted_before_a_kill_is_that_nodes_use(wire: Wire) -> None:

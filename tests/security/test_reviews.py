@@ -8,6 +8,7 @@ import pytest
 
 from tarmac.api.status import BadRequest, Invalid
 from tarmac.server.security.reviews import Reviews
+from tarmac.server.security.revocations import Revocations
 from tarmac.server.security.users import User
 from tests.security.conftest import World, user
 
@@ -15,7 +16,7 @@ PODS = {"verb": "list", "resource": "pods", "namespace": "team"}
 
 
 def answer(world: World, plural: str, asker: User, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-    reviews = Reviews(world.authenticator, world.authorizer, world.clock)
+    reviews = Reviews(world.authenticator, world.authorizer, world.clock, Revocations(world.store).refuses)
     answered = reviews.answer(plural, asker, namespace, {"kind": "Review", "spec": spec})
     assert isinstance(answered, dict)  # at once
     return answered

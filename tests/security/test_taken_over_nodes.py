@@ -11,7 +11,10 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, NodeTunnel, write_tunnel
 from tarmac.api.status import Invalid
+from tarmac.base.clock import SystemClock
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS, SERVICES
 from tests.security.wire import KUBELET_SERVING, Json, Wire, csr_of, serving, signing_request, subject
@@ -20,7 +23,6 @@ REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 STATUS = "/api/v1/nodes/n1/status"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
 BANK = "https://bank.example/api"
-MIRROR = "kubernetes.io/config.mirror"
 
 
 @pytest.fixture
@@ -80,6 +82,20 @@ async def test_a_node_claims_no_address_of_others(wire: Wire) -> None:
     for kind, address in (("InternalIP", "10.0.0.9"), ("ExternalIP", "2001:db8::9"), ("InternalDNS", "n1.lan")):
         answer = await node.patch(STATUS, {"status": {"addresses": [{"type": kind, "address": address}]}})
         assert answer.status == 200, answer
+
+
+async def test_a_node_publishes_no_tunnel_key_of_others(wire: Wire) -> None:
+    def published(key: str) -> Json:
+        return {"metadata": {"annotations": {ANNOTATION_TUNNEL: write_tunnel(NodeTunnel(True, "kernel", key))}}}
+
+    assert (await wire.node("n2").patch("/api/v1/nodes/n2/status", published("key of n2"))).status == 200
+    for path in ("/api/v1/nodes/n1", STATUS):
+        answer = await wire.node("n1").patch(path, published("key of n2"))
+        assert (answer.status, 'that of node "n2"' in answer.message) == (403, True), answer
+    assert (await wire.node("n1").patch(STATUS, published("key of n1"))).status == 200
+    assert (await wire.node("n2").patch("/api/v1/nodes/n2/status", published("key of n2"))).status == 200
+    await wire.admin.resource(NODES).delete("n2")
+    assert (await wire.node("n1").patch(STATUS, published("key of n2"))).status == 200
 
 
 async def test_the_claim_is_looked_at_when_a_node_registers_as_well(wire: Wire) -> None:
@@ -249,3 +265,26 @@ async def test_a_mirror_stays_one(wire: Wire) -> None:
     for value in (None, "y"):
         with pytest.raises(Invalid, match="may not remove or update mirror pod annotation"):
             await wire.admin.resource(PODS).patch("m", {"metadata": {"annotations": {MIRROR: value}}}, "default")
+
+
+async def test_a_tenant_makes_no_mirror_pod(wire: Wire) -> None:
+    """Drains and departures pass over them, so one would keep a node from being emptied."""
+    group = "rbac.authorization.k8s.io"
+    bindings = dynamic(f"{group}/v1", "rolebindings", "RoleBinding")
+    body: Json = {"roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "admin"}}
+    body |= {"subjects": [{"kind": "User", "name": "jane", "apiGroup": group}], "metadata": {"name": "jane"}}
+    await wire.admin.resource(bindings).create(
+        {"apiVersion": f"{group}/v1", "kind": "RoleBinding", **body}, namespace="default"
+    )
+    jane = wire.attacker(wire.pki.authority.issue_client("jane", (), SystemClock().now()))
+    spec: Json = {"nodeName": "n2", "containers": [{"name": "c", "image": "busybox"}]}
+    mirror: Json = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+    mirror["metadata"] = {"name": "m", "namespace": "default", "annotations": {MIRROR: "x"}}
+    pods = "/api/v1/namespaces/default/pods"
+    apply = ("Content-Type", "application/apply-patch+yaml")
+    for answer in (
+        await jane.post(pods, mirror),
+        await jane.post(f"{pods}?dryRun=All", mirror),
+        await jane.send("PATCH", f"{pods}/m?fieldManager=jane", mirror, apply),
+    ):
+        assert (answer.status, f"metadata.annotations[{MIRROR}]" in answer.message) == (403, True), answer

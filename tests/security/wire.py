@@ -23,6 +23,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, SECRETS
 from tarmac.server.security.certificates import KeyPair
 from tarmac.server.security.pki import Pki
+from tarmac.store.interface import Store
 from tests.client.backends import ADMIN, our_server
 
 Json = dict[str, Any]
@@ -45,12 +46,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wire:
-    """The server's address and authority, an administrator, and a place for files."""
+    """The server's address and authority, an administrator, a place for files, and the store."""
 
     port: int
     pki: Pki
     admin: Client
     folder: Path
+    store: Store
 
     def attacker(self, pair: KeyPair | None = None, token: str = "") -> Attacker:
         context = ssl.create_default_context(cadata=self.pki.ca_file.read_text())
@@ -138,7 +140,7 @@ async def serving(folder: Path) -> AsyncGenerator[Wire]:
     """Serve until the block ends."""
     async with our_server(folder) as running:
         admin = Client(local_transport(running.server, ADMIN))
-        yield Wire(running.listener.port, Pki(folder / "pki", SystemClock()), admin, folder)
+        yield Wire(running.listener.port, Pki(folder / "pki", SystemClock()), admin, folder, running.store)
 
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -151,18 +153,18 @@ def subject(*attributes: tuple[x509.ObjectIdentifier, str] | list[tuple[x509.Obj
     return x509.Name(relative)
 
 
-def csr_of(name: x509.Name, *alternative: x509.GeneralName) -> bytes:
+def csr_of(name: x509.Name, *alternative: x509.GeneralName, key: ec.EllipticCurvePrivateKey = KEY) -> bytes:
     """A request signed with its own key."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(name)
     if alternative:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternative), critical=False)
-    return builder.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def csr(common_name: str, *organisations: str) -> bytes:
+def csr(common_name: str, *organisations: str, key: ec.EllipticCurvePrivateKey = KEY) -> bytes:
     """An ordinary one."""
     groups = [(NameOID.ORGANIZATION_NAME, each) for each in organisations]
-    return csr_of(subject(*groups, (NameOID.COMMON_NAME, common_name)))
+    return csr_of(subject(*groups, (NameOID.COMMON_NAME, common_name)), key=key)
 
 
 def signing_request(pem: bytes, signer: str = KUBELET_CLIENT, usages: Sequence[str] = (), name: str = "wanted") -> Json:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tarmac.base.clock import ManualClock
+from tarmac.server.endpoints.commit import commit, commit_of
 from tarmac.store.interface import Unavailable
 from tarmac.store.memory import MemoryStore
 from tests.server.conftest import Client, OpenGates
@@ -118,6 +120,27 @@ async def test_the_version_is_one_that_tools_understand(api: Client) -> None:
     version = (await api.get("/version")).json
     assert (version["major"], version["minor"]) == ("1", "35")
     assert version["gitVersion"].startswith("v1.35.")
+    assert version["gitCommit"] == commit()
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"src/tarmac/COMMIT": "a1\n", ".git/HEAD": "b2\n"}, "a1"),
+        ({".git/HEAD": "b2\n"}, "b2"),
+        ({".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": "c3\n"}, "c3"),
+        ({".git/HEAD": "ref: refs/heads/main\n", ".git/packed-refs": "# pack\nd4 refs/heads/main\n"}, "d4"),
+        ({".git/HEAD": "ref: refs/heads/main\n"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_commit_is_that_of_the_package_or_of_the_checkout(
+    tmp_path: Path, files: dict[str, str], found: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert commit_of(tmp_path / "src/tarmac") == found
 
 
 async def test_health_says_ok_or_lists_its_checks(api: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -110,6 +111,30 @@ async def test_a_node_that_cannot_be_heard_is_named_and_the_others_are_shown(cli
     assert answer["silent"] == ["dfw-1"]
     nodes.answers["dfw-1"] = b'{"carried": 7}'
     assert (await client.get(PATH)).json["silent"] == ["dfw-1"]
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        {"since": 1e300},
+        {"since": 1e12},
+        {"bytesOut": 10**400},
+        {"bytesIn": -1},
+        {"dialledPort": 2**80},
+        {"dialled": "x" * 100_000},
+        {"transitPort": -1},
+        {"target": "1" * 500},
+    ],
+    ids=lambda extreme: next(iter(extreme)),
+)
+async def test_extreme_values_of_a_node_hide_its_own_word_only(
+    client: Client, nodes: Nodes, extreme: dict[str, Any]
+) -> None:
+    """A time in the year 33658 would otherwise fail the whole answer."""
+    hostile = {**msgspec.to_builtins(forwarded()), **extreme}
+    nodes.answers = {"dfw-0": json.dumps({"forwarded": [hostile]}).encode(), "dfw-1": NodeConnections([], [carried()])}
+    reply = await client.get(PATH)
+    assert (reply.status, reply.json["connections"], reply.json["silent"]) == (200, [], ["dfw-0"])
 
 
 async def test_a_node_speaks_for_its_own_pods_and_addresses_only(client: Client, nodes: Nodes) -> None:

@@ -30,7 +30,7 @@ COUNT = 40
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every object took a whole turn."""
-    monkeypatch.setattr(pieces, "_TURN", 0.0)
+    monkeypatch.setattr(pieces, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(batches, "_BATCH", 1)
 
 
@@ -98,7 +98,7 @@ async def test_a_list_in_pieces_is_what_it_is_in_one(api: Client, accept: str, m
     for query in ("", "?pretty=1", "?limit=7", "?labelSelector=half%3D0&limit=7", "?labelSelector=no%3Dthing&pretty=1"):
         whole = (await api.get(CONFIGMAPS + query, accept=accept)).raw
         with monkeypatch.context() as patched:
-            patched.setattr(pieces, "_TURN", 0.0)
+            patched.setattr(pieces, "_SLICE_SECONDS", 0.0)
             patched.setattr(batches, "_BATCH", 1)
             assert (await api.get(f"{CONFIGMAPS}{query}", accept=accept)).raw == whole
         if "pretty" in query:

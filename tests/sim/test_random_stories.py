@@ -68,7 +68,7 @@ def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(seeds: Sequence[int], *rules: str) -> bool:
-    """Whether a story breaks these rules. The seeds are those of the first thirty that meet the planted defect."""
+    """Whether a story breaks these rules. The seeds are some of the first forty that meet the planted defect."""
     stories = ({each.rule for each in trial(seed, TrialSettings(patience=60.0)).violations} for seed in seeds)
     return any({*rules} <= broken for broken in stories)
 
@@ -85,4 +85,4 @@ def test_a_scheduler_that_gives_a_processor_too_many_away_is_found(monkeypatch: 
     """Who asks for CPUs of his own is counted as if he asked for one less."""
     right = demand.exclusive_peak
     monkeypatch.setattr(demand, "exclusive_peak", lambda spec: max(0, right(spec) - 1))
-    assert found((4, 6, 13), "never-refused", "bound-once")
+    assert found((18, 34, 35), "never-refused", "bound-once")

@@ -40,7 +40,7 @@ def test_the_status_of_a_node_follows_from_its_configuration() -> None:
         assert status["allocatable"]["memory"] == "15Gi"
         assert status["allocatable"]["example.com/gpu"] == "2"
         assert status["containerClassResources"] == [
-            {"name": "blockio", "classes": [{"name": "slow", "capacity": 1}, {"name": "fast"}]}
+            {"name": "blockio", "classes": [{"name": "fast"}, {"name": "slow", "capacity": 1}]}
         ]
         reserved = {(each["resource"], each["for"]): each["amount"] for each in status["reservations"]}
         assert reserved == {("cpu", "system"): "1500m", ("memory", "system"): "1Gi"}

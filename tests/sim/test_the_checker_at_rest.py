@@ -74,6 +74,20 @@ def test_a_world_at_rest_lacks_nothing_and_tells_no_lie() -> None:
     assert (quiet.unmet(), quiet.lies(), list(orphans(quiet.mirror))) == ([], [], [])
 
 
+def test_a_machine_that_is_stopped_has_no_pod_and_is_not_ready() -> None:
+    quiet = Quiet()
+    quiet.instance["spec"] = {"runtime": {"virtualMachine": {"running": False}}}
+    assert "web-0: Ready is True (X: None)" in quiet.unmet(), "it is to be stopped, and runs"
+    _not_ready(quiet)
+    assert any("has 1 instances and 1 pods" in each for each in quiet.unmet())
+    quiet.forget(PODS, "web-0")
+    quiet.running.clear()
+    assert "deployment default/web-dfw says stoppedReplicas 0, and it is 1" in quiet.lies()
+    for each in (quiet.workload, quiet.deployment):
+        each["status"] |= {"readyReplicas": 0, "stoppedReplicas": 1}
+    assert (quiet.unmet(), quiet.lies()) == ([], [])
+
+
 def _without(bucket: str, name: str) -> Callable[[Quiet], None]:
     return lambda quiet: quiet.forget(bucket, name)
 

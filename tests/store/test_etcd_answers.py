@@ -224,7 +224,7 @@ class Cluster(EtcdClient):
 async def test_pages_shrink_until_they_fit(
     monkeypatch: pytest.MonkeyPatch, fit: int, large: int, limits: list[int]
 ) -> None:
-    monkeypatch.setattr("tarmac.store.etcd.loading._LARGE", large)
+    monkeypatch.setattr("tarmac.store.etcd.loading._LARGE_PAGE", large)
     cluster = Cluster(1250, fit)
     found = [kv.key async for page in pages(cluster, Records("/p", None)) for kv in page.kvs]
     assert found == [b"/p/%05d" % number for number in range(1250)]

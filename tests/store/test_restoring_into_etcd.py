@@ -98,7 +98,7 @@ async def test_of_several_who_finish_it_none_writes_over_what_a_server_has_writt
 
 
 async def test_where_servers_write_nothing_is_replaced(etcd_place: EtcdPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.store.backups.etcdplace.LOOK", 0.3)
+    monkeypatch.setattr("tarmac.store.backups.etcdplace.QUIET_SECONDS", 0.3)
     url = f"etcd://{','.join(etcd_place.settings.endpoints)}?prefix={etcd_place.settings.prefix}&compact=0"
     store = await etcd_place.open()
     lease = b'{"metadata":{"name":"tarmac"},"spec":{"holderIdentity":"one"}}'

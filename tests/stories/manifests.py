@@ -76,23 +76,25 @@ class Sort:
         """MachineImages that there are to be."""
         if self.name == "sandbox":
             return []
-        had = {"source": {"file": "web.img"}, "checksum": f"sha256:{0:064}"}
-        return [_machine_image(name, had) for name in self.images] + [_machine_image(self.nowhere, {})]
+        checksum = f"sha256:{0:064}"
+        had = {"source": {"file": "web.img"}, "checksum": checksum}
+        lost = {"source": {"url": "https://images.invalid/web.img"}, "checksum": checksum}
+        return [_machine_image(name, had) for name in self.images] + [_machine_image(self.nowhere, lost)]
 
 
 SANDBOX = Sort(
     "sandbox",
     ("registry.example.com/web:1", "registry.example.com/web:2", "registry.example.com/web:3"),
     "registry.invalid/web:2",
-    'web: Back-off pulling image "registry.invalid/web:2".',
-    "Name an image that exists, or give imagePullSecrets that may pull it.",
+    'failed to pull and unpack image "registry.invalid/web:2": dial tcp: lookup registry.invalid: no such host.',
+    "Correct the registry's name in the image, or have the node's resolver know it.",
 )
 MACHINE = Sort(
     "machine",
     ("stories/web-1", "stories/web-2", "stories/web-3"),
     "stories/web-nowhere",
-    "MachineImage stories-web-nowhere has no source yet; set its spec.source and spec.checksum.",
-    "Set spec.source and spec.checksum of MachineImage stories-web-nowhere.",
+    "images.invalid cannot be reached: [Errno -2] Name or service not known.",
+    "Correct spec.source of MachineImage stories-web-nowhere, or have the node reach it.",
 )
 
 

@@ -86,8 +86,12 @@ CHORES: tuple[Chore, ...] = (
 SELDOM = {
     ("tarmac-workload", "get", "workloaddeployments"): "another process has made the deployment first",
     ("tarmac-namespace", "delete", "*"): "an aggregated API that cannot delete a collection",
+    ("tarmac-network", "create", "events"): "a node claims an address in the range of a Network",
+    ("tarmac-network", "patch", "events"): "the same, more than once",
+    (identities.PROCESS, "list", "localmachineimages"): "from the first Instance on that refers to one",
+    (identities.PROCESS, "watch", "localmachineimages"): "from the first Instance on that refers to one",
 }
-SELDOM_FOLLOWED = {"configmaps", "secrets"}  # from the first Instance on that refers to one
+SELDOM_FOLLOWED = {"configmaps", "localmachineimages", "secrets"}  # from the first Instance on that refers to one
 BESIDE = ("rollout", "quota_hit_and_lifted", "city_without_location_then_added", "deletion")
 FOLLOW = {"list", "watch"}
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,19 @@ BYTES = 1 << 20
 def guest(behaviour: Behaviour, says: str) -> bytes:
     """A disk that boots."""
     return boot_sector(behaviour, says).ljust(BYTES, b"\0")
+
+
+def qcow2(content: bytes) -> bytes:
+    """The same disk as a qcow2; nothing where QEMU is not installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        raw, packed = Path(folder) / "raw", Path(folder) / "qcow2"
+        raw.write_bytes(content)
+        command = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(packed)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=30)
+        except FileNotFoundError:
+            return b""
+        return packed.read_bytes()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,3 +72,21 @@ def test_a_clock_or_dice_of_ones_own(breaches_of: Look, source: str) -> None:
 def test_waiting_by_select(breaches_of: Look) -> None:
     assert "select.poll" in breaches_of("select.select([one], [], [], 1)", "tests/some.py")[0]
     assert breaches_of("select.poll()") == []
+
+
+def test_a_docstring_names_only_exceptions_that_exist_after_raises() -> None:
+    source = '''
+class Root(OSError): ...
+class Leaf(Root): ...
+class Value: ...
+def good():
+    """Read. Raises Leaf, or KeyError when it is gone."""
+def bad():
+    """Read. Raises OSError, Value and Gone."""
+'''
+    tree = ast.parse(source)
+    known = house_rules.exceptions_of([tree])
+    assert list(house_rules.raises_breaches(Path("x.py"), tree, known)) == [
+        "x.py:7: Raises Value, which is no exception",
+        "x.py:7: Raises Gone, which is no exception",
+    ]

@@ -8,5 +8,5 @@ from tarmac.apps import formatraising
 from tarmac.apps.main import main
 
 if __name__ == "__main__":
-    formatraising.STEADY, formatraising.LOOK = 2.0, 0.5
+    formatraising.STABLE_SECONDS, formatraising.POLL_INTERVAL = 2.0, 0.5
     sys.exit(main())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.wire.http2 import Answered, AnsweringSession, Asked, Ended, Event, Received, Session
-from tarmac.wire.http2.answering import MOST
+from tarmac.wire.http2.answering import MAX_STREAMS
 from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, PREFACE, FrameType, frame, literals
 from tarmac.wire.violations import ProtocolViolation
 
@@ -27,7 +27,7 @@ def begun() -> AnsweringSession:
     return session
 
 
-@given(st.lists(st.binary(max_size=LONGEST), min_size=1, max_size=MOST), st.integers(1, 100))
+@given(st.lists(st.binary(max_size=LONGEST), min_size=1, max_size=MAX_STREAMS), st.integers(1, 100))
 def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) -> None:
     asking, answering = Session(), AnsweringSession(LONGEST)
     streams = {asking.request(HEADERS, body): body for body in bodies}
@@ -55,7 +55,7 @@ def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) ->
     "sent",
     [
         ask(1, b"x" * 600, 0) + frame(FrameType.DATA, 0, 1, b"x" * 600),
-        b"".join(ask(2 * number + 1, b"", 0) for number in range(MOST + 1)),
+        b"".join(ask(2 * number + 1, b"", 0) for number in range(MAX_STREAMS + 1)),
         ask(2, b""),
         frame(FrameType.HEADERS, 0, 1, b"\0" * 16_000) + frame(FrameType.CONTINUATION, 0, 1, b"\0" * 16_000),
         frame(FrameType.HEADERS, 0, 1, literals(HEADERS)) + frame(FrameType.PING, 0, 0, bytes(8)),

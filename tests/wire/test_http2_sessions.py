@@ -14,7 +14,7 @@ from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
     END_STREAM,
-    LONGEST,
+    MAX_FRAME,
     PADDED,
     PREFACE,
     Frame,
@@ -58,7 +58,7 @@ def test_a_question_is_headers_and_a_body() -> None:
 
 def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
     session = Session()
-    long = (("long", "x" * 3 * LONGEST),)
+    long = (("long", "x" * 3 * MAX_FRAME),)
     session.request(long, b"")
     head, *more = [each for each in sent(session) if each.type in (FrameType.HEADERS, FrameType.CONTINUATION)]
     assert [each.flags for each in (head, *more)] == [0, 0, 0, END_HEADERS]
@@ -96,7 +96,7 @@ def test_a_body_waits_for_the_windows_of_the_peer() -> None:
     assert [len(each.payload) for each in sent(session)] == [10_000]
     session.receive(window(0, 50_000))
     rest = sent(session)
-    assert [len(each.payload) for each in rest] == [LONGEST, 100_000 - 65_535 - 10_000 - LONGEST]
+    assert [len(each.payload) for each in rest] == [MAX_FRAME, 100_000 - 65_535 - 10_000 - MAX_FRAME]
     assert [each.flags for each in rest] == [0, END_STREAM]
 
 
@@ -116,12 +116,12 @@ def test_what_is_received_is_let_in_again() -> None:
     session, stream = asked()
     allowed = {0: 1 << 20, stream: 1 << 20}
     for _ in range(1000):
-        session.receive(frame(FrameType.DATA, 0, stream, bytes(LONGEST)))
+        session.receive(frame(FrameType.DATA, 0, stream, bytes(MAX_FRAME)))
         for each in sent(session):
             assert each.type == FrameType.WINDOW_UPDATE
             allowed[each.stream] += struct.unpack(">I", each.payload)[0]
-        allowed = {each: left - LONGEST for each, left in allowed.items()}
-        assert min(allowed.values()) >= LONGEST
+        allowed = {each: left - MAX_FRAME for each, left in allowed.items()}
+        assert min(allowed.values()) >= MAX_FRAME
 
 
 def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
@@ -129,7 +129,7 @@ def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
     session.cancel(stream)
     assert sent(session) == [Frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", CANCEL))]
     for _ in range(40):
-        assert session.receive(frame(FrameType.DATA, 0, stream, bytes(LONGEST))) == []
+        assert session.receive(frame(FrameType.DATA, 0, stream, bytes(MAX_FRAME))) == []
     assert [each.type for each in sent(session)] == [FrameType.WINDOW_UPDATE]
 
 
@@ -323,7 +323,7 @@ def test_a_ping_of_ours() -> None:
         frame(FrameType.CONTINUATION, END_HEADERS, 1, b""),
         frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, END_HEADERS, 3, b""),
         frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.DATA, 0, 1, b""),
-        frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, 0, 1, bytes(LONGEST)) * 5,
+        frame(FrameType.HEADERS, 0, 1, b"") + frame(FrameType.CONTINUATION, 0, 1, bytes(MAX_FRAME)) * 5,
         frame(FrameType.PUSH_PROMISE, END_HEADERS, 1, b""),
         frame(FrameType.WINDOW_UPDATE, 0, 0, b"1"),
         frame(FrameType.SETTINGS, 0, 0, b"1"),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.wire.spdy import Event, Finished, GoneAway, Opened, Received, Replied, Session
-from tarmac.wire.spdy.frames import LONGEST_CONTROL, Control, ControlFrameType, FrameReader, Reset, control_frame
-from tarmac.wire.spdy.headers import DICTIONARY, LARGEST, HeaderDecoder, HeaderEncoder
+from tarmac.wire.spdy.frames import MAX_CONTROL, Control, ControlFrameType, FrameReader, Reset, control_frame
+from tarmac.wire.spdy.headers import DICTIONARY, MAX_BLOCK, HeaderDecoder, HeaderEncoder
 from tarmac.wire.violations import ProtocolViolation
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
@@ -127,7 +127,7 @@ def test_more_streams_than_allowed_are_refused() -> None:
 
 
 def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
-    bomb = HeaderEncoder().encode({"name": "x" * (4 * LARGEST)})
+    bomb = HeaderEncoder().encode({"name": "x" * (4 * MAX_BLOCK)})
     assert len(bomb) < 2000
     with pytest.raises(ProtocolViolation):
         HeaderDecoder().decode(bomb)
@@ -137,7 +137,7 @@ def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
     "frame",
     [
         b"\x80\x02\0\x01\0\0\0\0",  # version 2
-        struct.pack(">II", 0x80030001, LONGEST_CONTROL + 1),
+        struct.pack(">II", 0x80030001, MAX_CONTROL + 1),
         control_frame(ControlFrameType.SYN_STREAM, b"short"),
         control_frame(ControlFrameType.SYN_STREAM, b"\0\0\0\1" + b"\0" * 6 + b"not zlib"),
         control_frame(ControlFrameType.GOAWAY, b""),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tarmac.runtimes.interface import RuntimeClasses, RuntimeClassType, RuntimeRefused
 from tests.agent.classes.imaginary import PERIOD, classed
 from tests.agent.classes.test_pods_in_classes import asking, events, pending, resize, shown
 from tests.agent.pods.machine import Machine, play
-from tests.support.nativeruntime import NativeRuntime
+from tests.support.nativeruntime import TYPES, NativeRuntime
 
 
 def test_both_levels_with_places_and_what_the_sandbox_is_told() -> None:
@@ -92,6 +94,42 @@ def test_what_the_runtime_says_is_in_effect_is_shown() -> None:
         await machine.wait(2 * PERIOD)
         assert await shown(machine) == {"cache": ""}
         assert await events(machine, "ClassNotEffective") == ["Container main is not in class cache/big"]
+
+    play(story, start=False)
+
+
+NO_BIG_CACHE = RuntimeClasses(TYPES.pod, (RuntimeClassType("cache", {"small": 0}, immutable=True),))
+NO_CACHE = RuntimeClasses(TYPES.pod, (RuntimeClassType("blockio", {"slow": 2}),))
+
+
+@pytest.mark.parametrize("left", [NO_BIG_CACHE, NO_CACHE], ids=["class", "type"])
+def test_a_class_that_the_runtime_withdraws_keeps_its_containers_and_one_event_says_so(left: RuntimeClasses) -> None:
+    async def story(machine: Machine) -> None:
+        runtime = NativeRuntime(machine.world.clock)
+        await classed(machine, runtime=runtime)
+        await machine.create(**asking({"cache": "big"}))
+        await machine.ready()
+        runtime.types = left
+        await machine.wait(3 * PERIOD)
+        message = "Class cache/big of container main is not offered any more; what runs stays as it is"
+        assert await events(machine, "ClassVanished") == [message]
+        assert await shown(machine) == {"cache": "big"}
+        assert not await events(machine, "ClassNotEffective")
+
+    play(story, start=False)
+
+
+def test_a_class_of_whole_pods_that_the_runtime_withdraws_is_an_event_of_the_pod() -> None:
+    async def story(machine: Machine) -> None:
+        runtime = NativeRuntime(machine.world.clock)
+        await classed(machine, runtime=runtime)
+        await machine.create(resources={"classes": {"net": "gold"}})
+        await machine.ready()
+        runtime.types = RuntimeClasses((RuntimeClassType("net", {"tin": 0}),), TYPES.container)
+        await machine.wait(3 * PERIOD)
+        message = "Class net/gold of the pod is not offered any more; what runs stays as it is"
+        assert await events(machine, "ClassVanished") == [message]
+        assert (await machine.status())["resources"]["classes"] == {"net": "gold"}
 
     play(story, start=False)
 

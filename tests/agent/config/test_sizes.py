@@ -52,13 +52,16 @@ def test_each_amount_says_who_said_it() -> None:
 async def test_sizing_tells_the_log_what_is_reserved() -> None:
     stream = io.StringIO()
     configure(stream=stream)
-    found = await size(told({"systemReserved": {"cpu": "500m"}, "reservedSystemCPUs": "0"}))
+    found = await size(told({"systemReserved": {"cpu": "500m", "memory": "1Gi"}, "reservedSystemCPUs": "0"}))
     lines = stream.getvalue().splitlines()
-    assert any("pool=systemReserved resource=cpu amount=500m said_by=file" in line for line in lines)
+    reserved = [line for line in lines if "agent: reserved " in line]
+    assert len(reserved) == 1
+    assert "pool=systemReserved resource=memory amount=1Gi said_by=file" in reserved[0], "cpu is overridden"
     assert any("cpus=0 said_by=reservedSystemCPUs" in line for line in lines)
     assert found.reserved_cpus == CPUSet((0,))
     assert found == stated_reservations(
-        told({"systemReserved": {"cpu": "500m"}, "reservedSystemCPUs": "0"}), CPUSet(range(os.cpu_count() or 1))
+        told({"systemReserved": {"cpu": "500m", "memory": "1Gi"}, "reservedSystemCPUs": "0"}),
+        CPUSet(range(os.cpu_count() or 1)),
     )
 
 
@@ -91,7 +94,7 @@ async def test_providers_win_over_flags_and_flags_over_the_file(tmp_path: Path) 
         "pid": Reserved(5, "file"),
     }
     assert found.kube == {"cpu": Reserved(0, "provider p")}
-    lines = [line for line in stream.getvalue().splitlines() if "a reservation is overridden" in line]
+    lines = [line for line in stream.getvalue().splitlines() if "reservation overridden" in line]
     assert [line.partition("pool=")[2] for line in lines] == [
         "systemReserved resource=cpu amount=1 said_by=file by_amount=250m by=flag",
         'systemReserved resource=memory amount=1Gi said_by=file by_amount=3Gi by="provider p"',

@@ -1,6 +1,7 @@
 """The tests' plugin as a program: `python -m tests.agent.devices.program FOLDER RESOURCE`, until it is killed.
 
 It does as good plugins do: when the agent's socket is made anew, or its own is gone, it listens and registers again.
+With a third argument, `refuse`, it fails each allocation.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ def without_cdi(ids: list[str]) -> pb.ContainerAllocateResponse:
     return answer
 
 
-async def main(folder: Path, resource: str) -> None:
+def refused(ids: list[str]) -> pb.ContainerAllocateResponse:
+    """Fail the call."""
+    raise RuntimeError(f"no {ids}")
+
+
+async def main(folder: Path, resource: str, *, refuse: bool = False) -> None:
     """Offer two devices for ever."""
     known: tuple[int, int] | None = None
     plugin: DevicePlugin | None = None
     while True:
-        agent, own = folder / "kubelet.sock", folder / "program.sock"
+        agent, own = folder / "kubelet.sock", folder / f"{resource.rpartition('/')[2]}.sock"
         if agent.exists():
             found = agent.stat()
             now = (found.st_ino, found.st_ctime_ns)
@@ -37,7 +43,7 @@ async def main(folder: Path, resource: str) -> None:
                 own.unlink(missing_ok=True)
                 plugin = DevicePlugin(folder, resource, own.name)
                 plugin.devices = {"Dev-1": "Healthy", "Dev-2": "Healthy"}
-                plugin.answer = without_cdi
+                plugin.answer = refused if refuse else without_cdi
                 await plugin.start()
                 try:
                     await plugin.register()
@@ -48,4 +54,4 @@ async def main(folder: Path, resource: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], refuse="refuse" in sys.argv[3:]))

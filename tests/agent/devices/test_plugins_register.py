@@ -16,7 +16,7 @@ import pytest
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.devices.folder import FolderInUse, check_folder, prepare_folder
 from tarmac.http.grpc import GrpcError
-from tarmac.http.grpcserver import LONGEST_QUESTION
+from tarmac.http.grpcserver import MAX_REQUEST
 from tests.agent.devices.plugin import RESOURCE, DevicePlugin, asked, register, running
 from tests.agent.devices.stage import a_node, until
 
@@ -96,7 +96,7 @@ async def test_noise_and_questions_without_end_break_off_and_nobody_else_is_hurt
                 while await reader.read(1024):
                     pass
             writer.close()
-        request = asked(version="x" * (LONGEST_QUESTION + 1))
+        request = asked(version="x" * (MAX_REQUEST + 1))
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await register(node.folder, request)
         assert refused.value.code() == grpc.StatusCode.UNAVAILABLE

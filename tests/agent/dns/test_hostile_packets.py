@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.agent.dns.messages import (
     FORMAT_ERROR,
-    MOST_RECORDS,
+    MAX_RECORDS,
     SRV,
     A,
     Question,
@@ -18,7 +18,7 @@ from tarmac.agent.dns.messages import (
     read_reply,
     write_answer,
 )
-from tarmac.agent.dns.names import MOST_POINTERS, MalformedPacket, name_of, read_name
+from tarmac.agent.dns.names import MAX_POINTERS, MalformedPacket, name_of, read_name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.view import DnsView, EndpointRecord, NetworkAddress, PortRecord, ServiceRecord, SliceRecord
 
@@ -75,9 +75,9 @@ def test_an_answer_of_pointers_to_pointers_is_none() -> None:
 def test_names_are_followed_a_few_times_only() -> None:
     packet = b"\x01a\x00" + b"".join(struct.pack("!H", 0xC000 | max(0, 3 + 2 * (n - 1))) for n in range(40))
     packet = packet[:3] + b"\xc0\x00" + packet[5:]
-    assert read_name(packet, 3 + 2 * (MOST_POINTERS - 1))[0] == ("a",)
+    assert read_name(packet, 3 + 2 * (MAX_POINTERS - 1))[0] == ("a",)
     with pytest.raises(MalformedPacket):
-        read_name(packet, 3 + 2 * MOST_POINTERS)
+        read_name(packet, 3 + 2 * MAX_POINTERS)
 
 
 def test_an_answer_with_a_compressed_question_is_none() -> None:
@@ -117,7 +117,7 @@ def test_a_service_of_a_hundred_thousand_endpoints_is_answered_in_time(question:
     def answer() -> None:
         found = resolver.answer(question, [NETWORK])
         assert found is not None
-        assert len(found.answers) <= MOST_RECORDS
+        assert len(found.answers) <= MAX_RECORDS
         write_answer(query, found, 1232)
 
     assert spent(answer) < 0.05

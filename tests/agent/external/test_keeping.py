@@ -115,6 +115,25 @@ async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(t
         await until(lambda: world.seen() == SOURCE)
 
 
+async def test_a_gateway_that_shuts_down_does_not_campaign_again_while_its_pods_end(tmp_path: Path) -> None:
+    async with planet(tmp_path) as world:
+        await world.prepare()
+        first = await world.until_ready()
+        other = {"n2": "n3", "n3": "n2"}[first]
+        await until(lambda: other in world.in_line(first, SOURCE))
+        draining = world.nodes[first].external
+        assert draining is not None
+        await draining.stop()
+        await until(lambda: world.carriers() == [other])
+        draining._keeper._check_at = 0.0
+        draining._keeper._wake.set()  # any change of an object starts a pass
+        await world.nodes[other].stop(killed=True)
+        world.nodes[other].datapath.external.drop([SOURCE])
+        for _ in range(30):  # longer than a lease
+            await asyncio.sleep(0.1)
+            assert world.carriers() == []
+
+
 async def test_what_has_not_changed_is_looked_after_and_not_worked_out_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

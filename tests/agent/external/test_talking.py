@@ -9,12 +9,25 @@ import pytest
 from tarmac.agent.external.leases.talking import LARGEST, Talking
 from tarmac.agent.external.leases.terms import Identity, read_key, write_key
 from tarmac.base.randomness import Randomness
-from tarmac.decide.egress.lease.messages import Announced, Ask, Follow, Grant, Refuse, Release, Vacant, Word
+from tarmac.decide.egress.lease.messages import (
+    Announced,
+    Ask,
+    Follow,
+    Grant,
+    Refuse,
+    Release,
+    Renewal,
+    Renewed,
+    Together,
+    Unlisted,
+    Vacant,
+    Word,
+)
 from tests.attacking import TWICE
 
 A, B, C = "198.18.0.1", "198.18.0.2", "198.18.0.3"
 ASK = Ask("192.0.2.5", 7, 1)
-EVERY: list[Word] = [
+EVERY: list[Word | Together] = [
     ASK,
     Grant("192.0.2.5", 7, 1),
     Refuse("fd00::5", 8, 2),
@@ -22,6 +35,7 @@ EVERY: list[Word] = [
     Vacant("192.0.2.5", 7),
     Follow("192.0.2.5", 0),
     Announced("192.0.2.5", 9),
+    *(kind((1 << 62) - 1, 9) for kind in (Renewal, Renewed, Unlisted)),
 ]
 
 
@@ -42,9 +56,9 @@ class Node:
         """A new life of the agent, with the key of before."""
         self.talking = Talking(self.private, self._dice.randbytes(32), lambda each: each not in self.deaf_to)
 
-    def hears(self, datagrams: list[bytes], sender: Node, *, answered: bool = True) -> list[Word]:
+    def hears(self, datagrams: list[bytes], sender: Node, *, answered: bool = True) -> list[Word | Together]:
         """Deliver datagrams, and the answers in both directions; what is understood at last."""
-        found: list[Word] = []
+        found: list[Word | Together] = []
         for datagram in datagrams:
             heard = self.talking.hear(datagram, sender.address)
             if heard is None:
@@ -69,7 +83,9 @@ def test_every_word_arrives_also_the_first(nodes: tuple[Node, Node]) -> None:
 
 def test_a_datagram_is_small_enough_to_travel_whole(nodes: tuple[Node, Node]) -> None:
     one, other = nodes
-    words: list[Word] = [Ask(f"fd00:1234:5678:9abc:def0:1234:5678:{n:x}", 1 << 40, 1 << 40) for n in range(100)]
+    words: list[Word | Together] = [
+        Ask(f"fd00:1234:5678:9abc:def0:1234:5678:{n:x}", 1 << 40, 1 << 40) for n in range(100)
+    ]
     datagrams = one.talking.say(other.identity, words)
     assert max(map(len, datagrams)) <= LARGEST
     assert len(datagrams) > 1

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tarmac.agent.external.leases.machines import TICK, LeaseNode
-from tarmac.agent.external.leases.remembering import Known
+from tarmac.agent.external.leases.remembering import Known, Owner
 from tarmac.agent.external.leases.terms import Identity, Terms
 from tarmac.base.clock import ManualClock
 from tarmac.decide.egress.lease import LEASE
-from tarmac.decide.egress.lease.messages import Announced, Release, Word
+from tarmac.decide.egress.lease.messages import Announced, Ask, Refuse, Release, Together, Vacant, Word
 from tests.attacking import TWICE
 
 ADDRESS = "192.0.2.5"
@@ -75,7 +75,7 @@ class Planet:
         self.strangers = ""
         self.probes = 0
         self.disks: dict[str, Known] = {}
-        self.said: list[tuple[str, Word]] = []
+        self.said: list[tuple[str, Word | Together]] = []
         for name in NAMES:
             self.start(name)
 
@@ -124,7 +124,7 @@ class Planet:
                 if receiver in self.nodes and not {sender, receiver} & self.cut:
                     self.nodes[receiver].heard(IDENTITIES[sender], [word])
 
-    def _outgoing(self, name: str) -> Iterator[tuple[Identity, Word]]:
+    def _outgoing(self, name: str) -> Iterator[tuple[Identity, Word | Together]]:
         outbox, self.nodes[name].outbox = self.nodes[name].outbox, []
         yield from outbox
 
@@ -350,3 +350,34 @@ def test_a15_a_node_says_that_it_is_a_gateway_and_owns_the_address(
         planet.serve("d")
     planet.nodes["d"].heard(liar, [Announced(ADDRESS, 1000)])
     assert planet.kernels["d"].follows == (before if defended else candidate.address)
+
+
+@pytest.mark.parametrize("lie", [Vacant(ADDRESS, 2**61), Refuse(ADDRESS, 2**61, 1), Ask(ADDRESS, 2**61, 1)])
+def test_a_hostile_voter_cannot_use_up_the_epochs_of_an_address(lie: Word) -> None:
+    """Every owner continues above the highest epoch it knows: a huge one would leave none for the next."""
+    planet = Planet()
+    planet.wait(3)
+    for _ in range(3):
+        for name in "ab":
+            planet.nodes[name].heard(IDENTITIES["c"], [lie])
+        planet.nodes["c"].heard(IDENTITIES["b"], [lie])
+        planet.deliver()
+        planet.wait(1)
+    (owner,) = planet.live
+    planet.stop(owner)
+    planet.wait(LEASE + 2)
+    (other,) = planet.live
+    assert other != owner
+    assert planet.nodes[other].known.epochs[ADDRESS] < 1000
+
+
+def test_an_epoch_that_was_written_down_before_the_bound_is_forgotten() -> None:
+    planet = Planet()
+    for name in NAMES:
+        planet.stop(name)
+        planet.disks[name] = Known({ADDRESS: 2**61}, {ADDRESS: Owner(2**61, "a", IDENTITIES["a"].address)})
+    for name in NAMES:
+        planet.start(name)
+    planet.wait(LEASE + 2)
+    (owner,) = planet.live
+    assert planet.nodes[owner].known.epochs[ADDRESS] < 1000

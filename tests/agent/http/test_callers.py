@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from tarmac.agent.http.answers import HttpError
 from tarmac.agent.http.callers import CallerTimes, ReviewedCallers, attributes
-from tarmac.base.clock import ManualClock
+from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
+from tarmac.base.clock import ManualClock, parse_rfc3339
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.local import LocalTransport
 from tarmac.http.messages import Request, Response
+from tarmac.server.security.certificates import load_certificate
+from tarmac.server.security.pki import Pki
 
 
 class Reviewer:
@@ -26,6 +31,7 @@ class Reviewer:
         self.rights = {("alice", "get", "metrics")}
         self.asked: list[dict[str, Any]] = []
         self.away = False
+        self.reason = ""  # of a refusal
 
     def handle(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Response:
         if self.away:
@@ -40,6 +46,8 @@ class Reviewer:
             what = spec["resourceAttributes"]
             assert (what["resource"], what["name"]) == ("nodes", "n1")
             review["status"] = {"allowed": (spec["user"], what["verb"], what["subresource"]) in self.rights}
+            if self.reason:
+                review["status"] |= {"denied": True, "reason": self.reason}
         return Response(201, msgspec.json.encode(review))
 
     def count(self, kind: str) -> int:
@@ -139,3 +147,22 @@ async def test_opening_a_stream_is_to_create(callers: ReviewedCallers, reviewer:
 )
 def test_what_is_asked_for_in_kubelets_words(method: str, path: str, expected: tuple[str, list[str]]) -> None:
     assert attributes(Request(method, path)) == expected
+
+
+async def test_the_server_is_told_since_when_a_certificate_is_valid_and_asked_again_soon(
+    callers: ReviewedCallers, reviewer: Reviewer, clock: ManualClock, tmp_path: Path
+) -> None:
+    """Only the server knows whether it was revoked."""
+    pair = Pki(tmp_path, clock).authority.issue_client("alice", (), clock.now())
+    asked = request("/metrics", token="")
+    asked.peer_certificate = load_certificate(pair.certificate).public_bytes(Encoding.DER)
+    assert await callers.admit(asked) == "alice"
+    (told,) = reviewer.asked[-1]["spec"]["extra"][CERTIFICATE_NOT_BEFORE]
+    assert parse_rfc3339(told) == load_certificate(pair.certificate).not_valid_before_utc.timestamp()
+    assert await callers.admit(asked) == "alice"
+    assert reviewer.count("SubjectAccessReview") == 1
+    reviewer.rights.clear()
+    reviewer.reason = 'the certificate of "alice" was revoked'
+    clock.advance(11)
+    with pytest.raises(HttpError, match=r"Forbidden .*: the certificate of \"alice\" was revoked"):
+        await callers.admit(asked)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tarmac.agent.http.bridging.sizes import LONGEST, TerminalSizes
-from tarmac.http.pacing import PIECE
+from tarmac.agent.http.bridging.sizes import MAX_BYTES, TerminalSizes
+from tarmac.http.pacing import CHUNK_SIZE
 from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel
 from tarmac.wire.spdy.frames import Control, ControlFrameType, Data, FrameReader, control_frame
@@ -71,7 +71,7 @@ def assert_only_what_we_write(heard: bytearray) -> None:
             streams.add(int.from_bytes(frame.payload[:4]))
         else:
             assert frame.stream in streams
-            assert len(frame.data) <= PIECE
+            assert len(frame.data) <= CHUNK_SIZE
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
@@ -152,7 +152,7 @@ def test_of_sizes_only_numbers_pass(sent: list[bytes], passed: list[TerminalSize
 
 def test_a_size_that_does_not_end_is_a_violation() -> None:
     with pytest.raises(ProtocolViolation):
-        TerminalSizes().read(b"{" * (LONGEST + 1))
+        TerminalSizes().read(b"{" * (MAX_BYTES + 1))
 
 
 async def test_input_ends_and_output_and_outcome_arrive(node: Stage) -> None:
@@ -176,7 +176,7 @@ async def _send(client: SpdyClient, stream: int, data: bytes) -> None:
 
 
 async def test_a_client_that_opens_no_streams_is_cut_off(node: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarmac.agent.http.bridging.spdyclient.OPEN_SECONDS", 0.05)
+    monkeypatch.setattr("tarmac.agent.http.bridging.spdyclient.OPEN_TIMEOUT", 0.05)
     client = await SpdyClient.raw(node.listener.port, EXEC, V4)
     assert await asyncio.wait_for(client.reader.read(), 5) == b""
     await emptied(node)

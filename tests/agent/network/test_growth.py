@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tarmac.agent.dns.messages import AAAA, ANY, PTR, SRV, A, Question
-from tarmac.agent.dns.resolver import MOST_RECORDS, Resolver
+from tarmac.agent.dns.resolver import MAX_RECORDS, Resolver
 from tarmac.agent.dns.view import (
     DnsView,
     EndpointRecord,
@@ -401,5 +401,5 @@ class TestNames:
         question = Question((*name.split("."), "cluster", "local"), type)
         found = resolver.answer(question, {NET})
         assert found is not None
-        assert len(found.answers) <= MOST_RECORDS
+        assert len(found.answers) <= MAX_RECORDS
         assert seconds(lambda: resolver.answer(question, {NET})) < LOOP_SECONDS / 2

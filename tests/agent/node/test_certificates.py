@@ -110,6 +110,31 @@ async def test_a_token_is_traded_for_a_certificate(cluster: Cluster, tmp_path: P
     assert (load(str(tmp_path / "kubeconfig")).http.certificate or "none") in pair.read_text()
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["before the certificate", "before the kubeconfig"])
+async def test_an_agent_that_is_killed_on_its_way_in_asks_with_the_same_key(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    """The token's use is for one key, so a new one would be refused."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if written:
+            patched.setattr("tarmac.agent.node.identity._kubeconfig", killed)
+        else:
+            patched.setattr("tarmac.agent.node.certificates.files.PairFile.write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            await joined(cluster, tmp_path)
+    kept = tmp_path / "pki/bootstrap.key"
+    key = kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    _, client = await joined(cluster, tmp_path)
+    await client.close()
+    assert key in (tmp_path / "pki/kubelet-client-current.pem").read_text()
+    assert not kept.exists()
+
+
 async def test_with_a_kubeconfig_there_is_no_second_bootstrap(cluster: Cluster, tmp_path: Path) -> None:
     for _ in range(2):
         _, client = await joined(cluster, tmp_path)

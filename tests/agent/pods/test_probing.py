@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from tarmac.api.schema import JsonObject
 from tarmac.runtimes.fake import Program
 from tarmac.runtimes.interface import ExecResult
@@ -61,6 +63,19 @@ def test_a_container_that_is_not_live_is_restarted() -> None:
         assert status["restartCount"] == 1
         events = await machine.events()
         assert ("Killing", "Container main failed liveness probe, will be restarted") in events
+
+    play(story)
+
+
+@pytest.mark.parametrize("kind", ["liveness", "startup"])
+def test_a_container_that_fails_its_probe_each_time_waits_longer_before_each_start(kind: str) -> None:
+    async def story(machine: Machine) -> None:
+        machine.runtime.programs["main"] = Patient(well=False).program()
+        await machine.create(container={f"{kind}Probe": {**COMMAND, "failureThreshold": 1}})
+        await machine.wait(120)
+        status = container_status(await machine.status())
+        assert 3 <= status["restartCount"] <= 5, "at once, after 10 s, after 20 s, after 40 s"
+        assert "BackOff" in [reason for reason, _ in await machine.events()]
 
     play(story)
 

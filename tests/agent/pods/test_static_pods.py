@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from tarmac.agent.model.pod import CONFIG_MIRROR
 from tarmac.agent.network.admission import unconnected
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.schema import JsonObject
 from tests.agent.pods.machine import IMAGE, Machine, play
 
@@ -37,7 +37,7 @@ def test_a_manifest_runs_and_is_shown() -> None:
         status = await machine.phase("Running", NAME)
         assert status["podIP"] == "192.0.2.1"
         mirror = await machine.get(NAME)
-        assert mirror["metadata"]["annotations"][CONFIG_MIRROR]
+        assert mirror["metadata"]["annotations"][MIRROR]
         assert mirror["metadata"]["ownerReferences"][0]["kind"] == "Node"
         (found,) = machine.manager.pods()
         assert found["metadata"]["uid"] != mirror["metadata"]["uid"]

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from tarmac.agent.probes.http import MOST_HEAD
+from tarmac.agent.probes.http import MAX_HEAD
 from tests.agent.probes.test_checks import check, serving
 from tests.support.loopwatch import loop_never_held
 
@@ -35,7 +35,7 @@ async def test_a_head_without_end_is_not_read_to_the_end(head: bytes) -> None:
     async with serving(serve) as port, asyncio.timeout(10):
         outcome = await check({"httpGet": {"port": port}, "timeoutSeconds": 60})
     assert outcome.result == "failure"
-    assert f"exceeded {MOST_HEAD} bytes" in outcome.output
+    assert f"exceeded {MAX_HEAD} bytes" in outcome.output
     assert sent < 16_000_000  # the rest is what the kernel took
 
 

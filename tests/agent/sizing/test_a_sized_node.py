@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,3 +102,21 @@ def test_a_node_is_as_large_as_its_providers_say_and_follows_them(node: Sized) -
     assert (failed["type"], failed["message"]) == ("Warning", 'sizing provider "own": stdout is not one JSON object')
     assert node.held("cpu") == 180
     assert 'kubelet_sizing_provider_plugin_errors_total{plugin_name="own"} 0' not in node.node_api("metrics")
+
+
+def test_providers_are_asked_again_while_no_runtime_answers(containerd_node: ContainerdNode, tmp_path: Path) -> None:
+    programs = Programs(tmp_path)
+    programs.shell("own", f"cat {tmp_path}/says")
+    (tmp_path / "says").write_text(answer(systemReserve={"memory": "256Mi"}))
+    named = f"--sizing-provider-config={programs.config}", f"--sizing-provider-bin-dir={programs.bin_dir}"
+    nothing_listens = f"--container-runtime-endpoint=unix://{tmp_path}/runtime.sock"
+    with TarmacProcess(tmp_path / "data") as server, ExitStack() as stack:
+        agent = AgentProcess.for_server(
+            tmp_path / NAME, NAME, containerd_node, server, GATE, *named, nothing_listens, sizingProviderPeriod="10s"
+        )
+        stack.push(agent.launch())
+        node = Sized(Kubectl(server.kubeconfig, tmp_path), agent, tmp_path / "says")
+        until(lambda: agent.name in node.kubectl("get", "nodes", "-o", "name"), 30, 0.5)
+        before = node.held("memory")
+        node.says.write_text(answer(systemReserve={"memory": "512Mi"}))
+        until(lambda: node.held("memory") == before + (256 << 20) * 1000, 40, 1.0)

@@ -56,7 +56,7 @@ def test_a_node_lends_processors_and_takes_them_back(containerd_node: Containerd
             assert event.startswith("Warning: capacity ")
             assert "reserved 500m, oversubscription 1.500, allocatable " in event
             log = agent.log.read_text()
-            for line in ("reserved pool=systemReserved resource=cpu", "all pods together are limited"):
+            for line in ("reserved pool=systemReserved resource=cpu", "node allocatable limits applied"):
                 assert any("cpu_oversubscription=1.500" in each for each in log.splitlines() if line in each), line
             steps = figures(kubectl)
             assert (steps["capacity"], steps["allocatable"]) == (there / 1000, there / 1000 + 1)

@@ -29,6 +29,7 @@ IMAGE: JsonObject = {
     "metadata": {"name": "acme-os"},
     "spec": {"size": "10Gi", "format": "qcow2", "source": {"file": "acme-os.qcow2"}, "checksum": SUM},
 }
+URL = "https://example.com/a"
 KERNEL = {"file": "vmlinuz", "checksum": SUM}
 
 
@@ -59,6 +60,9 @@ RULES: list[Row] = [
     ("a password", {"spec.source": {"url": "https://u:p@example.com/a"}}, ["Invalid spec.source.url"]),
     ("no host", {"spec.source": {"url": "https:///a"}}, ["Invalid spec.source.url"]),
     ("a line more", {"spec.source": {"url": "https://example.com/a\nb"}}, ["Invalid spec.source.url"]),
+    ("a list of sums", {"spec.source": {"url": URL, "checksums": URL}, "spec.checksum": GONE}, []),
+    ("a list of sums of a file", {"spec.source.checksums": URL}, ["Forbidden spec.source.checksums"]),
+    ("a list elsewhere", {"spec.source": {"url": URL, "checksums": "x"}}, ["Invalid spec.source.checksums"]),
     ("an address", {"spec.source": {"url": "http://[fd00::1]:8080/a?b=c"}}, []),
     ("a kernel beside it", {"spec.boot": {"kernel": KERNEL, "commandLine": "console=ttyS0"}}, []),
     ("no kernel", {"spec.boot": {"initrd": KERNEL}}, ["Required spec.boot.kernel"]),
@@ -111,7 +115,7 @@ def cells(kind: str, obj: JsonObject) -> dict[str, Any]:
 def test_tables_tell_machines_from_sandboxes() -> None:
     shown = {"Name": "acme-os", "Format": "qcow2", "Size": "10Gi", "Source": "file", "Phase": None}
     assert cells("MachineImage", IMAGE) == shown
-    assert cells("MachineImage", built_in_images()[0])["Source"] == "<none>"
+    assert [cells("MachineImage", each)["Source"] for each in built_in_images()] == ["url", "<none>", "<none>"]
     assert cells("Workload", machines())["Image"] == "datumcloud/ubuntu-2204-lts"
     assert cells("Workload", workload())["Image"] == "ghcr.io/acme/app:1,ghcr.io/acme/sidecar:1"
     for obj, runtime in ((machines(), "machine"), (workload(), "sandbox")):

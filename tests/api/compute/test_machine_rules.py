@@ -85,6 +85,18 @@ RULES: list[Row] = [
     ("an archive is not a cloud-config", user_data("#cloud-config-archive\n- a\n"), []),
     ("a script", user_data("#!/bin/sh\ntrue\n"), []),
     ("MIME", user_data("Content-Type: multipart/mixed; boundary=x\n"), []),
+    ("ten minutes to shut down", {f"{V}.terminationGracePeriodSeconds": 600}, []),
+    ("no time to shut down", {f"{V}.terminationGracePeriodSeconds": 0}, []),
+    (
+        "more than ten minutes",
+        {f"{V}.terminationGracePeriodSeconds": 601},
+        [f"Invalid {V}.terminationGracePeriodSeconds"],
+    ),
+    (
+        "less than no time",
+        {f"{V}.terminationGracePeriodSeconds": -1},
+        [f"Invalid {V}.terminationGracePeriodSeconds"],
+    ),
     ("a reserved volume", volume("tarmac-cloud-init", disk=DISK), [f"Invalid {T}.volumes[1].name"]),
     ("little memory", custom("127Mi"), [f"Invalid {R}.requests[memory]"]),
     ("a part of a Mi", custom("200000k"), [f"Invalid {R}.requests[memory]"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.schema import JsonObject
-from tests.api.compute.making import GONE, C, P, R, World, admitted, causes, edited, resource, workload
+from tests.api.compute.making import GONE, C, P, R, T, World, admitted, causes, edited, errors_of, resource, workload
 
 NOWHERE = World(cities=(), locations=())
 
@@ -35,6 +35,17 @@ def test_an_unchanged_image_stays() -> None:
     stored = workload({f"{C}[0].image": "nginx"})
     assert causes(stored, old=stored) == []
     assert causes(workload({f"{C}[0].image": "nginx:2"}), old=stored) == [f"Invalid {C}[0].image"]
+
+
+def test_an_unchanged_grace_period_stays_and_a_new_one_is_at_most_ten_minutes() -> None:
+    field = f"{T}.runtime.sandbox.terminationGracePeriodSeconds"
+    stored = workload({field: 3600})
+    assert causes(stored, old=stored) == []
+    assert causes(workload({field: 600}), old=stored) == []
+    for seconds in (601, 3601, -1):
+        assert causes(workload({field: seconds}), old=stored) == [f"Invalid {field}"]
+    [error] = errors_of(stored)
+    assert error.detail == "must be between 0 and 600 seconds, inclusive"
 
 
 def test_static_rules_hold_on_update_too() -> None:

@@ -47,13 +47,17 @@ def network(ipam: JsonObject | None = None, **changes: Any) -> JsonObject:
 def test_a_network_carries_ipv4_unless_it_says_otherwise() -> None:
     obj = network()
     assert causes(obj) == []
-    assert obj["spec"] == {"ipam": {"mode": "Auto"}, "ipFamilies": ["IPv4"], "mtu": 1460}
+    assert obj["spec"] == {
+        "ipam": {"mode": "Auto"}, "ipFamilies": ["IPv4"], "mtu": 1460, "encryption": "BetweenLocations",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("obj", "expected"),
     [
         (network({"ipv4Range": "10.0.0.0/28", "ipv6Range": "fd00::/48"}), []),
+        (network(encryption="Always"), []),
+        (network(encryption="sometimes"), ["NotSupported spec.encryption"]),
         (network({"ipv4Range": "10.0.0.0/29"}), ["Invalid spec.ipam.ipv4Range"]),
         (network({"ipv4Range": "10.0.0.1/16"}), ["Invalid spec.ipam.ipv4Range"]),
         (network({"ipv4Range": "fd00::/48"}), ["Invalid spec.ipam.ipv4Range"]),

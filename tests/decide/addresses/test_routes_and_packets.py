@@ -41,7 +41,25 @@ def node(mtu: str = "", address: str = "198.18.0.2") -> JsonObject:
         (8856, [node("9000"), node("1600")], 1550),
         (1460, [node(), node("nonsense")], 1460),
         (1460, [node("1500", "")], 1430),
+        (1460, [node("1500"), node("51"), node("1329"), node("0")], 1280),
+        (1460, [node("1500"), node("1330")], 1280),
+        (1460, [node("1349", "fd00::1")], 1280),
+        (1200, [node("1349", "fd00::1")], 1200),
     ],
 )
 def test_a_packet_fits_into_the_smallest_underlay(wanted: int, nodes: list[JsonObject], expected: int) -> None:
     assert packet_size(wanted, nodes) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([], 1460),
+        ([node("1500")], 1390),
+        ([node("1500", "fd00::1")], 1350),
+        ([node("9000")], 1460),
+        ([node("1400", "fd00::1")], 1280),
+    ],
+)
+def test_a_packet_that_is_encrypted_leaves_room_for_it(nodes: list[JsonObject], expected: int) -> None:
+    assert packet_size(1460, nodes, encrypted=True) == expected

@@ -65,6 +65,9 @@ def test_a_machine_is_one_container_with_a_terminal_and_its_disks_as_devices_in_
     made = machine(data("logs"), data("data"), attached=[{"name": "data"}, {"name": "logs"}])
     spec, found = pod(made)["spec"], only(made)
     assert (spec["runtimeClassName"], spec["terminationGracePeriodSeconds"]) == ("vm", 60)
+    for seconds in (0, 600):
+        told = pod(machine(terminationGracePeriodSeconds=seconds))["spec"]
+        assert told["terminationGracePeriodSeconds"] == seconds
     assert (found["name"], found["image"], found["imagePullPolicy"]) == ("machine", NAME, "IfNotPresent")
     assert found["stdin"] is found["tty"] is True
     devices = [each["devicePath"].rpartition("/")[2] for each in found["volumeDevices"]]

@@ -26,6 +26,8 @@ MAJORITY = 2
 class Voter(NamedTuple):
     """`holder` is who has or had the promise of `epoch`; it is `held` until it lapses or is given back.
 
+    Of a voter that is `silent`, since it has started anew, `holder` is who had the promise that it has forgotten.
+
     `counted` and `kernel` are the candidates, as bits, whose holders and kernels rely on this voter.
     """
 
@@ -114,7 +116,8 @@ def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]
         if voter.relied_on(number):
             rest = voter._replace(counted=voter.counted & ~bit, kernel=voter.kernel & ~bit)
             yield "expire", _voting(state, index, rest)
-        if node.phase == "idle" or not voter.held or voter.holder != number:
+        # A promise may be on its way when its voter is started anew.
+        if node.phase == "idle" or voter.holder != number or not (voter.held or voter.silent):
             continue
         if not node.epoch <= voter.epoch <= node.ballot:
             continue
@@ -134,9 +137,9 @@ def _vote(state: State, voter: Voter) -> Iterator[tuple[str, Voter]]:
     """What a voter does of itself, or when a message arrives."""
     if voter.silent:
         if not voter.counted | voter.kernel:
-            yield "speak", voter._replace(silent=False)
+            yield "speak", voter._replace(holder=NOBODY, silent=False)
         return
-    yield "forget", voter._replace(holder=NOBODY, held=False, silent=True)
+    yield "forget", voter._replace(holder=voter.holder if voter.held else NOBODY, held=False, silent=True)
     if voter.held and not voter.relied_on(voter.holder):
         yield "lapse", voter._replace(held=False)
     for number, node in enumerate(state.nodes):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 
+from tarmac.decide.egress.lease import LASTS
 from tarmac.decide.egress.lease.candidate import Candidate
+from tarmac.decide.egress.lease.joint import Joints
 from tarmac.decide.egress.lease.messages import (
     Ask,
     Drop,
@@ -23,7 +26,11 @@ from tarmac.decide.egress.lease.messages import (
     Refuse,
     Release,
     Renew,
+    Renewal,
+    Renewed,
     Send,
+    Together,
+    Unlisted,
     Vacant,
 )
 from tarmac.decide.egress.lease.voter import Voter
@@ -39,6 +46,7 @@ class Node:
         self.name, self._world = name, world
         self._ahead, self._rate = dice.uniform(-1e6, 1e6), 1 + dice.uniform(-0.0004, 0.0004)
         self.silent_at = float("-inf")  # of the kernel, on the node's clock; a new agent finds it as it is
+        self.relies_on: dict[str, float] = {}  # the promises by which the kernel lives: voter -> when they end
         self.frozen_until = float("-inf")
         self.epoch = 0
         self.voted: dict[str, int] = {}
@@ -55,8 +63,9 @@ class Node:
         return self.now < self.silent_at
 
     def start(self) -> None:
-        self.voter = Voter(self.now, self.voted)
-        self.candidate = Candidate(self.name, ADDRESS, self.candidates, self.voters, self.epoch)
+        self.voter, self.joints = Voter(self.now, self.voted), Joints()
+        self._renewed = float("-inf")
+        self.candidate = Candidate(self.name, ADDRESS, self.candidates, self.voters, self.epoch, self.joints)
         self.voter.serve({ADDRESS: self.candidates})
 
     def follow(self, candidates: Sequence[str], voters: Sequence[str]) -> None:
@@ -67,10 +76,22 @@ class Node:
         self.act(self.candidate.change(candidates, voters, self.now))
 
     def tick(self) -> None:
-        self.act([*self.voter.tick(self.now), *self.candidate.tick(self.now)])
+        now = self.now
+        renew = now - self._renewed >= Candidate.RENEWAL
+        together = self.joints.begin_round(self.voters) if renew else {}
+        self._renewed = now if renew else self._renewed
+        self.act([*self.voter.tick(now), *self.candidate.tick(now, renew=renew, together=together)])
+        for voter, joint in together.items():
+            self._world.send(self.name, voter, joint.ask(now))
 
-    def receive(self, sender: str, message: Message) -> None:
+    def receive(self, sender: str, message: Message | Together) -> None:
         match message:
+            case Renewal():
+                self._world.send(self.name, sender, self.voter.renewed(sender, message, self.now))
+            case Renewed() | Unlisted():
+                if self.joints.of(sender).answered(message):
+                    more = isinstance(message, Unlisted)
+                    self.act(self.candidate.unlisted(sender, self.now) if more else self.candidate.renewed())
             case Ask():
                 self.act([self.voter.asked(sender, message, self.now)])
             case Release():
@@ -94,12 +115,18 @@ class Node:
                 case Renew(_, until):
                     self._carry(until)
                 case Drop():
-                    self.silent_at = float("-inf")
+                    self.silent_at, self.relies_on = float("-inf"), {}
                 case Probe():
                     self.act(self.candidate.probed(self.stranger, self.now))
 
+    def counted(self) -> dict[str, float]:
+        """The promises that this node's holder counts, by voter, and when they end for it."""
+        holder = self.candidate._holder
+        return {each: holder._counted(each) + LASTS for each in holder._voters} if holder is not None else {}
+
     def _carry(self, until: float) -> None:
         self.silent_at = until
+        self.relies_on = self.counted()
         if self.live:
             self._world.check(self.name)
 
@@ -114,12 +141,14 @@ class World:
         self.cut: set[str] = set()
         self.owners: list[tuple[float, str, int]] = []
         self._order = count()
-        self._queue: list[tuple[float, int, str, str, Message]] = []
+        self._queue: list[tuple[float, int, str, str, Message | Together]] = []
+        self.said: Counter[str] = Counter()  # kinds of messages between nodes
         names = [f"n{number}" for number in range(nodes)]
         self.candidates, self.voters = tuple(names[: max(1, nodes - 1)]), tuple(names)
         self.nodes = {name: Node(name, self, self.dice) for name in names}
 
-    def send(self, sender: str, to: str, message: Message) -> None:
+    def send(self, sender: str, to: str, message: Message | Together) -> None:
+        self.said[type(message).__name__] += sender != to
         if sender != to and (self.dice.random() < self.loss or {sender, to} & self.cut):
             return
         for _ in range(2 if self.dice.random() < 0.05 else 1):
@@ -146,12 +175,19 @@ class World:
                     heapq.heappush(self._queue, (thaw, order, sender, to, message))
                     continue
                 self.now = max(self.now, at)
+                self.observe()
                 if to not in self.cut or sender == to:
                     self.nodes[to].receive(sender, message)
+                    self.observe()
             self.now = step
+            self.observe()
             for node in self.nodes.values():
                 if self.now >= node.frozen_until:
                     node.tick()
+                    self.observe()
+
+    def observe(self) -> None:
+        """Called after every step of a node, and whenever time has passed."""
 
     @property
     def owner(self) -> str | None:

@@ -132,6 +132,7 @@ def _changed(state: State, index: int, voter: Voter) -> State:
     return state._replace(voters=tuple(sorted((*state.voters[:index], voter, *state.voters[index + 1 :]))))
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mistake", [speaks_too_early, lapses_too_early, gives_back_while_live, forgets_epochs])
 def test_a_planted_mistake_is_found(mistake: Callable[[State], Steps]) -> None:
     with pytest.raises(Found):

@@ -279,7 +279,8 @@ def test_transit_addresses_stay_when_anything_else_changes_and_are_nobody_elses(
 def observed(made: Compiled, *, applied: int = 1, owner: bool = True) -> Observed:
     said = {"nodes": [{"name": "dfw-1", "owner": owner, "epoch": 3, "appliedGeneration": applied}]}
     metadata = {"name": "192.0.2.5", "generation": 1}
-    gateways = {name: decode(Gateway, {"metadata": metadata, "spec": {}, "status": said}) for name in made.gateways}
+    whole = {"metadata": metadata, "spec": {"candidates": [{"name": "dfw-1"}]}, "status": said}
+    gateways = {name: decode(Gateway, whole) for name in made.gateways}
     forwarders = {
         name: Forwarder(ObjectMeta(name, generation=1), spec=spec, status=ForwarderStatus(applied_generation=applied))
         for name, spec in made.forwarders.items()

@@ -70,6 +70,11 @@ def test_whoever_is_behind_or_failed_is_named() -> None:
     assert failed.message == "Rules could not be applied: a: no room"
 
 
+def test_a_long_error_of_a_node_is_cropped_where_it_is_repeated() -> None:
+    nodes: list[JsonObject] = [{"name": "a", "errors": [{"rule": "x", "message": "x" * 1_000_000}]}]
+    assert all(len(each.message) < 600 for each in gateway_findings(gateway(nodes, [{"name": "a"}])))
+
+
 def gateway(nodes: list[JsonObject], candidates: list[JsonObject]) -> Gateway:
     document = {
         "metadata": {"name": "192.0.2.5", "generation": 3},

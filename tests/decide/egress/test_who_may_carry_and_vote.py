@@ -22,6 +22,7 @@ from tarmac.decide.egress.candidates import (
 )
 from tarmac.decide.egress.classes import class_findings
 from tarmac.decide.egress.gateways import gateway_spec, sharing
+from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.syncing import sync_pairs
 from tarmac.decide.egress.views import NodeView
 from tests.decide.egress.making import address_class, source_ip
@@ -101,6 +102,18 @@ def test_a_node_knows_the_owners_connections_when_both_say_so() -> None:
     assert sharing(gateway(a="", b=""), "a") == ""
     assert sharing(gateway(a="b", b="a"), "c") is None
     assert sharing(None, "a") is None
+
+
+def test_only_candidates_and_those_that_leave_the_line_are_believed_to_carry_an_address() -> None:
+    def owner(*said: GatewayNodeStatus) -> str:
+        spec = GatewaySpec(candidates=[GatewayNode("a")], leaving=[GatewayNode("b")], voters=[GatewayNode("c")])
+        found = owner_of(Gateway(ObjectMeta(name="g"), spec=spec, status=GatewayStatus(nodes=list(said))))
+        return found.name if found is not None else ""
+
+    a, b, c = (GatewayNodeStatus(name, owner=True, epoch=epoch) for name, epoch in (("a", 1), ("b", 2), ("c", 9)))
+    assert owner(a, b, c) == "b"
+    assert owner(a, c) == "a"
+    assert owner(c) == ""
 
 
 def test_places_selectors_and_fullness_are_the_classs() -> None:

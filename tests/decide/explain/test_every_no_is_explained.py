@@ -13,7 +13,7 @@ from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.autoscaling import autoscaling_lines
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, NETWORKS, PODS, WORKLOADS
 
-from .world import NOW, Scene, condition_of, workload
+from .world import NOW, Scene, condition_of, machines, workload
 
 UNREACHABLE: JsonObject = {
     "key": "node.kubernetes.io/unreachable",
@@ -475,6 +475,33 @@ def test_a_machine_that_ended_shows_its_last_words() -> None:
         scene = Scene()
         machine_of(scene, MACHINES[reason][0])
         assert why(scene, PODS.resource, "vm").sentence.endswith(told)
+
+
+def test_a_panic_is_shown_with_its_reason_however_long_the_trace_after_it() -> None:
+    trace = "\n".join(f"[    1.{number}] do_something+0x{number:x}" for number in range(200, 240))
+    scene = Scene()
+    machine_of(scene, ended("GuestPanicked", 1, f"[    1.1] Kernel panic - not syncing: VFS\n{trace}"))
+    told = "[    1.1] Kernel panic - not syncing: VFS / [    1.238] do_something+0xee / [    1.239] do_something+0xef."
+    assert why(scene, PODS.resource, "vm").sentence.endswith(f"machine panicked; last lines: {told}")
+
+
+def test_a_machine_that_is_stopped_says_so_and_how_to_start_it() -> None:
+    scene, made = Scene(), machines("DFW")
+    scene.place("DFW")
+    made["spec"]["template"]["spec"]["runtime"]["virtualMachine"]["running"] = False
+    [deployment] = scene.deploy(made).values()
+    name = scene.instance(deployment, 0, ready=False, reason="Stopped").metadata.name
+    found = why(scene, INSTANCES.resource, name)
+    assert found.sentence == f"Instance default/{name} is stopped: The machine is shutting down."
+    scene.remove(PODS.resource, f"default/{name}")
+    found = why(scene, INSTANCES.resource, name)
+    told = "The machine is stopped; its disks and addresses are kept."
+    assert found.sentence == f"Instance default/{name} is stopped: {told}"
+    assert found.change == f"Run `tarmac machine start -n default {name}`."
+    whole = why(scene, DEPLOYMENTS.resource, deployment.metadata.name)
+    assert [(line.answer, line.message) for line in whole.verdicts] == [
+        ("Yes", "0 of 1 instances are ready, 1 stopped.")
+    ]
 
 
 def test_a_machine_that_boots_is_waited_for() -> None:

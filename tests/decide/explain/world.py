@@ -74,7 +74,7 @@ class Scene:
         """A Location and its nodes."""
         name = name or city.lower()
         condition = condition_of("Ready", ready, "NodesReady" if ready else "NoReadyNodes")
-        spec = {"locationClassName": "self-managed", "topology": {CITY: city}, "provider": {"simulated": {}}}
+        spec = {"locationClassName": "self-managed", "topology": {CITY: city}, "provider": {"nodes": {}}}
         status = {"conditions": [condition], "nodes": nodes}
         self.put(LOCATIONS.resource, {"metadata": {"name": name}, "spec": spec, "status": status})
         for index in range(nodes):
@@ -199,3 +199,14 @@ def workload(
         "metadata": {"name": name, "namespace": "default", "generation": 1},
         "spec": {"template": template, "placements": [placement], **own},
     }
+
+
+def machines(*cities: str) -> JsonObject:
+    """A Workload of one machine in each city."""
+    obj = workload(*cities, replicas=1)
+    spec = obj["spec"]["template"]["spec"]
+    del spec["runtime"]["sandbox"]
+    spec["runtime"]["virtualMachine"] = {"volumeAttachments": [{"name": "boot"}]}
+    disk = {"template": {"spec": {"populator": {"image": {"name": "tarmac/tiny"}}}}}
+    spec["volumes"] = [{"name": "boot", "disk": disk}]
+    return obj

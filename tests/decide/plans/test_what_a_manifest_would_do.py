@@ -28,7 +28,7 @@ from tarmac.decide.snapshot.snapshot import (
     RUNTIME_CLASSES,
     WORKLOADS,
 )
-from tests.decide.explain.world import Scene, workload
+from tests.decide.explain.world import Scene, machines, workload
 
 Numbers = tuple[int, int, int, int]
 
@@ -287,16 +287,6 @@ def test_nobody_would_end_for_a_class_that_waits_or_for_equals() -> None:
     assert (equal.endings, [each.reason for each in equal.refused]) == ([], ["InsufficientCapacity"])
 
 
-def machines(*cities: str) -> JsonObject:
-    obj = workload(*cities, replicas=1)
-    spec = obj["spec"]["template"]["spec"]
-    del spec["runtime"]["sandbox"]
-    spec["runtime"]["virtualMachine"] = {"volumeAttachments": [{"name": "boot"}]}
-    disk = {"template": {"spec": {"populator": {"image": {"name": "tarmac/tiny"}}}}}
-    spec["volumes"] = [{"name": "boot", "disk": disk}]
-    return obj
-
-
 def test_a_machine_without_an_image_or_a_node_that_runs_machines_is_refused_before_anything_is_made() -> None:
     scene = Scene()
     scene.place("DFW")
@@ -322,6 +312,30 @@ def with_overhead(scene: Scene, memory: str) -> None:
     scene.put(RUNTIME_CLASSES.resource, {"metadata": {"name": "vm"}, "handler": "vm", "overhead": overhead})
     spec = {"size": "1Gi", "format": "raw", "source": {"file": "tiny.img"}, "checksum": "sha256:" + "0" * 64}
     scene.put(MACHINE_IMAGES.resource, {"metadata": {"name": "tarmac-tiny"}, "spec": spec})
+
+
+def test_machines_that_would_be_stopped_or_started_are_counted_and_stay() -> None:
+    scene = Scene()
+    scene.place("DFW", nodes=1, cpu="1")
+    with_overhead(scene, "0")
+    stopped = machines("DFW")
+    stopped["spec"]["template"]["spec"]["runtime"]["virtualMachine"]["running"] = False
+    running(scene, machines("DFW"), 1)
+    found = plan(scene, stopped)["DFW"]
+    assert (numbers(found), found.stop, found.start, found.refused) == ((0, 0, 0, 1), 1, 0, [])
+    assert plan_text("default/vm", Plan(accepted=True, cities=[found])).startswith(
+        "Workload default/vm would run: stop 1."
+    )
+    [deployment] = scene.deploy(stopped).values()
+    instance = scene.instance(deployment, 0, ready=False, reason="Stopped")
+    scene.remove(PODS.resource, f"default/{instance.metadata.name}")
+    assert plan(scene, stopped)["DFW"].refused == [], "a stopped machine needs no node"
+    found = plan(scene, machines("DFW"))["DFW"]
+    assert (numbers(found), found.stop, found.start, found.refused) == ((0, 0, 0, 1), 0, 1, [])
+    scene.pod("full", cpu="1", node="dfw-0")
+    assert plan(scene, stopped)["DFW"].refused == []
+    (refused,) = plan(scene, machines("DFW"))["DFW"].refused
+    assert refused.reason == "InsufficientCapacity", "a machine that starts needs its room again"
 
 
 def test_boot_disks_that_would_be_made_again_are_counted() -> None:
@@ -358,17 +372,17 @@ def test_a_machine_takes_the_overhead_of_its_class_from_nodes() -> None:
     with_overhead(scene, "192Mi")
     node = NODES.get(scene.world, "dfw-0")
     assert node is not None
-    for memory, fits in (("1216Mi", True), ("1100Mi", False)):
+    for memory, fits in (("1224Mi", True), ("1100Mi", False)):
         allocatable = {"cpu": "4", "memory": memory, "pods": "110"}
         scene.put(NODES.resource, {**node, "status": {**node["status"], "allocatable": allocatable}})
         refused = plan(scene, machines("DFW"))["DFW"].refused
         assert (not refused) is fits
     assert refused[0].reason == "InsufficientCapacity"
-    assert refused[0].change == "Ask for at most 908Mi memory, or free 116Mi memory on dfw-0."
+    assert refused[0].change == "Ask for at most 900Mi memory, or free 124Mi memory on dfw-0."
     two = machines("DFW")
     two["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 3
     (refusal,) = plan(scene, two)["DFW"].refused
-    told = "make room for 3 more of 1 cpu and 1216Mi memory, 192Mi memory of it overhead of the runtime, at dfw."
+    told = "make room for 3 more of 1 cpu and 1224Mi memory, 200Mi memory of it overhead of the runtime, at dfw."
     assert refusal.change.endswith(told)
 
 
@@ -376,10 +390,10 @@ def test_a_machine_takes_the_overhead_of_its_class_from_quotas() -> None:
     scene = Scene()
     scene.place("DFW")
     with_overhead(scene, "192Mi")
-    scene.quota(memory="1216Mi")
+    scene.quota(memory="1224Mi")
     assert plan(scene, machines("DFW"))["DFW"].refused == []
-    scene.quota(memory="1215Mi")
+    scene.quota(memory="1223Mi")
     (refused,) = plan(scene, machines("DFW"))["DFW"].refused
     assert refused.reason == "QuotaExhausted"
-    assert refused.change == "Raise memory of ResourceQuota limits to 1216Mi, or scale something else down."
+    assert refused.change == "Raise memory of ResourceQuota limits to 1224Mi, or scale something else down."
     assert plan(scene, workload("DFW", replicas=1))["DFW"].refused == [], "a sandbox has none"

@@ -227,6 +227,9 @@ def test_both_directions(town: ReachTown) -> None:
         ("a/b/c", "443", "", "no target"),
         ("db", "", "", "which one"),
         ("db", "70000", "", "1 to 65535"),
+        ("db", "9" * 5000, "", "1 to 65535"),
+        ("db", "²", "", "calls no TCP port '²'"),
+        ("db", "٨٠", "", "calls no TCP port"),
         ("db", "80", "icmp", "none of TCP"),
         ("db", "http", "", "calls no TCP port 'http'; it has pg"),
         ("10.1.0.6", "http", "", "calls no TCP port"),
@@ -241,3 +244,54 @@ def test_what_is_not_there(town: ReachTown) -> None:
     for target in ("nobody", "pod/nobody", "service/nobody", "externalservice/nobody"):
         with pytest.raises(NoSuchTarget):
             town.ask("web", target)
+
+
+def condition(kind: str, status: str, message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "message": message}
+
+
+def tunnels(town: ReachTown, **messages: str) -> None:
+    """The Nodes, with what they say of their tunnels; an empty message says that all are open."""
+    for name, message in messages.items():
+        said = condition("TunnelsReachable", "False" if message else "True", message)
+        status = {"conditions": [condition("Ready", "True"), said]}
+        town.add("core/nodes", {"metadata": {"name": name}, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("n1", "n2", "closed"),
+    [
+        ("4789/udp to n2 is closed", "4789/udp from n1 is closed", "4789/udp from node n1 to node n2 is closed."),
+        ("4789/udp from n2 is closed", "", "4789/udp from node n2 to node n1 is closed."),
+        ("4789/udp to or from n2 is closed", "4789/udp to n1 is closed", "4789/udp from node n2 to node n1 is closed."),
+        (
+            "4789/udp to or from n2 is closed",
+            "",
+            "4789/udp from node n1 to node n2 and 4789/udp from node n2 to node n1 are closed.",
+        ),
+    ],
+)
+def test_a_closed_tunnel_is_the_first_verdict(town: ReachTown, n1: str, n2: str, closed: str) -> None:
+    tunnels(town, n1=n1, n2=n2)
+    town.policy("db", {"selector": DB})
+    found = town.ask("web", "db", "pg")
+    assert (found.answer, last(found).rule, last(found).reason) == ("No", "tunnel", reasons.TUNNEL_CLOSED)
+    assert last(found).message == closed
+    assert closed.removesuffix(".") in found.sentence
+    assert found.change.startswith("Let 4789/udp from node n")
+
+
+def test_tunnels_of_others_and_of_lost_nodes_say_nothing(town: ReachTown) -> None:
+    tunnels(town, n1="4789/udp to n3 is closed", n2="")
+    assert town.ask("web", "db", "pg").answer == "Yes"
+    tunnels(town, n1="4789/udp to n2 is closed", n2="")
+    town.objects["core/nodes"]["n1"]["status"]["conditions"][0]["status"] = "Unknown"
+    assert town.ask("web", "db", "pg").answer == "Yes"
+    tunnels(town, n1="", n2="")
+    assert ("tunnel", "Yes") in rules(town.ask("web", "db", "pg"))
+
+
+def test_pods_of_one_node_need_no_tunnel(town: ReachTown) -> None:
+    tunnels(town, n1="4789/udp to n2 is closed")
+    town.pod("near", interface("10.1.0.7"), labels={"app": "near"})
+    assert town.ask("web", "near", "80").answer == "Yes"

@@ -54,6 +54,22 @@ def test_a_name_is_not_used_while_its_old_holder_is_being_deleted(goal: Goal) ->
     assert steps.waiting.reason == reasons.NAME_BEING_DELETED
 
 
+@pytest.mark.parametrize("goal", [ORDERED, PARALLEL])
+def test_a_machine_that_is_stopped_is_as_wanted_and_is_not_replaced(goal: Goal) -> None:
+    """Nothing is left to do, and what is missing above it is made."""
+    assert plan(goal, [instance(0, stopped=True), instance(1), instance(2)]) == RolloutSteps(complete=True)
+    assert plan(goal, [instance(0, stopped=True), instance(1)]).create == (2,)
+
+
+def test_a_machine_that_is_stopped_does_not_keep_the_others_from_being_replaced() -> None:
+    """It counts as one that nobody misses, so one of those that serve may go."""
+    mixed = [instance(0, "a", stopped=True), instance(1, "old"), instance(2, "old")]
+    assert removed(plan(PARALLEL, mixed)) == [(2, RemovalCause.OUTDATED)]
+    assert removed(plan(ORDERED, mixed)) == [(2, RemovalCause.OUTDATED)]
+    old = [instance(0, "old", stopped=True), instance(1, "old"), instance(2, "old")]
+    assert removed(plan(ORDERED, old)) == [(0, RemovalCause.OUTDATED)], "first the one that nobody misses"
+
+
 def test_scale_down_takes_the_highest_first() -> None:
     """Ordered one by one, parallel all at once."""
     five = [instance(ordinal) for ordinal in range(5)]

@@ -10,9 +10,12 @@ from tarmac.decide.instances import InstanceView
 from tarmac.decide.rollout import Goal, RolloutSteps, plan
 
 
-def instance(ordinal: int, template_hash: str = "a", *, ready: bool = True, deleting: bool = False) -> InstanceView:
+def instance(
+    ordinal: int, template_hash: str = "a", *, ready: bool = True, deleting: bool = False, stopped: bool = False
+) -> InstanceView:
     """An instance under its usual name."""
-    return InstanceView(f"web-{ordinal}", ordinal, template_hash, ready=ready, deleting=deleting)
+    name, ready = f"web-{ordinal}", ready and not stopped
+    return InstanceView(name, ordinal, template_hash, ready=ready, deleting=deleting, stopped=stopped)
 
 
 class World:

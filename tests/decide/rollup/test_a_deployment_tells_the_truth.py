@@ -59,6 +59,22 @@ def test_counters() -> None:
     assert (status.current_replicas, status.desired_replicas) == (1, 4)
 
 
+def test_stopped_machines_are_counted_and_neither_fail_nor_stall() -> None:
+    old = NOW - 100_000
+    stopped = waiting(0, reasons.STOPPED, stopped=True, since=old)
+    status, available, progress = look(facts(stopped, ready(1), desired=2))
+    assert (status.ready_replicas, status.stopped_replicas) == (1, 1)
+    assert (available.status, progress.status, progress.reason) == ("True", "True", reasons.COMPLETE)
+    assert progress.message == "DFW: 1 of 2 instances are ready, 1 stopped"
+    assert words(status) == ("1/2", "Available", "")
+    status, available, progress = look(facts(stopped, desired=1))
+    assert (available.status, available.reason) == ("False", reasons.STOPPED)
+    assert (available.message, progress.reason) == ("DFW: 1 of 1 machines are stopped", reasons.COMPLETE)
+    assert words(status) == ("0/1", "Stopped", "")
+    _, left = deployment_status(facts(stopped, desired=1), None, NOW)
+    assert left is None, "time alone changes nothing"
+
+
 @pytest.mark.parametrize(
     ("given", "available", "progress", "columns"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +13,14 @@ from tarmac.api.compute.workload import Counters, WorkloadStatus
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
 from tarmac.decide.instances import InstanceView
-from tarmac.decide.rollup import DeploymentFacts, DeploymentView, PlacementFacts, WorkloadFacts, deployment_status
+from tarmac.decide.rollup import (
+    DeploymentFacts,
+    DeploymentView,
+    PlacementFacts,
+    Tally,
+    WorkloadFacts,
+    deployment_status,
+)
 from tarmac.decide.rollup.workload import workload_status
 from tarmac.decide.verdict import Refusal
 
@@ -43,9 +51,15 @@ def in_city(
     )
 
 
+def tally(deployments: Iterable[DeploymentView]) -> Tally:
+    """Deployments whose names have their order."""
+    return Tally((f"web-{number:04}", each) for number, each in enumerate(deployments))
+
+
 def placement(name: str, *deployments: DeploymentView, **known: Any) -> PlacementFacts:
     """A placement that means the cities of its deployments."""
-    return PlacementFacts(name=name, cities=[each.city for each in deployments], deployments=deployments, **known)
+    cities = [each.city for each in deployments]
+    return PlacementFacts(name=name, cities=cities, deployments=tally(deployments), **known)
 
 
 def look(*placements: PlacementFacts, **known: Any) -> WorkloadStatus:
@@ -154,8 +168,21 @@ def test_paused_and_deleting_are_said() -> None:
 
 def test_what_is_left_of_a_removed_placement_is_counted() -> None:
     """Until it is gone."""
-    status = look(placement("us", in_city("DFW")), orphans=[in_city("LHR", ready=1, deleting=True)])
+    status = look(placement("us", in_city("DFW")), orphans=tally([in_city("LHR", ready=1, deleting=True)]))
     assert (status.replicas, status.deployments) == (3, 2)
+
+
+def test_a_thousand_cities_fit_into_a_condition() -> None:
+    """Messages have a limit, and a status that breaks it could not be written."""
+    codes = [f"{chr(65 + number // 676)}{chr(65 + number // 26 % 26)}{chr(65 + number % 26)}" for number in range(1000)]
+    refused = look(placement("all", *(in_city(code, reasons.QUOTA_EXHAUSTED, ready=0) for code in codes)))
+    assert condition(refused, "Progressing").message.endswith("; and 990 more cities")
+    scaling = condition(look(placement("all", *(in_city(code, reasons.STARTING) for code in codes))), "Progressing")
+    assert scaling.message.startswith("Scaling in AAA, AAB, ")
+    assert scaling.message.endswith("AAT and 980 more")
+    blocked = [Refusal(reasons.NO_CANDIDATE_LOCATIONS, "No Location.", code) for code in codes]
+    message = condition(look(PlacementFacts(name="all", cities=codes, blocks=blocked)), "Progressing").message
+    assert message.endswith("AAU and 979 more.")
 
 
 cities = st.builds(
@@ -171,14 +198,14 @@ placements = st.builds(
     PlacementFacts,
     name=st.uuids().map(str),
     cities=st.just(["DFW"]),
-    deployments=st.lists(cities, max_size=3),
+    deployments=st.lists(cities, max_size=3).map(tally),
     blocks=blocks,
 )
 anything = st.builds(
     WorkloadFacts,
     generation=st.just(4),
     placements=st.lists(placements, max_size=3, unique_by=lambda each: each.name),
-    orphans=st.lists(cities, max_size=1),
+    orphans=st.lists(cities, max_size=1).map(tally),
     blocks=blocks,
     paused=st.booleans(),
 )

@@ -45,8 +45,8 @@ def instances(written: str) -> ResourceReading:
 
 
 def _instance(word: str) -> InstanceUse:
-    state = {"!": Use.STARTING, "x": Use.GONE}.get(word[-1], Use.COUNTED)
-    used, _, requested = word.rstrip("!x").partition("/")
+    state = {"!": Use.STARTING, "x": Use.GONE, "s": Use.STOPPED}.get(word[-1], Use.COUNTED)
+    used, _, requested = word.rstrip("!xs").partition("/")
     return InstanceUse(None if used == "-" else int(used), int(requested or 1000), state)
 
 
@@ -131,6 +131,24 @@ def test_by_external_value(current: int, target: str, values: list[int], expecte
 def test_by_external_average_value(current: int, target: str, values: list[int], expected: int) -> None:
     """The total divided by the target."""
     assert proposal(external(average=target), ExternalReading(values, current), current) == expected
+
+
+@pytest.mark.parametrize(
+    ("current", "metric", "reading", "expected"),
+    [
+        (4, by_utilization(50), instances("750 750 -s -s"), 5),  # two serve at 150 %: three, and the stopped
+        (4, by_utilization(50), instances("100 100 -s -s"), 3),  # one would do
+        (4, by_utilization(50), instances("500 500 -s -s"), 4),
+        (4, external(average="10"), ExternalReading([30_000], 2, 2), 5),
+        (4, external(average="10"), ExternalReading([20_000], 2, 2), 4),
+        (4, external(value="10"), ExternalReading([20_000], 2, 2), 6),
+        (2, external(average="10"), ExternalReading([20_000], 0, 2), 4),  # none serves: two more do
+    ],
+)
+def test_machines_that_are_stopped_bear_no_load_and_take_places(
+    current: int, metric: MetricSpec, reading: Reading, expected: int
+) -> None:
+    assert proposal(metric, reading, current) == expected
 
 
 def two(first: Reading, second: Reading, current: int) -> tuple[int | None, list[str]]:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.runtimes.qemu.seed.documents import Seed, SeedTooLarge, documents
@@ -40,6 +41,15 @@ SECOND = AttachedInterface(
     addresses=["10.9.0.7/24"],
     gateways=["10.9.0.1"],
     routes=["10.9.0.0/16", "fd99::/48"],
+)
+AGAIN = AttachedInterface(
+    "eth2",
+    "default/default",
+    mtu=1460,
+    mac="02:dd:50:62:0e:9c",
+    addresses=["10.128.0.3/20", "fd20:501:aace::3/64"],
+    gateways=["10.128.0.1", "fd20:501:aace::1"],
+    routes=["10.128.0.0/9", "fd20:501:aace::/48"],
 )
 EXPECTED = """\
 version: 2
@@ -75,6 +85,17 @@ default.inst.cluster.local, svc.cluster.local, cluster.local]}
 
 def test_two_interfaces_of_which_one_leads_everywhere() -> None:
     assert network_config([FIRST, SECOND], AROUND) == EXPECTED
+
+
+def test_a_second_interface_on_a_network_has_its_addresses_and_leaves_the_routes_to_the_first() -> None:
+    read = yaml.safe_load(network_config([FIRST, SECOND, AGAIN], AROUND))["ethernets"]
+    assert read["eth2"]["addresses"] == ["10.128.0.3/20", "fd20:501:aace::3/128"]
+    assert read["eth2"]["match"] == {"macaddress": AGAIN.mac}
+    assert "routes" not in read["eth2"]
+    only = replace(FIRST, addresses=FIRST.addresses[:1], gateways=FIRST.gateways[:1])
+    other = replace(AGAIN, addresses=AGAIN.addresses[1:], gateways=AGAIN.gateways[1:])
+    read = yaml.safe_load(network_config([only, other], AROUND))["ethernets"]
+    assert [each["to"] for each in read["eth2"]["routes"]] == ["fd20:501:aace::/48"], "the first has no IPv6"
 
 
 def test_one_family_alone_has_no_gateway_of_the_other() -> None:

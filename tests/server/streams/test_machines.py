@@ -239,10 +239,10 @@ async def test_power_is_pressed_once_or_refused_with_the_reason(planet: MachineP
     assert await press(client, action="Pause") == (200, {"action": "Pause"})
     status, told = await press(client, action="Reboot")
     assert (status, told["reason"], told["message"]) == (409, "Conflict", "the machine is paused: resume or reset it")
-    for wrong in ("Stop", "", None, 7):
+    for wrong in ("Halt", "", None, 7):
         status, told = await press(client, action=wrong)
         assert (status, told["reason"]) == (400, "BadRequest")
-        assert "one of Reboot, Reset, Pause, Resume" in told["message"]
+        assert "one of Reboot, Reset, Pause, Resume, Stop, Start" in told["message"]
     assert planet.machine.pressed == ["Pause", "Pause"]
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock, rfc3339_micro
+from tarmac.client.targets.untyped import PODS
 from tarmac.server.nodes.exposition import samples
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.subresources.metrics import UsageSource
+from tests.cost.measuring import ALLOWED, at_best, longest_turn
 from tests.server.streams.planet import Planet
 
 
@@ -70,6 +76,83 @@ async def test_nonsense_from_a_node_is_no_metric(world: Planet) -> None:
     assert (scraper(world).nodes(), scraper(world).pods()) == ([], [])
 
 
-def test_numbers_that_nobody_can_count_with_are_left_out() -> None:
-    lines = ["good 1 1700000000000", "huge 1e999", f"late 1 {'9' * 5000}", "none nan", "short 2"]
-    assert [each.name for each in samples("\n".join(lines), 5.0)] == ["good", "short"]
+def test_numbers_and_times_that_nobody_can_count_with_are_left_out() -> None:
+    now = 1_700_000_000.0
+    lines = [
+        "good 1 1700000000000",
+        "huge 1e999",
+        "large 1e300",
+        "below -1",
+        f"late 1 {'9' * 15}",
+        "early 1 0",
+        "short 2",
+    ]
+    lines += [f'long{{a="{"x" * 5000}"}} 1', f"later 1 {'9' * 5000}", "none nan", "windows 3\r"]
+    every = {line.partition(" ")[0].partition("{")[0] for line in lines}
+    found = [each.name for each in samples("\n".join(lines), now, every) if each is not None]
+    assert found == ["good", "short", "windows"]
+    assert list(samples("other 1", now, every)) == [None]
+
+
+def hostile(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """The node that is asked next answers so."""
+    monkeypatch.setattr("tarmac.agent.http.api.resource_metrics", lambda _: "\n".join(lines))
+
+
+def figures(pod: str, cpu: object, at: float | str) -> list[str]:
+    labels = f'{{container="main",namespace="default",pod="{pod}"}}'
+    when = at if isinstance(at, str) else f"{round(at * 1000)}"
+    return [
+        f"container_cpu_usage_seconds_total{labels} {cpu} {when}",
+        f"container_memory_working_set_bytes{labels} 1000 {when}",
+    ]
+
+
+async def test_a_node_tells_nothing_of_pods_of_other_nodes(world: Planet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An autoscaler would follow it: a stolen node would scale the Workloads of anybody."""
+    container = {"name": "main", "image": "busybox"}
+    other: JsonObject = {"metadata": {"name": "theirs", "namespace": "default"}}
+    other["spec"] = {"nodeName": "n2", "containers": [container]}
+    await world.client.resource(PODS).create({"apiVersion": "v1", "kind": "Pod", **other})
+    now = SystemClock().now()
+    for at, cpu in ((now - 15, 1), (now, 10_000)):
+        hostile(monkeypatch, *figures("theirs", cpu, at), *figures("web", cpu / 1000, at))
+        await scraper(world).scrape()
+    assert [each["metadata"]["name"] for each in scraper(world).pods()] == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((1, "999999999999999"), (2, "999999999999999")),
+        ((1, "-0.015"), (1e308, "0")),
+        ((1, "-0.001"), (1e17, "0")),
+        ((-1e308, "-15"), (1e308, "0")),
+    ],
+)
+async def test_extreme_figures_of_a_node_fail_nobodys_list(
+    world: Planet, monkeypatch: pytest.MonkeyPatch, first: tuple[float, str], second: tuple[float, str]
+) -> None:
+    now = SystemClock().now()
+    for value, at in (first, second):
+        when = at if len(at) > 10 else f"{round((now + float(at)) * 1000)}"
+        node = [f"node_cpu_usage_seconds_total {value} {when}", f"node_memory_working_set_bytes {value} {when}"]
+        hostile(monkeypatch, *figures("web", value, when), *node)
+        await scraper(world).scrape()
+    shown = await world.kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/pods")
+    assert (shown.code, json.loads(shown.out)["items"]) == (0, [])
+    shown = await world.kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes")
+    assert (shown.code, json.loads(shown.out)["items"]) == (0, [])
+
+
+@pytest.mark.parametrize("unit", ["a 1\n", "container_cpu_usage_seconds_total 1\n", "x\n", 'a{b="",'])
+async def test_megabytes_of_figures_hold_nobody_up(world: Planet, monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    whole = unit * (4_000_000 // len(unit))
+    monkeypatch.setattr("tarmac.agent.http.api.resource_metrics", lambda _: whole)
+
+    async def once() -> float:
+        async with longest_turn() as turn:
+            await scraper(world).scrape()
+        return turn[0]
+
+    assert await at_best(once) < ALLOWED

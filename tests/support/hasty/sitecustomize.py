@@ -12,10 +12,10 @@ if "agent" in sys.orig_argv:
     from tarmac.client import authorities
 
     rotation.__dict__.update(SPREAD=2.0, _LOOK=1.0)
-    authorities.__dict__.update(EVERY=1.0)
+    authorities.__dict__.update(POLL_INTERVAL=1.0)
 elif "server" in sys.orig_argv:
     from tarmac.apps import rotating
     from tarmac.server.security import rotation as rotations
 
-    rotating.__dict__.update(EVERY=0.5)
+    rotating.__dict__.update(INTERVAL=0.5)
     rotations.__dict__.update(UNSEEN=3.0)

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.compute.machineimage import ImageSource, MachineImageSpec
+from tarmac.base.clock import SystemClock
 from tarmac.base.quantity import Quantity
 from tarmac.runtimes.interface import ImageMismatch, ImageRefused
 from tarmac.runtimes.qemu.images import caged
 from tarmac.runtimes.qemu.images.caged import USER, run_caged
 from tarmac.runtimes.qemu.images.getting import ImageFiles
+from tarmac.runtimes.qemu.images.guard import TenantNetworks
 
 pytestmark = [pytest.mark.root]
 SECRET = b"root:x:0:0: what only the host knows\n"
@@ -46,7 +48,8 @@ class Node:
             source=ImageSource(file=name),
             checksum=checksum or f"sha256:{hashlib.sha256(content).hexdigest()}",
         )
-        record = ImageFiles(self.kept, self.local).get("acme/os", spec, lambda *_: None)
+        files = ImageFiles(self.kept, self.local, TenantNetworks(), SystemClock())
+        record = files.get("acme/os", spec, lambda *_: None)
         assert all(each.is_there() for each in record.files())
         return Path(record.disk.path).read_bytes()
 

@@ -178,3 +178,68 @@ async def test_what_a_killed_agent_left_unfinished_goes_at_the_next_start(tmp_pa
     assert os.listdir(kept) == ["x.part"]
     assert kept.stat().st_mode & 0o777 == 0o700
     shutil.rmtree(kept)
+
+
+@pytest.fixture
+def published(server: FileServer) -> Generator[tuple[FileServer, FileServer]]:
+    """A disk, and a list of sums beside it."""
+    with serving(f"{'0' * 64} *other.raw\n{checksum(DISK)[7:]} *os.raw\n".encode()) as sums:
+        yield server, sums
+
+
+def renewed(server: FileServer, sums: FileServer, name: str = "os.raw") -> str:
+    source = {"url": f"{server.url.rstrip('/')}/{name}", "checksums": f"{sums.url.rstrip('/')}/SHA256SUMS"}
+    return annotation(checksum="", source=source)
+
+
+@pytest.mark.root
+async def test_the_sum_of_a_file_that_its_publisher_renews_is_settled_when_it_is_first_fetched(
+    tmp_path: Path, published: tuple[FileServer, FileServer]
+) -> None:
+    disk, sums = published
+    images = NodeMachineImages(tmp_path / "kept", tmp_path / "nothing")
+    images.learn(renewed(disk, sums))
+    first = await images.pull("acme/os", None)
+    found = await images.image("acme/os")
+    assert found is not None
+    assert found.digests == (f"acme/os@{checksum(DISK)}",)
+    disk.content, sums.content = b"another", b""
+    again = NodeMachineImages(tmp_path / "kept", tmp_path / "nothing")
+    again.learn(renewed(disk, sums))
+    assert await again.pull("acme/os", None) == first, "it is here, whatever is published later"
+    assert len(sums.asked) == 1
+    assert not list((tmp_path / "kept").glob("*.sums"))
+    for each in (images, again):
+        await each.close()
+
+
+@pytest.mark.root
+async def test_a_file_that_the_list_does_not_know_or_has_another_sum_for_is_not_taken(
+    tmp_path: Path, published: tuple[FileServer, FileServer]
+) -> None:
+    disk, sums = published
+    images = NodeMachineImages(tmp_path / "kept", tmp_path / "nothing")
+    images.learn(renewed(disk, sums, "unknown.raw"))
+    with pytest.raises(ImageRefused, match="does not have unknown"):
+        await images.pull("acme/os", None)
+    images.learn(renewed(disk, sums, "other.raw"))
+    with pytest.raises(ImageMismatch, match="the file's sum is"):
+        await images.pull("acme/os", None)
+    await images.close()
+
+
+async def test_a_node_without_a_way_there_says_how_to_bring_the_file_and_takes_it(
+    images: NodeMachineImages, tmp_path: Path, local: Path, published: tuple[FileServer, FileServer]
+) -> None:
+    disk, sums = published
+    nowhere = {"url": "http://127.0.0.1:1/new.raw", "checksums": "http://127.0.0.1:1/SHA256SUMS"}
+    images.learn(annotation(checksum="", source=nowhere))
+    with pytest.raises(ImageRefused, match=f"127.0.0.1:1 cannot be reached.*install -m 0644 new.raw {local}/"):
+        await images.pull("acme/os", None)
+    (local / "new.raw").write_bytes(DISK)
+    await images.pull("acme/os", None)
+    images.learn(annotation(source={"url": "http://127.0.0.1:1/new.raw"}, checksum=f"sha256:{0:064}"))
+    with pytest.raises(ImageMismatch, match="the file's sum is"):
+        await images.pull("acme/os", None)
+    assert not disk.asked
+    assert not sums.asked

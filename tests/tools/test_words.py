@@ -1,0 +1,50 @@
+"""The measure of language counts idioms in docstrings, comments and messages, and its figures only shrink."""
+
+from __future__ import annotations
+
+import ast
+
+from tools import words
+
+SOURCE = '''
+"""Which module docstring is this."""
+# somebody wrote this comment
+KEY = "what"
+ERROR = "nobody knows what this is"
+def read():
+    """Whoever calls it."""
+'''
+
+
+def test_docstrings_comments_and_sentences_are_counted_and_short_literals_are_not() -> None:
+    tree = ast.parse(SOURCE)
+    assert [each.value for each in words.docstrings(tree)] == [
+        "Which module docstring is this.",
+        "Whoever calls it.",
+    ]
+    assert list(words.comments(SOURCE)) == ["# somebody wrote this comment"]
+    assert list(words.messages(tree)) == ["nobody knows what this is"]
+
+
+def test_the_rate_is_per_thousand_words() -> None:
+    tally = words.Tally()
+    tally.add("nobody reads " + "word " * 98)
+    assert tally.rate == 10.0
+
+
+def test_a_part_above_its_figure_is_a_breach_and_one_below_asks_for_a_lower_figure() -> None:
+    baseline = {"docstrings of a": 20.0, "questions of a": 2.0}
+    assert list(words.breaches({"docstrings of a": 20.3, "questions of a": 2.0}, baseline)) == []
+    [worse, more] = words.breaches({"docstrings of a": 21.0, "questions of a": 3.0}, baseline)
+    assert worse.startswith("words: docstrings of a: 21, above 20;")
+    assert more.startswith("words: questions of a: 3, above 2;")
+    [better] = words.breaches({"docstrings of a": 12.0, "questions of a": 2.0}, baseline)
+    assert "run `python -m tools.words --lower`" in better
+    [new] = words.breaches({"docstrings of b": 6.0}, baseline)
+    assert new.startswith("words: docstrings of b: 6, above 5;")
+
+
+def test_lowering_never_raises_a_figure_and_drops_parts_within_the_limit() -> None:
+    baseline = {"docstrings of a": 20.0, "docstrings of b": 9.0}
+    found = {"docstrings of a": 25.0, "docstrings of b": 4.0, "docstrings of c": 8.0}
+    assert words.lowered(found, baseline) == {"docstrings of a": 20.0, "docstrings of c": 5.0}
