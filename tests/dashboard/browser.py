@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 
 CHROMIUM = Path("/usr/bin/chromium")
+_LAUNCHER = Path(__file__).with_name("chromium")
 _FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -36,7 +37,7 @@ def one_browser() -> Generator[Browser]:
     if not CHROMIUM.exists():
         pytest.skip("NOT RUN: there is no /usr/bin/chromium; make test-tools installs it as root")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=str(_LAUNCHER), args=_FLAGS)
         _shared.append(browser)
         try:
             yield browser
@@ -69,6 +70,8 @@ def browser_page(**options: object) -> Generator[Page]:
             raise
         finally:
             _open.pop(page, None)
+            # A handler that is still fetching would fail in the next test, as the error of its browser.
+            page.unroute_all(behavior="ignoreErrors")
             page.close()
     assert not wrong, wrong
 

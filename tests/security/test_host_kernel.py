@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import Forbidden, Invalid
+from tarmac.api.status import AlreadyExists, Forbidden, Invalid
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load
@@ -82,6 +82,8 @@ async def place(directory: Path) -> AsyncGenerator[Place]:
         admin = Client(HttpTransport(at))
         stack.push_async_callback(admin.close)
         await admin.resource(NAMESPACES).create({"metadata": {"name": "team"}})
+        with suppress(AlreadyExists):  # a controller creates it as well, a moment after the namespace
+            await admin.resource(SERVICE_ACCOUNTS).create({"metadata": {"name": "default", "namespace": "team"}})
         yield Place(stack, at, admin)
 
 
