@@ -52,7 +52,12 @@ def add_machine(
         "--tls-san", action="append", default=[], metavar="NAME",
         help="with --server: another name or address that machines reach it under; may be repeated",
     )  # fmt: skip
-    join.add_argument("--token", required=True, metavar="TOKEN", help="of `tarmac token create`, where the cluster is")
+    token = join.add_mutually_exclusive_group()
+    token.add_argument(
+        "--token-file", metavar="FILE",
+        help="a file with the token of `tarmac token create`, - for standard input (default: TARMAC_TOKEN's value)",
+    )  # fmt: skip
+    token.add_argument("--token", metavar="TOKEN", help="the token itself, visible to every local user: prefer a file")
     join.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the machine's)")
     join.add_argument("--labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="labels of the node")
     join.add_argument(

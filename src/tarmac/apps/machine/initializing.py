@@ -152,18 +152,21 @@ async def _with_node(
             wanted = Joining([f"{here}:{port}"], token, options.name, timeout=options.timeout)
             await join(machine, wanted, keeper, clock)
         print(f"kubeconfig: {machine.data / 'kubeconfig'}")
-        await _tell_how_to_join(admin, options, reached_at([host]), port)
+        await tell_how_to_join(admin, options, reached_at([host]), port)
     finally:
         await admin.close()
 
 
-async def _tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
+async def tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
+    """Print the command that joins the next host."""
     if not hosts:
         print("no other machine reaches it: it listens on this machine's loopback only (--listen)", flush=True)
         return
     address = f"[{hosts[0]}]:{port}" if ":" in hosts[0] else f"{hosts[0]}:{port}"
+    # The token goes through a pipe: `echo` is part of the shell, so no command line shows it to local users.
+    command = f"tarmac join {address} --token-file -"
     if options.location:
         token = (await create_token(admin, options.location.lower(), 1, _TTL)).text
+        print(f"join another machine: echo {token} | {command}", flush=True)
     else:
-        token = "$(tarmac token create --location CODE)"
-    print(f"join another machine: tarmac join {address} --token {token}", flush=True)
+        print(f"join another machine: tarmac token create --location CODE | ssh MACHINE {command}", flush=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.api.conditions import condition_of
-from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
+from tarmac.api.nodetokens import BadToken, NodeToken
 from tarmac.api.status import ApiError
 from tarmac.apps.machine.checks import Obstacle, local_obstacles, server_obstacles
 from tarmac.apps.machine.configuration import documents_in, drop_document, have_document
@@ -34,6 +34,7 @@ from tarmac.apps.machine.identity import (
 )
 from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, USAGE, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.machine.services import Services, Signals, running, services
+from tarmac.apps.machine.tokens import joining_token
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
 from tarmac.cli.configfile import BadConfigFile
@@ -72,9 +73,9 @@ def main(options: argparse.Namespace) -> int:
 
         return serverjoining.main(options)
     try:
-        token = parse_token(options.token)
+        token = joining_token(options)
     except BadToken as error:
-        tell(f"--token: {error}")
+        tell(str(error))
         return USAGE
     wanted = Joining(options.addresses, token, options.name, options.labels, options.address, options.timeout)
     configure(level="warning")

@@ -25,7 +25,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tarmac import __version__
-from tarmac.api.nodetokens import SERVERS_PATH, BadToken, NodeToken, parse_token
+from tarmac.api.nodetokens import SERVERS_PATH, BadToken, NodeToken
 from tarmac.api.status import ApiError, Unauthorized
 from tarmac.apps.configcheck import taken
 from tarmac.apps.machine.checks import Obstacle
@@ -37,6 +37,7 @@ from tarmac.apps.machine.joining import KIND as AGENT
 from tarmac.apps.machine.joining import reached, told_in_words
 from tarmac.apps.machine.layout import DONE, USAGE, Machine, SetupFailed, setting_up, tell
 from tarmac.apps.machine.services import Services, Signals, running, services
+from tarmac.apps.machine.tokens import joining_token
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
@@ -64,9 +65,9 @@ class ServerJoining:
 def main(options: argparse.Namespace) -> int:
     """Join as a server; return the exit code."""
     try:
-        token = parse_token(options.token)
+        token = joining_token(options)
     except BadToken as error:
-        tell(f"--token: {error}")
+        tell(str(error))
         return USAGE
     configure(level="warning")
     wanted = ServerJoining(options.server, token, options.name or socket.gethostname().lower(), options)
