@@ -229,7 +229,7 @@ ATTACKS = {
         (relays.test_no_gateway_that_does_not_name_it_and_no_spec,),
     ),
 }
-DOCUMENTED = {"A6": ("external-services.md", "cannot tell the server from whoever took its address")}
+DOCUMENTED = {"A6": ("external-services.md", "cannot distinguish the server from a host that took its address")}
 
 
 def test_every_attack_of_the_specification_has_a_row() -> None:
