@@ -303,3 +303,8 @@ async def test_usage_is_empty_without_a_source(api: Client) -> None:
     nodes = await api.get("/apis/metrics.k8s.io/v1beta1/nodes")
     assert (nodes.json["kind"], nodes.json["items"]) == ("NodeMetricsList", [])
     assert (await api.get("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p")).status == 404
+
+
+async def test_a_malformed_selector_of_usage_is_a_bad_request(api: Client) -> None:
+    refused = await api.get("/apis/metrics.k8s.io/v1beta1/pods?labelSelector=((")
+    assert (refused.status, refused.json["reason"]) == (400, "BadRequest")

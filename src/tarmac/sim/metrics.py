@@ -7,11 +7,12 @@ annotations `sim.tarmac/cpu` and `sim.tarmac/memory`, or `IDLE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.pieces import Pieces, Work
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
 from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
@@ -29,6 +30,7 @@ class SimulatedMetrics:
         self.load: dict[str, float] = {}  # by Location
         self._fleet = fleet
         self._clock = clock
+        self._pieces = Pieces(clock)
 
     async def external(self, question: ExternalQuestion) -> Sequence[int]:
         """Return the load of the Location in thousandths, for any query. Raises NoMetric."""
@@ -56,19 +58,28 @@ class SimulatedMetrics:
                 total[pod.node][name] += amount
         return [{"metadata": {"name": name}, **self._when(), "usage": _text(used)} for name, used in total.items()]
 
-    def pods(self) -> Sequence[JsonObject]:
-        """Return PodMetrics objects; all usage is attributed to a pod's first container."""
-        return [
-            {
-                "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},
-                **self._when(),
-                "containers": [
-                    {"name": name, "usage": _text(_used(pod) if index == 0 else _amounts({"cpu": "0", "memory": "0"}))}
-                    for index, (name, _) in enumerate(pod.containers)
-                ],
-            }
-            for pod in self._measured()
-        ]
+    def pods(self) -> Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]:
+        """Return PodMetrics objects; an awaitable if that takes several turns of the loop."""
+        return self._pieces.run(self._of_pods(), lambda shown: shown)
+
+    def _of_pods(self) -> Work[list[JsonObject]]:
+        shown: list[JsonObject] = []
+        for pod in list(self._measured()):
+            shown.append(self._of_pod(pod))
+            yield
+        return shown
+
+    def _of_pod(self, pod: SimulatedPod) -> JsonObject:
+        """Return the PodMetrics of a pod; all usage is attributed to its first container."""
+        none = _amounts({"cpu": "0", "memory": "0"})
+        return {
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels)},
+            **self._when(),
+            "containers": [
+                {"name": name, "usage": _text(_used(pod) if index == 0 else none)}
+                for index, (name, _) in enumerate(pod.containers)
+            ],
+        }
 
     def _measured(self) -> Iterator[SimulatedPod]:
         return (pod for pod in self._fleet.pods() if pod.runs and self._fleet.nodes[pod.node].hears)

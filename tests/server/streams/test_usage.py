@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Sequence
 
+import msgspec
 import pytest
 
 from tarmac.api.schema import JsonObject
@@ -12,8 +15,10 @@ from tarmac.client.targets.untyped import PODS
 from tarmac.server.nodes.exposition import samples
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.subresources.metrics import UsageSource
-from tests.cost.measuring import ALLOWED, at_best, longest_turn
+from tests.cost.measuring import ADMIN, ALLOWED, Server, at_best, longest_turn
 from tests.server.streams.planet import Planet
+
+MANY_PODS = 9_000
 
 
 def summary(at: float, cpu: float, received: int) -> JsonObject:
@@ -41,6 +46,13 @@ def scraper(world: Planet) -> Scraper:
     return source
 
 
+def pods(world: Planet) -> Sequence[JsonObject]:
+    """The usage of the few pods of a small cluster, which takes one turn."""
+    found = scraper(world).pods()
+    assert isinstance(found, Sequence)
+    return found
+
+
 async def test_top_shows_what_is_used_between_two_scrapes(world: Planet) -> None:
     now = SystemClock().now()
     world.figures.shown = summary(now - 15, 10.0, 1000)
@@ -54,7 +66,7 @@ async def test_top_shows_what_is_used_between_two_scrapes(world: Planet) -> None
     assert shown == [b"web", b"main", b"200m", b"64Mi"]
     shown = (await world.kubectl("top", "node", "--no-headers")).out.split()
     assert shown[:2] == [b"n1", b"800m"]
-    (pod,) = scraper(world).pods()
+    (pod,) = pods(world)
     assert pod["containers"][0]["usage"]["network_receive_bytes_per_second"] == "2000"
     assert pod["window"] == "15s"
 
@@ -64,16 +76,16 @@ async def test_a_container_that_restarted_begins_anew(world: Planet) -> None:
     for at, cpu in ((now - 30, 10.0), (now - 15, 1.0)):
         world.figures.shown = summary(at, cpu, 0)
         await scraper(world).scrape()
-        assert scraper(world).pods() == []
+        assert pods(world) == []
     world.figures.shown = summary(now, 2.5, 0)
     await scraper(world).scrape()
-    assert scraper(world).pods()[0]["containers"][0]["usage"]["cpu"] == "100000000n"
+    assert pods(world)[0]["containers"][0]["usage"]["cpu"] == "100000000n"
 
 
 async def test_nonsense_from_a_node_is_no_metric(world: Planet) -> None:
     world.figures.shown = {"node": {}, "pods": []}
     await scraper(world).scrape()
-    assert (scraper(world).nodes(), scraper(world).pods()) == ([], [])
+    assert (scraper(world).nodes(), pods(world)) == ([], [])
 
 
 def test_numbers_and_times_that_nobody_can_count_with_are_left_out() -> None:
@@ -118,7 +130,7 @@ async def test_a_node_tells_nothing_of_pods_of_other_nodes(world: Planet, monkey
     for at, cpu in ((now - 15, 1), (now, 10_000)):
         hostile(monkeypatch, *figures("theirs", cpu, at), *figures("web", cpu / 1000, at))
         await scraper(world).scrape()
-    assert [each["metadata"]["name"] for each in scraper(world).pods()] == ["web"]
+    assert [each["metadata"]["name"] for each in pods(world)] == ["web"]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +165,32 @@ async def test_megabytes_of_figures_hold_nobody_up(world: Planet, monkeypatch: p
     async def once() -> float:
         async with longest_turn() as turn:
             await scraper(world).scrape()
+        return turn[0]
+
+    assert await at_best(once) < ALLOWED
+
+
+async def test_usage_of_ten_thousand_pods_is_built_in_many_turns(
+    world: Planet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, source = world.running, scraper(world)
+    made = await world.client.resource(PODS).get("web", "default")
+    written: list[Awaitable[object]] = []
+    for number in range(MANY_PODS):
+        metadata = {**made["metadata"], "name": f"p{number}", "uid": f"u{number}"}
+        raw = msgspec.json.encode({**made, "metadata": metadata})
+        written.append(running.store.create("core/pods", f"default/p{number}", raw))
+    await asyncio.gather(*written)
+    now = SystemClock().now()
+    for at, cpu in ((now - 15, 1), (now, 2)):
+        hostile(monkeypatch, *(line for number in range(MANY_PODS) for line in figures(f"p{number}", cpu, at)))
+        await source.scrape()
+    server = Server(running.server)
+
+    async def once() -> float:
+        async with longest_turn() as turn:
+            reply = await server.send("GET", "/apis/metrics.k8s.io/v1beta1/pods", user=ADMIN)
+        assert len(json.loads(reply.body)["items"]) == MANY_PODS
         return turn[0]
 
     assert await at_best(once) < ALLOWED

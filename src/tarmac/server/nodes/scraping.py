@@ -8,8 +8,8 @@ seconds is omitted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
@@ -30,6 +30,7 @@ _AT_ONCE = 16
 _LARGEST = 4 * 1024 * 1024
 _MAX_SAMPLES = 20_000  # per node; it has at most hundreds of pods, with a few samples each
 _LINES = 100  # lines of a response between two points at which parsing may be suspended
+_PODS = 16  # pods of a node between two points at which their metrics may be suspended
 _NETWORK = {
     "pod_network_receive_bytes_total": "network_receive_bytes_per_second",
     "pod_network_transmit_bytes_total": "network_transmit_bytes_per_second",
@@ -76,13 +77,15 @@ class _Node:
                 yield
         self.rates, self.gauges, self.heard = rates, gauges, now
 
-    def containers(self) -> dict[tuple[str, str], list[str]]:
+    def containers(self) -> Work[dict[tuple[str, str], list[str]]]:
         """Return the names of containers with all metrics, by pod."""
         found: dict[tuple[str, str], list[str]] = {}
-        for (name, namespace, pod, container), rate in self.rates.items():
+        for number, ((name, namespace, pod, container), rate) in enumerate(self.rates.items(), 1):
             known = ("container_memory_working_set_bytes", namespace, pod, container) in self.gauges
             if name == "container_cpu_usage_seconds_total" and rate.per_second is not None and known:
                 found.setdefault((namespace, pod), []).append(container)
+            if number % _LINES == 0:
+                yield
         return found
 
 
@@ -165,17 +168,24 @@ class Scraper:
                 shown.append(_object("NodeMetrics", known, rate) | {"usage": usage})
         return shown
 
-    def pods(self) -> Sequence[JsonObject]:
-        """Return the PodMetrics of recently scraped nodes.
+    def pods(self) -> Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]:
+        """Return the PodMetrics of recently scraped nodes; an awaitable if that takes several turns of the loop.
 
         A node is trusted for its own pods only, because autoscalers act on the metrics.
         """
+        return self._pieces.run(self._of_pods(), lambda shown: shown)
+
+    def _of_pods(self) -> Work[list[JsonObject]]:
         shown: list[JsonObject] = []
-        for node_name, node in self._fresh():
-            for (namespace, name), containers in node.containers().items():
+        for node_name, latest in self._fresh():
+            node = replace(latest)  # a scrape that ends meanwhile replaces the figures of `latest`
+            for number, ((namespace, name), containers) in enumerate((yield from node.containers()).items(), 1):
                 known = self._reader.get("core/pods", f"{namespace}/{name}")
                 if known is not None and known["spec"].get("nodeName") == node_name:
                     shown.append(_pod(node, known, sorted(containers)))
+                if number % _PODS == 0:
+                    yield
+            yield
         return shown
 
 

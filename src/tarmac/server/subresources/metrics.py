@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from tarmac.api.schema import JsonObject
+from tarmac.api.status import BadRequest
+from tarmac.base.pieces import Work
 from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
+from tarmac.server.encoding import encode_json
 from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 Usage = Sequence[JsonObject] | Awaitable[Sequence[JsonObject]]
+_BATCH: Final = 64  # objects between two points at which a response may be suspended
 
 
 class UsageSource(Protocol):
@@ -60,7 +66,7 @@ def usage_route(served: ResourceStorage, source: UsageSource) -> Route:
     return {"get": partial(_answer, _get, served, source), "list": partial(_answer, _list, served, source)}
 
 
-Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], Response]
+Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], Work[Response]]
 
 
 def _answer(
@@ -68,32 +74,45 @@ def _answer(
 ) -> Response | Awaitable[Response]:
     found = source.pods() if served.resource.namespaced else source.nodes()
     if isinstance(found, Sequence):
-        return shape(served, found, request)
+        return served.services.pieces.run(shape(served, found, request), lambda response: response)
     return _answer_later(shape, served, found, request)
 
 
 async def _answer_later(
     shape: Shape, served: ResourceStorage, coming: Awaitable[Sequence[JsonObject]], request: Request
 ) -> Response:
-    return shape(served, await coming, request)
+    return await served.services.pieces.done(shape(served, await coming, request))
 
 
-def _within(found: Sequence[JsonObject], request: Request) -> list[JsonObject]:
+def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[JsonObject]]:
+    """Yield the objects of the requested namespace in batches."""
     namespace = request.info.namespace
-    return [one for one in found if not namespace or one["metadata"].get("namespace") == namespace]
+    for start in range(0, len(found), _BATCH):
+        batch = found[start : start + _BATCH]
+        yield [one for one in batch if not namespace or one["metadata"].get("namespace") == namespace]
 
 
-def _get(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Response:
+def _get(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
     name = request.info.name
-    for one in _within(found, request):
-        if one["metadata"]["name"] == name:
-            return document(request, one)
+    for batch in _within(found, request):
+        for one in batch:
+            if one["metadata"]["name"] == name:
+                return document(request, one)
+        yield
     raise served.not_found(name)
 
 
-def _list(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Response:
-    selector = LabelSelector.parse(request.param("labelSelector"))
-    items = [one for one in _within(found, request) if selector.matches(one["metadata"].get("labels") or {})]
+def _list(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
+    """Encode the objects batch by batch: the list of a large cluster has megabytes."""
+    try:
+        selector = LabelSelector.parse(request.param("labelSelector"))
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    items: list[msgspec.Raw] = []
+    for batch in _within(found, request):
+        shown = (one for one in batch if selector.matches(one["metadata"].get("labels") or {}))
+        items += [msgspec.Raw(encode_json(one)) for one in shown]
+        yield
     resource = served.resource
     body = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": {}, "items": items}
     return document(request, body)

@@ -263,13 +263,20 @@ class Peers:
         if first == "stream" and tunnels is not None:
             return tunnels.arrived(unquote(node), token) or Response(404, b"")
         figures = self.figures.get(request.path)
-        return Response(404, b"") if figures is None else Response(200, _encode(figures()))
+        if figures is None:
+            return Response(404, b"")
+        found = figures()
+        return _encoded_later(found) if isinstance(found, Awaitable) else Response(200, _encode(found))
 
     def _begin(self, transport: asyncio.Transport, tunnels: Tunnels) -> None:
         transport.set_protocol(asyncio.Protocol())
         # Read the state here, in the step that adds the listener: a change between request and upgrade would be lost.
         transport.write(_encode(_News(came=tunnels.nodes(), ready=self._was_ready)) + b"\n")
         self._listening.append(transport)
+
+
+async def _encoded_later(figures: Awaitable[object]) -> Answer:
+    return Response(200, _encode(await figures))
 
 
 def _upgraded(protocol: str) -> list[tuple[str, str]]:
