@@ -29,7 +29,8 @@ from tarmac.base.randomness import Randomness
 from tarmac.cli.machines.browser import BrowserPage
 from tarmac.cli.machines.console import open_console
 from tarmac.cli.machines.places import Place, find_instance
-from tarmac.cli.machines.screenshot import NoPicture, Screenshot
+from tarmac.cli.machines.rfb import RfbFault
+from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.vnc import take_picture
 from tarmac.cli.options import parser
 from tarmac.cli.verbs.console import Console
@@ -42,6 +43,7 @@ from tarmac.http.listener import serve
 from tarmac.http.messages import Request, Response
 from tarmac.runtimes.fake import Program
 from tarmac.runtimes.interface import ExecResult
+from tests.cli.vncviewer import shown_password
 from tests.server.streams.machineplanet import BASE, INSTANCES, MachinePlanet, machine_planet
 from tests.server.streams.screens import TwoColours
 
@@ -247,9 +249,15 @@ async def test_a_viewer_at_a_port_of_this_computer(planet: MachinePlanet, tmp_pa
             line = (await process.stdout.readline()).decode()
             match = re.fullmatch(r"vnc://127\.0\.0\.1:([0-9]+)\n", line)
             assert match is not None
+            password = (await process.stdout.readline()).decode().removeprefix("password: ").strip()
             reader, writer = await asyncio.open_connection("127.0.0.1", int(match[1]))
-            picture, key = Screenshot(), struct.pack(">BBxxI", 4, 1, 0x61)
+            key = struct.pack(">BBxxI", 4, 1, 0x61)
             async with asyncio.timeout(10):
+                assert await shown_password(reader, writer, password) == bytes(4)
+                # The opening is done: a screenshot begins behind it.
+                picture = Screenshot()
+                answer = picture.receive(b"RFB 003.008\n\x01\x01" + bytes(4))
+                writer.write(answer[-1:])
                 while not picture.done:
                     answer = picture.receive(await reader.read(65536))
                     writer.write(answer + (key if answer[:1] == b"\0" else b""))
@@ -281,14 +289,14 @@ def test_no_server_does_anything_but_send_a_picture_or_be_refused(data: bytes, o
     opening = b"RFB 003.008\n\x01\x01" + bytes(4) + struct.pack(">HH", 4, 4) + bytes(16) + bytes(4)
     try:
         screenshot.receive((opening if opened else b"") + data)
-    except NoPicture:
+    except RfbFault:
         return
 
 
 @pytest.mark.parametrize("size", [(65535, 65535), (0, 10)])
 def test_no_screen_is_larger_than_screens_are(size: tuple[int, int]) -> None:
     opening = b"RFB 003.008\n\x01\x01" + bytes(4) + struct.pack(">HH", *size) + bytes(16) + bytes(4)
-    with pytest.raises(NoPicture, match="a screen of"):
+    with pytest.raises(RfbFault, match="a screen of"):
         Screenshot().receive(opening)
 
 

@@ -1,26 +1,22 @@
 """`tarmac dashboard`: opens the dashboard in a local browser, connected to the server of a kubeconfig.
 
-The URL contains the access code, and command lines are visible to other users. So the browser is started with a file
-that only its owner can read, which redirects to the URL.
+The URL contains the access code, so the browser is started with a private file that redirects to it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
-import tempfile
 import webbrowser
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from html import escape
-from pathlib import Path
 
 from tarmac.api.status import ApiError
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
+from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
@@ -92,21 +88,10 @@ async def _serve(page: Loopback, console: Console, browser: bool) -> None:
         loop.add_signal_handler(number, ended.set)
     address = page.new_address()
     console.say(f"tarmac dashboard {address}\n")
-    with _redirect_file(address) as file, _on_lines(lambda: console.say(f"{page.new_address()}\n")):
+    with redirect_file(address) as file, _on_lines(lambda: console.say(f"{page.new_address()}\n")):
         if browser:
             await asyncio.to_thread(webbrowser.open, file.as_uri())
         await ended.wait()
-
-
-@contextmanager
-def _redirect_file(address: str) -> Generator[Path]:
-    """Yield a file, readable only by this user, that redirects a browser to the address."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    with tempfile.TemporaryDirectory(prefix="tarmac-dashboard-", dir=runtime) as folder:  # of mode 0700
-        file = Path(folder) / "open.html"
-        file.touch(0o600)
-        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">')
-        yield file
 
 
 @contextmanager

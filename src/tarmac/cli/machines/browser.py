@@ -1,12 +1,14 @@
 """A VM's display in a browser: Debian's noVNC, served on loopback to one viewer.
 
-The URL has a path that cannot be guessed, so no other page or local user finds it, and requests with a Host header
-other than the loopback address are refused, which prevents DNS rebinding.
+The URL has a path that cannot be guessed, so no other page or local user finds it, and the browser is started with a
+private file that redirects there: its command line does not show the path. Requests with a Host header other than the
+loopback address are refused, which prevents DNS rebinding.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import mimetypes
 import webbrowser
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from pathlib import Path
 from tarmac.api.status import ApiError
 from tarmac.base.tasks import Tasks
 from tarmac.cli.machines.places import Place
+from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
@@ -37,9 +40,10 @@ async def serve_browser(client: Client, place: Place, port: int, view: bool, con
     listener = await serve(page.answer, None, LOOPBACK, port, accelerate="off")
     url = page.url(listener.port)
     console.say(f"{url}\n")
-    webbrowser.open(url)
     try:
-        await asyncio.get_running_loop().create_future()
+        with redirect_file(url) as file:
+            await asyncio.to_thread(webbrowser.open, file.as_uri())
+            await asyncio.get_running_loop().create_future()
     finally:
         await page.close()
         await listener.stop(0.1)
@@ -70,7 +74,7 @@ class BrowserPage:
         if request.headers.get("host") != self._host:
             return Response(403, b"not under this name", "text/plain")
         secret, _, rest = request.path.lstrip("/").partition("/")
-        if secret != self._secret:
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
             return Response(404, b"not found", "text/plain")
         return await self._stream(request) if rest == "stream" else await asyncio.to_thread(self._file, rest)
 

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Generator
 from typing import Final
 
-VERSION: Final = b"RFB 003.008\n"
+from tarmac.cli.machines.rfb import Conversation, RfbFault, Steps, enter
+
 MAX_PIXELS: Final = 16 * 1024 * 1024
 _FORMAT: Final = struct.pack(">BxxxBBBBHHHBBBxxx", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 _RAW, _DESKTOP_SIZE = 0, -223
 _ENCODINGS: Final = struct.pack(">BxHii", 2, 2, _RAW, _DESKTOP_SIZE)
 _MAX_TEXT: Final = 1024 * 1024
-
-
-class NoPicture(Exception):
-    """The server does not speak VNC as expected."""
 
 
 class Screenshot:
@@ -29,26 +25,19 @@ class Screenshot:
     def __init__(self) -> None:
         self.width = 0
         self.height = 0
-        self.done = False
         self._pixels = bytearray()
         self._missing = 0
-        self._buffer = bytearray()
         self._out: list[bytes] = []
-        self._steps = self._conversation()
-        self._wanted = next(self._steps)
+        self._talk = Conversation(self._conversation)
+
+    @property
+    def done(self) -> bool:
+        """True once the picture is complete."""
+        return self._talk.done
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes; returns the bytes to send. Raises NoPicture."""
-        self._buffer += data
-        while not self.done and len(self._buffer) >= self._wanted:
-            taken = bytes(self._buffer[: self._wanted])
-            del self._buffer[: self._wanted]
-            try:
-                self._wanted = self._steps.send(taken)
-            except StopIteration:
-                self.done = True
-        out, self._out = b"".join(self._out), []
-        return out
+        """Take bytes; returns the bytes to send. Raises RfbFault."""
+        return self._talk.receive(data)
 
     def png(self) -> bytes:
         """Return the picture."""
@@ -62,18 +51,11 @@ class Screenshot:
         parts = (_chunk(b"IHDR", head), _chunk(b"IDAT", zlib.compress(bytes(rows))), _chunk(b"IEND", b""))
         return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
-    def _conversation(self) -> Generator[int, bytes, None]:
+    def _conversation(self, out: list[bytes]) -> Steps:
         """Run the protocol; yields the number of bytes needed next."""
-        if not (yield 12).startswith(b"RFB 003."):
-            raise NoPicture("no VNC server answers")
-        self._out.append(VERSION)
-        offered = yield (yield 1)[0]
-        if 1 not in offered:
-            raise NoPicture("the VNC server wants a password")
-        self._out.append(b"\x01")
-        if (yield 4) != bytes(4):
-            raise NoPicture("the VNC server refuses")
-        self._out.append(b"\x01")
+        self._out = out
+        yield from enter(out)
+        out.append(b"\x01")
         head = yield 24
         yield from self._skip(int.from_bytes(head[20:24]))
         self._out += (_FORMAT, _ENCODINGS)
@@ -81,7 +63,7 @@ class Screenshot:
         while self._missing > 0:
             yield from self._message((yield 1)[0])
 
-    def _message(self, kind: int) -> Generator[int, bytes, None]:
+    def _message(self, kind: int) -> Steps:
         if kind == 0:
             head = yield 3
             for _ in range(int.from_bytes(head[1:3])):
@@ -91,15 +73,15 @@ class Screenshot:
         elif kind == 3:
             yield from self._skip(int.from_bytes((yield 7)[3:7]))
         elif kind != 2:  # a bell
-            raise NoPicture(f"a message of unknown kind {kind}")
+            raise RfbFault(f"a message of unknown kind {kind}")
 
-    def _rectangle(self, head: tuple[int, ...]) -> Generator[int, bytes, None]:
+    def _rectangle(self, head: tuple[int, ...]) -> Steps:
         left, top, width, height, encoding = head
         if encoding == _DESKTOP_SIZE:
             self._resize(width, height)
             return
         if encoding != _RAW or left + width > self.width or top + height > self.height:
-            raise NoPicture("a part of the picture that was not asked for")
+            raise RfbFault("a part of the picture that was not asked for")
         for row in range(top, top + height):
             begin = (row * self.width + left) * 4
             if width:
@@ -108,14 +90,14 @@ class Screenshot:
 
     def _resize(self, width: int, height: int) -> None:
         if not 0 < width * height <= MAX_PIXELS:
-            raise NoPicture(f"a screen of {width}x{height}")
+            raise RfbFault(f"a screen of {width}x{height}")
         self.width, self.height, self._missing = width, height, width * height
         self._pixels = bytearray(width * height * 4)
         self._out.append(struct.pack(">BBHHHH", 3, 0, 0, 0, width, height))
 
-    def _skip(self, length: int) -> Generator[int, bytes, None]:
+    def _skip(self, length: int) -> Steps:
         if length > _MAX_TEXT:
-            raise NoPicture("a text without an end")
+            raise RfbFault("a text without an end")
         if length:
             yield length
 

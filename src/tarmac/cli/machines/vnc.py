@@ -6,17 +6,16 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from tarmac.api.status import ApiError, NotFound
-from tarmac.base.tasks import first
+from tarmac.api.status import NotFound
 from tarmac.cli.machines.places import Place, screen_path
-from tarmac.cli.machines.screenshot import NoPicture, Screenshot
+from tarmac.cli.machines.rfb import RfbFault
+from tarmac.cli.machines.screenshot import Screenshot
+from tarmac.cli.machines.viewers import Viewers
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
-from tarmac.client.errors import ClientError
 from tarmac.client.websockets import WebSocket, open_websocket
 
 _PICTURE_TIMEOUT = 60.0
-_CHUNK_SIZE = 64 * 1024
 LOOPBACK = "127.0.0.1"
 
 
@@ -31,12 +30,10 @@ async def vnc(client: Client, place: Place, options: argparse.Namespace, console
         from tarmac.cli.machines.browser import serve_browser
 
         return await serve_browser(client, place, options.port, options.view, console)
-    server = await asyncio.start_server(
-        lambda reader, writer: _viewer(client, place, options.view, console, reader, writer),
-        LOOPBACK,
-        options.port,
-    )
-    console.say(f"vnc://{LOOPBACK}:{server.sockets[0].getsockname()[1]}\n")
+    viewers = Viewers(lambda: open_screen(client, place, options.view), console, client.clock, client.randomness)
+    server = await asyncio.start_server(viewers.serve, LOOPBACK, options.port)
+    # The password is no part of the URL: people would paste it into a command line, which every local user can see.
+    console.say(f"vnc://{LOOPBACK}:{server.sockets[0].getsockname()[1]}\npassword: {viewers.password}\n")
     async with server:
         await server.serve_forever()
     return 0
@@ -63,47 +60,10 @@ async def take_picture(client: Client, place: Place) -> Screenshot:
                     raise OSError(f"the machine's screen was closed: {socket.reason or 'no reason given'}")
                 if answer := picture.receive(message):
                     await socket.send(answer)
-    except NoPicture as error:
+    except RfbFault as error:
         raise OSError(str(error)) from error
     except TimeoutError:
         raise OSError(f"no picture came within {_PICTURE_TIMEOUT:.0f} s") from None
     finally:
         socket.close()
     return picture
-
-
-async def _viewer(
-    client: Client,
-    place: Place,
-    view: bool,
-    console: Console,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-) -> None:
-    """Handle a viewer's connection, with its own session."""
-    try:
-        socket = await open_screen(client, place, view)
-    except (ApiError, ClientError, OSError) as error:
-        console.fail(str(error))
-        writer.close()
-        return
-    try:
-        await first(_to_machine(reader, socket), _to_viewer(socket, writer))
-    except OSError as error:
-        console.warn(f"the viewer has gone: {error}")
-    finally:
-        if socket.reason:
-            console.warn(f"the session has ended: {socket.reason}")
-        socket.close()
-        writer.close()
-
-
-async def _to_machine(reader: asyncio.StreamReader, socket: WebSocket) -> None:
-    while data := await reader.read(_CHUNK_SIZE):
-        await socket.send(data)
-
-
-async def _to_viewer(socket: WebSocket, writer: asyncio.StreamWriter) -> None:
-    while (message := await socket.receive()) is not None:
-        writer.write(message)
-        await writer.drain()
