@@ -20,14 +20,15 @@ from tarmac.server.printing.answers import document
 from tarmac.server.routes import Route
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import Call, ResourceStorage
-from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.offloading import PLANS, ponder, snapshot
 from tarmac.server.subresources.plan import causes_of, dry_run
 from tarmac.server.subresources.planfile import read_file
+from tarmac.server.subresources.userqueue import UserQueue
 
 
-def external_plan_route(served: ResourceStorage) -> Route:
+def external_plan_route(served: ResourceStorage, queue: UserQueue) -> Route:
     """POST of `NAME/plan` with an ExternalService or a SourceIPClaim."""
-    return {"create": partial(_plan, served)}
+    return {"create": queue.route(partial(_plan, served))}
 
 
 async def _plan(served: ResourceStorage, request: Request) -> Response:
@@ -39,7 +40,7 @@ async def _plan(served: ResourceStorage, request: Request) -> Response:
         if file is not None:
             request.body, others = file.planned, file.others
         obj = served.load(await dry_run(call))
-        plan = await ponder(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog))
+        plan = await ponder(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
     except (Invalid, Forbidden) as error:
         plan = ExternalPlan(accepted=False, causes=causes_of(error))
     body: JsonObject = {"kind": "ExternalPlan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}

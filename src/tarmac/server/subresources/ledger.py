@@ -19,13 +19,14 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.metrics import UsageSource
 from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.userqueue import UserQueue
 
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def ledger_route(served: ResourceStorage, usage: UsageSource) -> Route:
+def ledger_route(served: ResourceStorage, usage: UsageSource, queue: UserQueue) -> Route:
     """GET of `nodes/NAME/ledger`."""
-    return {"get": partial(_ledger, served, usage)}
+    return {"get": queue.route(partial(_ledger, served, usage))}
 
 
 async def _ledger(served: ResourceStorage, usage: UsageSource, request: Request) -> Response:

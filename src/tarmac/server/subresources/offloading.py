@@ -5,20 +5,30 @@ they run in a thread, on a snapshot of all objects that they may read. The objec
 taking one only copies references. Data computed from it is freed with the response, so the garbage collector is
 disabled meanwhile. The event loop gets the interpreter back within the switch interval, half a millisecond, whenever it
 has work.
+
+Explanations and plans have threads of their own: a plan takes seconds, and neither an explanation nor work in the
+loop's default threads (files of the dashboard, compression) may wait for one. `userqueue` shares the threads between
+users.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
 from tarmac.base.garbage import uncollected
+from tarmac.base.tasks import finished
 from tarmac.decide.explain import looked_at
 from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, ResourceSource, Snapshot
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 T = TypeVar("T")
+
+THREADS: Final = 2  # of each pool: a short computation runs beside a long one
+EXPLANATIONS: Final = ThreadPoolExecutor(THREADS, "explanations")
+PLANS: Final = ThreadPoolExecutor(THREADS, "plans")
 
 
 def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
@@ -29,7 +39,10 @@ def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | N
     return Objects(served.services.clock.now(), objects)
 
 
-async def ponder(world: Snapshot, question: Callable[[Snapshot], T]) -> T:
-    """Run `question` on a snapshot in a thread and return its result."""
+async def ponder(world: Snapshot, question: Callable[[Snapshot], T], threads: ThreadPoolExecutor = EXPLANATIONS) -> T:
+    """Run `question` on a snapshot in a thread and return its result.
+
+    A cancellation is delivered when the thread has ended: a client that gives up must not get a second thread.
+    """
     with uncollected():
-        return await asyncio.get_running_loop().run_in_executor(None, question, world)
+        return await finished(asyncio.get_running_loop().run_in_executor(threads, question, world))

@@ -30,14 +30,15 @@ from tarmac.server.storage.creating import create_object
 from tarmac.server.storage.options import write_options
 from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 from tarmac.server.storage.updating import check_name, rewrite, rules_of
-from tarmac.server.subresources.offloading import ponder, snapshot
+from tarmac.server.subresources.offloading import PLANS, ponder, snapshot
 from tarmac.server.subresources.planfile import read_file
+from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.store.interface import Entry
 
 
-def plan_route(served: ResourceStorage) -> Route:
+def plan_route(served: ResourceStorage, queue: UserQueue) -> Route:
     """POST of `NAME/plan` with a Workload."""
-    return {"create": partial(_plan, served)}
+    return {"create": queue.route(partial(_plan, served))}
 
 
 async def _plan(served: ResourceStorage, request: Request) -> Response:
@@ -51,7 +52,9 @@ async def _plan(served: ResourceStorage, request: Request) -> Response:
     else:
         workload = decode(Workload, served.load(entry))
         without = _cities(request)
-        cities = await ponder(world, lambda _: plan_workload(carried_out(world, before, without), workload, without))
+        cities = await ponder(
+            world, lambda _: plan_workload(carried_out(world, before, without), workload, without), PLANS
+        )
         plan = Plan(accepted=True, cities=cities)
     body: JsonObject = {"kind": "Plan", "apiVersion": API_VERSION, **msgspec.to_builtins(plan)}
     return document(request, body, 200, call.warnings)

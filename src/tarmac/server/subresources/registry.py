@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.submariner.names import GROUP as SUBMARINER
@@ -23,6 +24,7 @@ from tarmac.server.subresources.externalplan import external_plan_route
 from tarmac.server.subresources.ledger import ledger_route
 from tarmac.server.subresources.machines import PARAMETERS, machine_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route
+from tarmac.server.subresources.offloading import THREADS
 from tarmac.server.subresources.partialupdates import (
     approval_route,
     ephemeral_containers_route,
@@ -33,6 +35,7 @@ from tarmac.server.subresources.plan import plan_route
 from tarmac.server.subresources.reaching import Refuses
 from tarmac.server.subresources.reviews import REVIEWS, Reviews, TokenIssuer, review_route, token_route
 from tarmac.server.subresources.scale import scale_route
+from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.server.subresources.why import why_route
 
 Key = tuple[str, str, str]
@@ -48,12 +51,16 @@ EXPLAINED = (
     (SUBMARINER, "sourceipclasses"),
     (SUBMARINER, "sourceips"),
 )
+_MAX_PLANS: Final = 8  # of a user that wait: each takes seconds
+_MAX_EXPLANATIONS: Final = 64
 
 
 def special_routes(
     connections: NodeConnections, usage: UsageSource, reviews: Reviews, issuer: TokenIssuer, refuses: Refuses
 ) -> Mapping[Key, Answering]:
     """Return the routes by (group, plural, subresource)."""
+    plans = UserQueue("plans", THREADS, _MAX_PLANS)
+    explanations = UserQueue("explanations", THREADS, _MAX_EXPLANATIONS)
 
     def measured(_: Routes, served: ResourceStorage) -> Route:
         return usage_route(served, usage)
@@ -70,15 +77,15 @@ def special_routes(
         ("metrics.k8s.io", "nodes", ""): measured,
         ("metrics.k8s.io", "pods", ""): measured,
     }
-    routes[COMPUTE, "workloads", "plan"] = lambda _, served: plan_route(served)
+    routes[COMPUTE, "workloads", "plan"] = lambda _, served: plan_route(served, plans)
     for plural in ("externalservices", "sourceipclaims"):
-        routes[SUBMARINER, plural, "plan"] = lambda _, served: external_plan_route(served)
+        routes[SUBMARINER, plural, "plan"] = lambda _, served: external_plan_route(served, plans)
     for group, plural in EXPLAINED:
-        routes[group, plural, "why"] = lambda _, served: why_route(served, refuses)
+        routes[group, plural, "why"] = lambda _, served: why_route(served, refuses, explanations)
     for group, plural in REVIEWS:
         routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
     routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)
-    routes["", "nodes", "ledger"] = lambda _, served: ledger_route(served, usage)
+    routes["", "nodes", "ledger"] = lambda _, served: ledger_route(served, usage, explanations)
     routes |= _to_nodes(connections)
     return routes
 

@@ -17,13 +17,14 @@ from tarmac.server.routes import Route
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.offloading import ponder, snapshot
 from tarmac.server.subresources.reaching import Refuses, reach
+from tarmac.server.subresources.userqueue import UserQueue
 
 _OF_PODS = ("core/pods", "compute.datumapis.com/instances")  # an instance and its pod share their name
 
 
-def why_route(served: ResourceStorage, refuses: Refuses) -> Route:
+def why_route(served: ResourceStorage, refuses: Refuses, queue: UserQueue) -> Route:
     """GET of `NAME/why`."""
-    return {"get": partial(_why, served, refuses)}
+    return {"get": queue.route(partial(_why, served, refuses))}
 
 
 async def _why(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
