@@ -60,6 +60,13 @@ Try = Callable[[Accelerator], Awaitable[str]]
 
 async def prove(file: Path, boot: BootFiles | None) -> Proven:
     """Return the stored result, or probe. Raises RuntimeRefused with the reason why no machine can run here."""
+    try:
+        return await _prove(file, boot)
+    except OSError as error:
+        raise RuntimeRefused(f"virtual machines cannot be probed: {error}") from error
+
+
+async def _prove(file: Path, boot: BootFiles | None) -> Proven:
     if shutil.which(PROGRAM) is None:
         raise RuntimeRefused(f"{PROGRAM} is not installed: install qemu-system-x86")
     version = await _version()

@@ -38,6 +38,11 @@ def of_status(status: str, serial: str, said: str) -> Ending | None:
     return None
 
 
+def silent(seconds: float) -> Ending:
+    """Return the ending of a process that was killed because its monitor never answered."""
+    return Ending(_KILLED_CODE, FAILED, f"QEMU's monitor has not answered for {seconds:g} s; the machine was killed")
+
+
 def of_death(out_of_memory: bool, said: str) -> Ending:
     """Return the ending of a process that exited without a recorded reason."""
     return Ending(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else Ending(255, FAILED, said)

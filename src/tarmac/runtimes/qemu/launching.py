@@ -59,10 +59,10 @@ class Launcher:
             try:
                 machine = await self._machine(record, sandbox, files, proven.accelerator)
                 cage = await asyncio.to_thread(self._cage, record, sandbox, proven)
+                command = command_line(machine, proven.accelerator)
+                await spawn(cage, command, _descriptors(machine), self.folders.said(record))
             except OSError as error:
                 raise RuntimeRefused(f"the machine cannot be started: {error}") from error
-            command = command_line(machine, proven.accelerator)
-            await spawn(cage, command, _descriptors(machine), self.folders.said(record))
         return await self.await_process(record, sandbox)
 
     async def await_process(self, record: MachineRecord, sandbox: SandboxRecord) -> Process:

@@ -102,7 +102,7 @@ class Life:
         # The log before the record: after a crash in between, the next agent finishes the log again.
         await self._around.finish_log(self.record.id)
         self.record.finished_at = self._around.clock.now()
-        self._keep()
+        self._around.folders.note_machine(self.record)
         self._around.figures.ended(self.record.reason, self.record.labels.get(POD_UID, ""))
         self.over.set()
         self._around.changed(self.record.id, "stopped")
@@ -112,7 +112,7 @@ class Life:
         if self.record.reason:
             return
         self.record.exit_code, self.record.reason, self.record.message = ending.code, ending.reason, ending.message
-        self._keep()
+        self._around.folders.note_machine(self.record)
         self._noted.set()
 
     async def stop(self, grace: float) -> None:
@@ -133,12 +133,6 @@ class Life:
         if self._monitor is None:
             raise Unreachable("the machine's monitor does not answer at the moment")
         return await self._monitor.execute(command, arguments)
-
-    def _keep(self) -> None:
-        try:
-            self._around.folders.keep_machine(self.record)
-        except OSError as error:  # this agent has the state in memory; only the next agent would miss it
-            _log.warning("machine record cannot be written", machine=self.record.id, why=str(error))
 
     async def _press(self) -> None:
         """Press the power button. A paused guest cannot react, so resume it first; a booting guest may ignore it."""

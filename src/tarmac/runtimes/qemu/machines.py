@@ -37,6 +37,10 @@ from tarmac.runtimes.qemu.serial import SerialFiles, SerialLogs
 _DEVICES: Final = "/dev/disk/by-id/datumcloud-"
 _START_FAILED: Final = 128
 _LEAST_MEMORY: Final = 1 << 20
+
+ANSWER_TIMEOUT: Final = 60.0
+"""Timeout of QEMU's first answer, in seconds. On a busy host it takes a few."""
+
 _log = log("qemu")
 
 
@@ -133,10 +137,7 @@ class Machines:
         record.oom_kills = self._around.oom_kills(sandbox.cgroup)
         try:
             process = await self._launcher.launch(record, sandbox, proven)
-            life = self._take(record, process, sandbox)
-            await first(life.greeted.wait(), life.over.wait())
-            if life.over.is_set():
-                raise RuntimeRefused(record.message or "the machine ended before it answered")
+            await self._answered(self._take(record, process, sandbox))
         except RuntimeRefused as refusal:
             self._never_ran(record, str(refusal))
             raise
@@ -155,13 +156,13 @@ class Machines:
             await self._lives[id].over.wait()
 
     async def remove(self, id: str) -> None:
-        """Kill the machine if it runs, and delete its record and files."""
+        """Kill the machine if it runs, and delete its record and files. Raises RuntimeFault; can be repeated."""
         await self.kill(id)
-        record = self._records.pop(id, None)
+        if id in self._records:
+            self._around.folders.forget_machine(self._records[id])
+        self._records.pop(id, None)
         self._lives.pop(id, None)
         self._serials.release(id)
-        if record is not None:
-            self._around.folders.forget_machine(record)
 
     async def resize_disk(self, pod_uid: str, volume: str, size: int) -> None:
         """Tell a running machine that the file of its disk has grown. Raises RuntimeFault."""
@@ -212,7 +213,18 @@ class Machines:
         self._follow(record)
         await self._serials.finish(record.id)
         record.finished_at = self._around.clock.now()
-        self._around.folders.keep_machine(record)
+        self._around.folders.note_machine(record)
+
+    async def _answered(self, life: Life) -> None:
+        """Wait for QEMU's first answer. Raises RuntimeRefused if it has exited, or is silent and was killed."""
+        silent = self._around.clock.sleep(ANSWER_TIMEOUT)
+        await first(life.greeted.wait(), life.over.wait(), silent)
+        if not life.greeted.is_set() and not life.over.is_set():
+            # Its guest may run by now: the process must be gone before a next attempt opens the same disks.
+            life.note(endings.silent(ANSWER_TIMEOUT))
+            await life.over.wait()
+        if life.over.is_set():
+            raise RuntimeRefused(life.record.message or "the machine ended before it answered")
 
     def _take(self, record: MachineRecord, process: Process, sandbox: SandboxRecord) -> Life:
         """Record the process, start its supervisor and follow its serial port."""
@@ -234,13 +246,13 @@ class Machines:
     def _runs(self, record: MachineRecord) -> None:
         # Keeps an exit reason that the supervisor recorded meanwhile: it is in the same record.
         record.started_at = record.started_at or self._around.clock.now()
-        self._around.folders.keep_machine(record)
+        self._around.folders.note_machine(record)
 
     def _never_ran(self, record: MachineRecord, why: str) -> None:
         now = self._around.clock.now()
         record.exit_code, record.reason, record.message = _START_FAILED, "StartError", why
         record.finished_at = record.finished_at or now
-        self._around.folders.keep_machine(record)
+        self._around.folders.note_machine(record)
         self._around.changed(record.id, "stopped")
 
 

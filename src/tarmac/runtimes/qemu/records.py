@@ -24,10 +24,13 @@ from typing import Any
 import msgspec
 
 from tarmac.api.networking.interfaces import AttachedInterface
+from tarmac.base.log import log
+from tarmac.runtimes.interface.errors import RuntimeRefused
 
 PREFIX = "vm-"
 _SANDBOX_FILE = "sandbox.json"
 _MACHINE_FILE = "machine.json"
+_log = log("qemu")
 
 
 class SandboxRecord(msgspec.Struct, kw_only=True):
@@ -145,6 +148,20 @@ class Folders:
         """Persist the record of a machine. Raises OSError."""
         replace_file(self.attempt(record) / _MACHINE_FILE, _encode(record))
 
+    def note_sandbox(self, record: SandboxRecord) -> None:
+        """Persist a change of a sandbox that has happened. A failure is logged: memory has the state meanwhile."""
+        try:
+            self.keep_sandbox(record)
+        except OSError as error:
+            _log.warning("sandbox record cannot be written", sandbox=record.id, why=str(error))
+
+    def note_machine(self, record: MachineRecord) -> None:
+        """Persist a change of a machine that has happened. A failure is logged: memory has the state meanwhile."""
+        try:
+            self.keep_machine(record)
+        except OSError as error:
+            _log.warning("machine record cannot be written", machine=record.id, why=str(error))
+
     def load(self) -> tuple[list[SandboxRecord], list[MachineRecord]]:
         """Return all complete records. Unreadable records are skipped; their directories are left to the sweep."""
         sandboxes = [found for folder in _folders(self.run) if (found := _read(folder / _SANDBOX_FILE, _sandbox))]
@@ -157,15 +174,15 @@ class Folders:
         return sandboxes, machines
 
     def forget_machine(self, record: MachineRecord) -> None:
-        """Delete the record, files and logs of a machine."""
+        """Delete the record, files and logs of a machine. Raises RuntimeRefused while the record cannot be deleted."""
         # The record goes first: a directory without one is incomplete, and no agent adopts it.
-        (self.attempt(record) / _MACHINE_FILE).unlink(missing_ok=True)
+        _delete(self.attempt(record) / _MACHINE_FILE)
         shutil.rmtree(self.attempt(record), ignore_errors=True)
         shutil.rmtree(self.logs_of(record), ignore_errors=True)
 
     def forget_sandbox(self, id: str) -> None:
-        """Delete the record, files and logs of a sandbox and of its machines. The record goes first."""
-        (self.sandbox(id) / _SANDBOX_FILE).unlink(missing_ok=True)
+        """Delete the record, files and logs of a sandbox and of its machines. Raises RuntimeRefused, as above."""
+        _delete(self.sandbox(id) / _SANDBOX_FILE)
         shutil.rmtree(self.sandbox(id), ignore_errors=True)
         shutil.rmtree(self.logs / id, ignore_errors=True)
 
@@ -180,6 +197,14 @@ def replace_file(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(content)
     os.replace(draft, path)
+
+
+def _delete(file: Path) -> None:
+    """Delete a record. Raises RuntimeRefused: until it is gone, the next agent would adopt the record again."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise RuntimeRefused(f"a record cannot be deleted, will be retried: {error}") from error
 
 
 def _folders(top: Path) -> Iterator[Path]:

@@ -88,22 +88,22 @@ class SandboxStore:
         if record is not None and not record.stopped:
             await self._taps.detach(id)  # repeated after a crash before the record is written; idempotent
             record.stopped = True
-            self._folders.keep_sandbox(record)
+            self._folders.note_sandbox(record)
 
     def lost(self, id: str) -> None:
         """Mark the sandbox as stopped: its interfaces are gone, so it cannot be used any more."""
         record = self.known(id)
         record.stopped = True
-        self._folders.keep_sandbox(record)
+        self._folders.note_sandbox(record)
 
     def remove(self, id: str) -> None:
-        """Delete the sandbox, its record first."""
+        """Delete the sandbox, its record first. Raises RuntimeRefused; can be repeated."""
         self._folders.forget_sandbox(id)
         self._records.pop(id, None)
 
     def sweep(self) -> None:
         """Remove directories left incomplete by a killed agent. Call before any sandbox is created."""
-        for stray in self._folders.strays():
+        for stray in self._folders.strays():  # without a record, so that nothing here can fail
             self._folders.forget_sandbox(stray)
 
 

@@ -243,3 +243,17 @@ async def test_a_node_without_a_way_there_says_how_to_bring_the_file_and_takes_i
         await images.pull("acme/os", None)
     assert not disk.asked
     assert not sums.asked
+
+
+async def test_an_image_whose_record_cannot_be_written_is_refused_and_had_later(
+    images: NodeMachineImages, tmp_path: Path
+) -> None:
+    images.learn(annotation(**LOCAL))
+    pulled = await images.pull("acme/os", None)
+    await images.remove_image("acme/os")
+    blocked = tmp_path / "kept" / f"{pulled.removeprefix('sha256:')}.json~"
+    blocked.mkdir()
+    with pytest.raises(ImageRefused, match="acme/os"):
+        await images.pull("acme/os", None)
+    blocked.rmdir()
+    assert await images.pull("acme/os", None) == pulled

@@ -126,11 +126,17 @@ class NodeMachineImages:
             return
         if self._pins[found.id]:
             raise RuntimeRefused(f"a disk is being made from image {name}")
-        self._records.remove(found.id)
+        try:
+            self._records.remove(found.id)
+        except OSError as error:
+            raise RuntimeRefused(f"image {name} cannot be removed: {error}") from error
 
     async def image_space(self) -> tuple[str, int, int]:
         """Return the mount point of the images, and the bytes and inodes they use."""
-        found = [each.stat() for each in self._folder.iterdir()]
+        found: list[os.stat_result] = []
+        for each in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # renamed or removed since it was listed
+                found.append(each.stat())
         return _mount_point(self._folder), sum(each.st_blocks * 512 for each in found), len(found)
 
     # ---- for disks
@@ -160,8 +166,14 @@ class NodeMachineImages:
             async with self._locks.setdefault(f"{image_owner(name)}:{spec.checksum or name}", asyncio.Lock()):
                 if self._records.get(identity) is None:
                     with self._pinned(identity):
-                        self._records.put(identity, await self._in_thread(name, spec, progress))
+                        self._put(name, identity, await self._in_thread(name, spec, progress))
         return identity
+
+    def _put(self, name: str, identity: str, record: ImageRecord) -> None:
+        try:
+            self._records.put(identity, record)
+        except OSError as error:
+            raise ImageRefused(f"image {name}: {error}") from error
 
     async def _in_thread(self, name: str, spec: MachineImageSpec, progress: Progress | None) -> ImageRecord:
         """Provide the files in a thread. On cancellation, stop it at its next piece (it cannot be killed) and wait."""
