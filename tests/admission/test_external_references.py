@@ -127,9 +127,27 @@ async def test_a_target_is_outside_as_far_as_is_known(world: World) -> None:
         ("192.0.2.9", 'SourceIPClass "partner" 192.0.2.0/28'),
     ):
         assert where in str(refusal(world, "externalservices", service(target)))
-    world.admit("externalservices", service("172.16.0.9", "team"), PLUGIN)
-    assert "Network shop/n 172.16.0.0/16" in str(refusal(world, "externalservices", service("172.16.0.9", "shop")))
-    assert "kube-system/internal" in str(refusal(world, "externalservices", service("172.17.0.9", "kube-public")))
+    own = {"ipam": {"mode": "Auto", "ipv4Range": "172.18.0.0/16"}}
+    await world.put("networks", {"metadata": {"name": "own", "namespace": "team"}, "spec": own})
+    assert "Network team/own 172.18.0.0/16" in str(refusal(world, "externalservices", service("172.18.0.9", "shop")))
+    of_system = service("172.17.0.9")
+    of_system["metadata"]["namespace"] = "kube-public"
+    assert "kube-system/internal" in str(refusal(world, "externalservices", of_system))
+
+
+@pytest.mark.parametrize("namespace", ["shop", "kube-public", "nowhere"])
+async def test_a_dry_run_tells_nothing_about_networks_of_other_namespaces(world: World, namespace: str) -> None:
+    for name, place in (("n", "shop"), ("internal", "kube-system")):
+        spec = {"ipam": {"mode": "Auto", "ipv4Range": "172.16.0.0/16"}}
+        await world.put("networks", {"metadata": {"name": name, "namespace": place}, "spec": spec})
+    world.admit("externalservices", service("172.16.0.9", namespace), PLUGIN)
+    world.admit("externalservices", service("172.16.0.9", namespace), PLUGIN, old=service("203.0.113.1"))
+
+
+async def test_limits_of_a_class_are_told_to_those_who_may_use_it(world: World) -> None:
+    await world.put("sourceipclasses", address_class("partner", "192.0.2.0/28", limits={"egressBandwidth": "100M"}))
+    refused = refusal(world, "sourceipclaims", claim(limits={"egressBandwidth": "200M"}), user=JANE)
+    assert "100M" not in str(refused)
 
 
 async def test_an_update_is_not_refused_for_a_target_that_it_leaves_alone(world: World) -> None:

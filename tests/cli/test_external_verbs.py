@@ -86,7 +86,9 @@ def test_a_no_names_the_smallest_change() -> None:
         await cities.wait(3)
         assert "192.0.2.5 is held by a claim of this namespace." in (await desk.why("sipc/other")).sentence
         assert "SourceIPClass nowhere does not exist." in (await desk.why("sipc/lost")).sentence
-        assert (await desk.why("extsvc/db")).change == "Create Service shop/web."
+        assert (await desk.why("extsvc/db")).change == (
+            "Annotate Service shop/web with submariner.io/allowed-from: default."
+        )
         refused = await desk.why("sourceipclass/partner")
         assert refused.change == "Label a node submariner.io/gateway=true."
 

@@ -128,6 +128,26 @@ def test_rights() -> None:
     play(story)
 
 
+def test_an_address_of_another_namespace_looks_like_one_that_no_object_has() -> None:
+    async def story(planet: Planet) -> None:
+        _, (dfw, _) = await desk(planet)
+        await _grant(planet, "asker", ["instances/why"], "compute.datumapis.com")
+        client = planet.world.reliable(User("asker", groups=("system:authenticated",)))
+        shop: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        await planet.user.call("POST", "/api/v1/namespaces", body=json.dumps(shop).encode())
+        spec = {"clusterIP": "10.96.0.77", "ports": [{"port": 443}]}
+        service: JsonObject = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+        await planet.user.call("POST", "/api/v1/namespaces/shop/services", body=json.dumps(service).encode())
+        told: list[str] = []
+        for address in ("10.96.0.77", "10.96.0.78"):
+            answer = await client.call("GET", f"{INSTANCES}/{dfw}/why", {"reach": address, "port": "443"})
+            told.append(answer.body.decode().replace(address, "ADDRESS"))
+        assert told[0] == told[1]
+        assert "has ADDRESS" in told[0]
+
+    play(story)
+
+
 async def _grant(planet: Planet, user: str, resources: list[str], group: str) -> None:
     name = resources[0].replace("/", "-")
     meta = {"name": name, "namespace": "default"}

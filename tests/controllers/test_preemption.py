@@ -7,7 +7,7 @@ from typing import Any
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.client.client import decode_json
-from tarmac.client.targets.target import encode
+from tarmac.client.targets.target import dynamic, encode
 from tarmac.client.targets.untyped import EVENTS
 from tarmac.controllers.scheduler.preemptions import AT_ONCE
 from tarmac.sim.nodes.settings import NodeShape, SimLocation
@@ -62,6 +62,23 @@ def test_the_least_important_goes_and_the_pod_gets_its_place() -> None:
         events = (await cities.user.resource(EVENTS).list("default")).items
         told = [(each["involvedObject"]["name"], each["message"]) for each in events if each["reason"] == "Preempted"]
         assert told == [("new", "Preempted by pod default/vital on node lhr-0")]
+
+    play(NAMES, story, places=ONE, shape=SMALL)
+
+
+def test_a_victim_of_another_namespace_is_not_told_the_name_of_the_pod() -> None:
+    async def story(cities: Cities) -> None:
+        await classes(cities)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "secret"}}
+        await cities.user.resource(dynamic("v1", "namespaces", "Namespace", namespaced=False)).create(namespace)
+        await run(cities, "old", "new")
+        theirs = pod("vital", cpu="1", priorityClassName="high")
+        theirs["metadata"]["namespace"] = "secret"
+        made = await cities.pods.create(theirs)
+        await cities.wait(10)
+        events = (await cities.user.resource(EVENTS).list("default")).items
+        (told,) = [each["message"] for each in events if each["reason"] == "Preempted"]
+        assert told == f"Preempted by pod {made['metadata']['uid']} on node lhr-0"
 
     play(NAMES, story, places=ONE, shape=SMALL)
 

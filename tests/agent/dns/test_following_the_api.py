@@ -101,7 +101,7 @@ async def test_external_services_come_with_the_ports_that_pods_dial_and_go() -> 
         assert list(view.reverse) == [NetworkAddress("", "169.254.192.7")]
         stage.server.remove("externalservices", "db", "default")
         await stage.settle()
-        assert (view.externals, view.reverse, view.oldest_external("db")) == ({}, {}, None)
+        assert (view.externals, view.reverse, view.external_named("db", ["default/default"])) == ({}, {}, None)
 
 
 async def test_a_nodes_rights_are_enough(tmp_path: Path) -> None:

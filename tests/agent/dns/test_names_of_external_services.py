@@ -113,25 +113,32 @@ def test_names_above_exist_and_others_do_not(view: DnsView) -> None:
         assert is_missing(answered(view, f"{name}.cluster.local"))
 
 
-def test_the_short_name_is_that_of_the_oldest_anywhere(view: DnsView) -> None:
-    view.put_external(("attic", "db"), external("169.254.192.8", day=3))
-    view.put_external(("cellar", "db"), external("169.254.192.9", day=3))
-    short, away = "db.external-services.cluster.local", "attic/default"
-    assert values(answered(view, short)) == ["A 169.254.192.7"]
-    # Another's short name is not given to the next in line, or names would mean something else for each asker.
-    assert is_missing(answered(view, short, "A", away))
-    assert values(answered(view, "db.attic.external-services.cluster.local", "A", away)) == ["A 169.254.192.8"]
+def test_the_short_name_is_that_of_the_clients_own_namespace(view: DnsView) -> None:
+    view.put_external(("attic", "db"), external("169.254.192.8", networks=(HOME, SHOP), day=3))
+    view.put_external(("shop", "late"), external("169.254.192.9", networks=(HOME,), day=9))
+    short = "db.external-services.cluster.local"
+    assert values(answered(view, short)) == ["A 169.254.192.7"], "though attic has source pods here"
+    assert values(answered(view, short, "A", "attic/default")) == ["A 169.254.192.8"], "though default's is older"
+    assert is_missing(answered(view, "late.external-services.cluster.local", "A", "attic/default"))
     view.put_external(("default", "db"), None)
-    assert is_missing(answered(view, short))
-    assert values(answered(view, short, "A", away)) == ["A 169.254.192.8"]
-    view.put_external(("attic", "db"), None)
-    assert values(answered(view, short, "A", "cellar/default")) == ["A 169.254.192.9"]
+    assert values(answered(view, short)) == ["A 169.254.192.8"], "granted by its source pods here"
 
 
-def test_made_anew_it_is_as_old_as_its_new_self(view: DnsView) -> None:
-    view.put_external(("attic", "db"), external("169.254.192.8", day=2))
-    view.put_external(("default", "db"), external("169.254.192.7", day=3))
-    assert view.oldest_external("db") == ("attic", "db")
+def test_of_several_that_are_granted_the_oldest_has_the_short_name(view: DnsView) -> None:
+    view.put_external(("attic", "db"), external("169.254.192.8", networks=(SHOP,), day=3))
+    short = "db.external-services.cluster.local"
+    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.7"]
+    view.put_external(("default", "db"), external("169.254.192.7", networks=(SHOP,), day=9))
+    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.8"], "made anew it is the younger one"
+    view.put_external(("attic", "db"), external("169.254.192.8", day=3))
+    assert values(answered(view, short, "A", SHOP)) == ["A 169.254.192.7"], "attic has no source pods here any more"
+
+
+def test_an_external_service_elsewhere_does_not_take_a_name_of_a_service(view: DnsView) -> None:
+    view.put_service(("external-services", "late"), ServiceRecord(("10.96.0.9",)))
+    view.put_external(("attic", "late"), external("169.254.192.8"))
+    client = "external-services/default"
+    assert values(answered(view, "late.external-services.svc.cluster.local", "A", client)) == ["A 10.96.0.9"]
 
 
 def test_a_service_and_an_instance_keep_their_names(view: DnsView) -> None:

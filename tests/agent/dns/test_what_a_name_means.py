@@ -10,6 +10,7 @@ from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.view import (
     DnsView,
     EndpointRecord,
+    ExternalRecord,
     InstanceRecord,
     NetworkAddress,
     PortRecord,
@@ -213,3 +214,39 @@ def test_what_is_gone_is_forgotten(view: DnsView) -> None:
         said = answered(view, name, "PTR" if "arpa" in name else "A")
         assert said is not None
         assert said.code == NO_SUCH_NAME
+
+
+@pytest.mark.parametrize("sort", ["svc", "inst", "external-services"])
+def test_a_namespace_without_names_for_the_client_looks_like_a_missing_one(view: DnsView, sort: str) -> None:
+    view.put_member(("other", "app"), "app-0", InstanceRecord((NetworkAddress(AWAY, "10.128.0.2"),), ready=True))
+    view.put_external(("other", "db"), ExternalRecord((), (), frozenset({AWAY}), "2026-01-01T00:00:00Z"))
+    for client, code in ((AWAY, 0), (HOME, NO_SUCH_NAME), ("third/default", NO_SUCH_NAME)):
+        said, missing = (answered(view, f"{each}.{sort}.cluster.local", "A", client) for each in ("other", "nowhere"))
+        assert said is not None
+        assert missing is not None
+        assert (said.code, missing.code) == (code, NO_SUCH_NAME)
+        assert said.authority == missing.authority
+
+
+def test_a_namespace_with_a_name_for_the_client_exists_until_that_is_gone(view: DnsView) -> None:
+    def code() -> int:
+        said = answered(view, "other.svc.cluster.local")
+        return -1 if said is None else said.code
+
+    shared = SliceRecord(HOME, (), (endpoint("10.128.0.9"),))
+    view.put_slice(("other", "secret"), "here", shared)
+    assert code() == 0, "a name below it resolves, so a resolver must not cut the tree here"
+    view.put_slice(("other", "secret"), "here", shared._replace(endpoints=()))
+    assert code() == NO_SUCH_NAME
+    view.put_slice(("other", "secret"), "here", shared)
+    view.put_slice(("other", "secret"), "here", None)
+    assert code() == NO_SUCH_NAME
+
+
+def test_a_target_of_an_external_name_is_told_in_its_own_namespace(view: DnsView) -> None:
+    name = "outside.default.svc.cluster.local"
+    assert values(answered(view, name, "CNAME", "default/back")) == ["CNAME www.example.com"]
+    for kind in ("A", "AAAA", "CNAME", "ANY", "SRV"):
+        said = answered(view, name, kind, AWAY)
+        assert said is not None
+        assert (said.code, said.answers) == (NO_SUCH_NAME, [])

@@ -28,7 +28,9 @@ def test_a_missing_grant_is_told_with_the_annotation_that_would_help() -> None:
     theirs = service(sources=[{"service": {"name": "web", "namespace": "shop"}, "sourceIPClaim": {"name": "c"}}])
     found = resolve(theirs, world)
     answer = explain_service(found, compile_service(found, DIALLED, {}, set()), DIALLED, Observed())
-    assert "does not work: Service shop/web does not allow ExternalServices of team." in answer.sentence
+    assert (
+        "does not work: Service shop/web does not exist, or does not allow ExternalServices of team." in answer.sentence
+    )
     assert answer.change == "Annotate Service shop/web with submariner.io/allowed-from: team."
 
 

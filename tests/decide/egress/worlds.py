@@ -47,9 +47,13 @@ class Plain:
     classes: dict[str, SourceIPClass] = field(
         default_factory=lambda: {"partner": address_class(inbound={"policy": "FromTarget"})}
     )
+    granted: dict[str, str] = field(default_factory=dict[str, str])  # the annotation of a Service, by its key
+    looked_into: list[str] = field(default_factory=list[str])  # keys of the Services whose endpoints were read
     locations: set[str] = field(default_factory=lambda: {"dfw", "ams"})
     others: list[ExternalService] = field(default_factory=list[ExternalService])
     held: dict[Address, str] = field(default_factory=dict[Address, str])
+
+    looked_at: list[str] = field(default_factory=list[str])  # the Networks that a target was compared with
 
     def __post_init__(self) -> None:
         for name, number in (("a", 2), ("b", 3)):
@@ -60,7 +64,11 @@ class Plain:
         addresses = {f"{namespace}/default": [f"10.128.0.{number}", f"fd20::{number}"]}
         self.pods[f"{namespace}/{name}"] = PodView(f"uid-{name}", on, addresses=addresses)
 
+    def allowed_from(self, key: str) -> str | None:
+        return self.granted.get(key, "") if key in self.services else None
+
     def service(self, key: str) -> ServiceView | None:
+        self.looked_into.append(key)
         return self.services.get(key)
 
     def pod(self, key: str) -> PodView | None:
@@ -96,5 +104,6 @@ class Plain:
     def candidates(self, source_ip: str) -> Sequence[NodeView]:
         return [each for each in self.nodes.values() if each.labels == GATEWAY]
 
-    def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:
+    def inside(self, target: Address, networks: Sequence[str], namespace: str) -> str | None:
+        self.looked_at = [*networks, f"{namespace}/*"]
         return self.held.get(target)

@@ -184,6 +184,22 @@ def test_a_refusal_in_words(where: Json, obj: Json, reason: str, summary: str, m
     assert [(kind.message, kind.where) for kind in kinds] == ([(message, "n")] if message else [])
 
 
+def test_the_selector_of_a_pod_of_another_namespace_is_not_told() -> None:
+    apart = required("podAntiAffinity", {"topologyKey": "zone", "labelSelector": APP, "namespaceSelector": {}})
+    world = World(node("n", labels={"zone": "a"}))
+    world.run(pod("secret", namespace="shop", affinity=apart), on="n")
+    theirs = world.choose(pod("p", labels={"app": "web"}))
+    assert "app=web" not in str(theirs)
+    assert "A pod that must be apart from this one is in zone=a." in [each.message for each in theirs.refusals]
+    world.run(pod("q", labels={"app": "web"}, namespace="team"), on="n")
+    own = world.choose(pod("r", namespace="team", affinity=required("podAntiAffinity", apart_of(APP))))
+    assert "A pod that must be apart from this one is in zone=a (app=web)." in [each.message for each in own.refusals]
+
+
+def apart_of(selector: Json) -> Json:
+    return {"topologyKey": "zone", "labelSelector": selector}
+
+
 TOLERATED: list[tuple[Json, dict[str, Any]]] = [
     (node("n", taints=[DEDICATED]), {"tolerations": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]}),
     (node("n", taints=[DEDICATED]), {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}),

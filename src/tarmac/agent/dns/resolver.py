@@ -1,8 +1,9 @@
 """Resolves a question for a client from the view; returns None for names outside the cluster.
 
 A client sees only addresses on its own networks: names on other networks do not exist for it. The address of a Service
-belongs to the networks of its endpoints; without endpoints, to those of its namespace. An ExternalService belongs to
-the networks of its source pods and of its namespace.
+belongs to the networks of its endpoints; without endpoints, to those of its namespace, as does the target of an
+ExternalName Service. An ExternalService belongs to the networks of its source pods and of its namespace; a name without
+namespace leads to the client's own. A namespace without any of these does not exist for the client.
 
 A name that has records of other types, or names below it, exists without data (NOERROR); any other does not exist
 (NXDOMAIN). The number of records in a response is limited, regardless of the name: it is computed on the event loop
@@ -95,12 +96,12 @@ class Resolver:
                 return Answer()
             case (*inner, "external-services"):
                 return self._external(question, tuple(inner), networks)
-            case (*inner, name, "external-services", "svc") if self._view.oldest_external(name) is not None:
+            case (*inner, name, "external-services", "svc") if self._view.external_named(name, networks) is not None:
                 return self._external(question, (*inner, name), networks)
             case (namespace, "svc"):
-                return Answer() if self._view.has(namespace, "svc") else None
+                return Answer() if self._view.has(namespace, "svc", networks) else None
             case (namespace, "inst"):
-                return Answer() if self._view.has(namespace, "inst") else None
+                return Answer() if self._view.has(namespace, "inst", networks) else None
             case (*inner, service, namespace, "svc"):
                 return self._service(question, tuple(inner), (namespace, service), networks)
             case (workload, namespace, "inst"):
@@ -117,7 +118,8 @@ class Resolver:
         if service is None:
             return None
         if service.external:
-            return self._alias(question, service.external) if not inner else None
+            own = _is_visible(key[0], [], networks)  # it has no endpoints: another namespace's target is not told
+            return self._alias(question, service.external) if own and not inner else None
         slices = list(self._view.slices.get(key, {}).values())
         if not _is_visible(key[0], slices, networks):
             return None
@@ -214,14 +216,14 @@ class Resolver:
             case (name, namespace):
                 key: Key | None = (namespace, name)
             case (name,):
-                key = self._view.oldest_external(name)
+                key = self._view.external_named(name, networks)
             case _:
                 return None
         found = self._seen_external(key, networks) if key is not None else None
         if found is not None:
             return self._of_external(question, inner, found)
         # A namespace with names below it exists.
-        return Answer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL) else None
+        return Answer() if len(labels) == 1 and self._view.has(labels[0], EXTERNAL, networks) else None
 
     def _of_external(self, question: Question, inner: Name, found: ExternalRecord) -> Answer | None:
         named = [port for port in found.ports if port.name]

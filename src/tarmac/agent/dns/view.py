@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tarmac.agent.dns.names import Name
@@ -87,16 +87,31 @@ class DnsView:
         self.reverse: dict[NetworkAddress, dict[Name, None]] = {}
         self._labels: dict[Key, dict[str, dict[str, list[EndpointRecord]]]] = {}  # by Service, slice and endpoint name
         self._spaces: dict[str, Counter[str]] = {"svc": Counter(), "inst": Counter(), EXTERNAL: Counter()}
-        self._ages: dict[str, list[tuple[str, str]]] = {}  # by name of ExternalServices, the oldest first
+        # By kind of name, namespace and network: the records that clients on the network may know.
+        self._known_on: Counter[tuple[str, str, str]] = Counter()
+        # By name and network of ExternalServices, the oldest first.
+        self._ages: dict[tuple[str, str], list[tuple[str, str]]] = {}
 
-    def has(self, namespace: str, sort: str) -> bool:
-        """Return True if a namespace has Services (`svc`), instances (`inst`) or ExternalServices."""
-        return self._spaces[sort][namespace] > 0
+    def has(self, namespace: str, sort: str, networks: Collection[str]) -> bool:
+        """Return True if a namespace has names of Services (`svc`), instances (`inst`) or ExternalServices.
 
-    def oldest_external(self, name: str) -> Key | None:
-        """Return the ExternalService for a name without namespace: the oldest of that name."""
-        ages = self._ages.get(name)
-        return (ages[0][1], name) if ages else None
+        Names count that clients on these networks may know: all of the networks' own namespaces, and in other
+        namespaces those with a record on one of the networks.
+        """
+        if any(each.partition("/")[0] == namespace for each in networks):
+            return self._spaces[sort][namespace] > 0
+        return any(self._known_on[sort, namespace, each] for each in ("", *networks))
+
+    def external_named(self, name: str, networks: Collection[str]) -> Key | None:
+        """Return the ExternalService for a name without namespace, to clients on these networks.
+
+        It is that of a network's own namespace; else the oldest one with source pods on one of the networks.
+        """
+        own = {(each.partition("/")[0], name) for each in networks} & self.externals.keys()
+        if own:
+            return min(own, key=lambda key: (self.externals[key].created, key))
+        ages = [ages[0] for each in networks if (ages := self._ages.get((name, each)))]
+        return (min(ages)[1], name) if ages else None
 
     def endpoints(self, key: Key, label: str) -> Iterator[tuple[str, EndpointRecord]]:
         """Yield the endpoints of a Service with this label, each with the network of its slice."""
@@ -117,8 +132,10 @@ class DnsView:
     def put_slice(self, key: Key, name: str, slice_: SliceRecord | None) -> None:
         """Replace or remove a slice."""
         known, labels = self.slices.setdefault(key, {}), self._labels.setdefault(key, {})
-        self._unname(_slice_names(key, known.pop(name, None)))
+        old = known.pop(name, None)
+        self._unname(_slice_names(key, old))
         labels.pop(name, None)
+        self._know("svc", key, _network_of(old), _network_of(slice_))
         if slice_ is not None:
             known[name], labels[name] = slice_, _by_label(slice_)
             self._name(_slice_names(key, slice_))
@@ -129,7 +146,9 @@ class DnsView:
         """Replace or remove an instance."""
         was = key in self.workloads
         known = self.workloads.setdefault(key, {})
-        self._unname(_member_names(key, name, known.pop(name, None)))
+        old = known.pop(name, None)
+        self._unname(_member_names(key, name, old))
+        self._know("inst", key, _networks_of(old), _networks_of(member))
         if member is not None:
             known[name] = member
             self._name(_member_names(key, name, member))
@@ -143,15 +162,30 @@ class DnsView:
         old = self.externals.pop(key, None)
         self._unname(_external_names(key, old))
         self._count(EXTERNAL, key, (external is not None) - (old is not None))
-        ages = self._ages.setdefault(name, [])
-        if old is not None:
-            del ages[bisect_left(ages, (old.created, namespace))]
+        before, now = old.networks if old else frozenset(), external.networks if external else frozenset()
+        self._know(EXTERNAL, key, before, now)
+        for network in before:
+            self._forget_age((name, network), (old.created if old else "", namespace))
         if external is not None:
             self.externals[key] = external
-            insort(ages, (external.created, namespace))
+            for network in now:
+                insort(self._ages.setdefault((name, network), []), (external.created, namespace))
             self._name(_external_names(key, external))
+
+    def _forget_age(self, of: tuple[str, str], age: tuple[str, str]) -> None:
+        ages = self._ages[of]
+        del ages[bisect_left(ages, age)]
         if not ages:
-            del self._ages[name]
+            del self._ages[of]
+
+    def _know(self, sort: str, key: Key, before: Iterable[str], now: Iterable[str]) -> None:
+        for network in now:
+            self._known_on[sort, key[0], network] += 1
+        for network in before:
+            place = (sort, key[0], network)
+            self._known_on[place] -= 1
+            if not self._known_on[place]:
+                del self._known_on[place]
 
     def _name(self, entries: Iterable[tuple[NetworkAddress, Name]]) -> None:
         for place, name in entries:
@@ -174,6 +208,14 @@ class DnsView:
 def label_of(endpoint: EndpointRecord) -> str:
     """Return an endpoint's label within its Service: its hostname, or one derived from its address."""
     return endpoint.hostname or endpoint.place.address.replace(".", "-").replace(":", "-")
+
+
+def _network_of(slice_: SliceRecord | None) -> tuple[str, ...]:
+    return (slice_.network,) if slice_ is not None and slice_.endpoints else ()
+
+
+def _networks_of(member: InstanceRecord | None) -> set[str]:
+    return {place.network for place in member.places} if member is not None else set()
 
 
 def _by_label(slice_: SliceRecord) -> dict[str, list[EndpointRecord]]:

@@ -22,7 +22,7 @@ from tarmac.controllers.external.tracked import Carriers, Dialled, Identities, N
 from tarmac.decide.egress.claims import addresses_named, holders
 from tarmac.decide.egress.views import age
 
-BY_CLASS, BY_CLAIM, BY_ADDRESS, BY_OWNER, BY_NAME = "class", "claim", "address", "owner", "name"
+BY_CLASS, BY_CLAIM, BY_ADDRESS, BY_OWNER = "class", "claim", "address", "owner"
 BY_HOLDER, BY_NAMESPACE = "holder", "namespace"
 MANAGER = "tarmac-external"
 
@@ -81,7 +81,6 @@ class Stock:
         self.known_source_ips.add_index(BY_CLASS, lambda item: (item.object.spec.class_name,))
         self.known_gateways = informers.informer(GATEWAYS)
         self.known_forwarders = informers.informer(FORWARDERS)
-        self.services.add_index(BY_NAME, lambda item: (item.metadata.name,))
         self.known_gateways.add_index(BY_OWNER, owners_of_gateway)
         self.known_forwarders.add_index(BY_OWNER, owner_of_forwarder)
         self.transits, self.dialled, self.carriers, self.nodes_seen = Transits(), Dialled(), Carriers(), Nodes()

@@ -14,9 +14,9 @@ from tarmac.client.targets.typed import LOCATIONS, NETWORKS
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES
 from tarmac.controllers.context import Context
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
-from tarmac.controllers.external.stock import BY_NAME, Stock
+from tarmac.controllers.external.stock import Stock
 from tarmac.decide.egress.known import KnownWorld
-from tarmac.decide.egress.reading import pod_view, service_view
+from tarmac.decide.egress.reading import allowed_from, pod_view, service_view
 from tarmac.decide.egress.views import NodeView, PodView, ServiceView
 
 BY_NAMESPACE = "namespace"
@@ -41,6 +41,11 @@ class CachedWorld(KnownWorld):
         found = self.services.get(key)
         slices = (item.object for item in self.slices.indexed(BY_SERVICE, key))
         return service_view(found, slices) if found is not None else None
+
+    def allowed_from(self, key: str) -> str | None:
+        """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
+        found = self.services.get(key)
+        return allowed_from(found) if found is not None else None
 
     def pod(self, key: str) -> PodView | None:
         """Return a pod that has not ended."""
@@ -95,10 +100,6 @@ class CachedWorld(KnownWorld):
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
         """Return the ExternalServices that name a claim or an address that it holds, the oldest first."""
         return self._stock.users(claim)
-
-    def called(self, name: str) -> Iterable[ExternalService]:
-        """Return the ExternalServices with this name, in all namespaces."""
-        return (item.object for item in self._stock.services.indexed(BY_NAME, name))
 
     def load(self, but: str) -> Mapping[str, int]:
         """Return the number of addresses that each node carries, not counting `but`."""

@@ -227,7 +227,7 @@ class Preemptions:
                 await self._nominate(each, None)
             await self._nominate(pod, candidate.node)
             for victim in candidate.victims:
-                await self._end(victim, key, candidate.node)
+                await self._end(victim, pod, candidate.node)
         except NotLeader:
             raise
         except (ApiError, ClientError) as error:
@@ -241,8 +241,11 @@ class Preemptions:
         with suppress(NotFound):
             await self._pods.patch(pod.name, body, pod.namespace, subresource="status", uid=pod.uid)
 
-    async def _end(self, victim: Pod, key: str, node: str) -> None:
-        """Write the reason as a condition, then delete. A victim already deleted or terminating needs neither."""
+    async def _end(self, victim: Pod, by: Pod, node: str) -> None:
+        """Write the reason as a condition, then delete. A victim already deleted or terminating needs neither.
+
+        The event is read by users of the victim's namespace: it names a pod of another namespace by its uid only.
+        """
         found = self._look(victim)
         if found is None or found.metadata.deletion_timestamp is not None:
             return
@@ -254,7 +257,8 @@ class Preemptions:
             await self._pods.patch(name, body, namespace, subresource="status", type="strategic", uid=uid)
             await self._pods.delete(name, namespace, uid=uid)
         about = InvolvedObject("v1", "Pod", name, namespace, uid)
-        self._recorder.event(about, "Normal", reasons.PREEMPTED, f"Preempted by pod {key} on node {node}")
+        whose = f"{by.namespace}/{by.name}" if by.namespace == namespace else by.uid
+        self._recorder.event(about, "Normal", reasons.PREEMPTED, f"Preempted by pod {whose} on node {node}")
 
     def _is_preempted(self, pod: Pod) -> bool:
         found = self._look(pod)

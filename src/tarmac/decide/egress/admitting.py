@@ -62,11 +62,24 @@ def grants(allowed_from: str, namespace: str, name: str) -> bool:
     return bool(words & {"*", namespace, f"{namespace}/{name}"})
 
 
+def granted_service(service: ExternalService, key: str, world: World) -> ServiceView | None:
+    """Return a Service that the ExternalService may use; None if it does not exist or does not grant its use.
+
+    The grant is read first: endpoints of a Service that grants nothing must not cost time that a caller can measure.
+    """
+    own, allowed_from = service.metadata, world.allowed_from(key)
+    if allowed_from is None:
+        return None
+    if key.partition("/")[0] != own.namespace and not grants(allowed_from, own.namespace, own.name):
+        return None
+    return world.service(key)
+
+
 def admitted(service: ExternalService, source: Source, target: Address, world: World) -> Resolved:
     """Return the source without its pods."""
     own = service.metadata
     key = f"{source.service.namespace or own.namespace}/{source.service.name}"
-    made = Resolved(source, key, world.service(key))
+    made = Resolved(source, key, granted_service(service, key, world))
     made.refusals += _refused_service(service, made)
     made.refusals += _find_address(service, made, target, world)
     if source.location and not world.has_location(source.location):
@@ -83,13 +96,16 @@ def _no_location(name: str) -> Refusal:
 
 
 def _refused_service(service: ExternalService, made: Resolved) -> Iterator[Refusal]:
-    own, found = service.metadata, made.service
-    if found is None:
+    """Yield why there is no Service. In another namespace, a missing Service and a missing grant look the same."""
+    own = service.metadata.namespace
+    if made.service is not None:
+        return
+    if made.key.partition("/")[0] == own:
         message = f"Service {made.key} does not exist."
         yield Refusal(reasons.SOURCE_SERVICE_NOT_FOUND, message, made.key, "service", f"Create Service {made.key}.")
-    elif found.namespace != own.namespace and not grants(found.allowed_from, own.namespace, own.name):
-        message = f"Service {made.key} does not allow ExternalServices of {own.namespace}."
-        change = f"Annotate Service {made.key} with {ANNOTATION_ALLOWED_FROM}: {own.namespace}."
+    else:
+        message = f"Service {made.key} does not exist, or does not allow ExternalServices of {own}."
+        change = f"Annotate Service {made.key} with {ANNOTATION_ALLOWED_FROM}: {own}."
         yield Refusal(reasons.NOT_GRANTED, message, made.key, "grant", change)
 
 
@@ -150,8 +166,10 @@ def _refused_by_class(service: ExternalService, made: Resolved, target: Address,
         yield Refusal(reasons.INBOUND_DENIED, f"SourceIPClass {name} lets no target in.", rule="inbound", change=change)
     users = world.users(made.source_ip.metadata.name)
     if spec.sharing == "Exclusive" and users and users[0].metadata.uid != service.metadata.uid:
-        oldest = f"{users[0].metadata.namespace}/{users[0].metadata.name}"
-        message = f"{made.address} serves ExternalService {oldest} alone."
+        oldest = users[0].metadata
+        own = oldest.namespace == service.metadata.namespace
+        whose = f"ExternalService {oldest.namespace}/{oldest.name}" if own else "an ExternalService elsewhere"
+        message = f"{made.address} serves {whose} alone."
         yield Refusal(reasons.ADDRESS_IN_USE, message, rule="claim", change="Claim another address.")
     yield from _refused_location(service, made, users, world)
 

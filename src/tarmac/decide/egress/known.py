@@ -34,6 +34,10 @@ class KnownWorld(ABC):
         """Return a Service and the endpoints in its slices."""
 
     @abstractmethod
+    def allowed_from(self, key: str) -> str | None:
+        """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
+
+    @abstractmethod
     def pod(self, key: str) -> PodView | None:
         """Return a pod that has not ended."""
 
@@ -84,10 +88,6 @@ class KnownWorld(ABC):
     @abstractmethod
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
         """Return the ExternalServices that name a claim, or an address that it holds; oldest first."""
-
-    @abstractmethod
-    def called(self, name: str) -> Iterable[ExternalService]:
-        """Return the ExternalServices of a name in all namespaces."""
 
     @abstractmethod
     def load(self, but: str) -> Mapping[str, int]:
@@ -148,7 +148,7 @@ class KnownWorld(ABC):
             shares=sharing(self.gateway(source_ip), owner.name) if owner is not None else None,
         )
 
-    def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:
+    def inside(self, target: Address, networks: Sequence[str], namespace: str) -> str | None:
         """Name the part of the platform an address is in; None if it is outside."""
         if self.is_of_a_node(target):
             return f"the addresses of nodes {target}"
@@ -156,19 +156,18 @@ class KnownWorld(ABC):
             for written in each.spec.ranges:
                 if bounds_of(written).holds(target):
                     return f'SourceIPClass "{each.metadata.name}" {written_as(written)}'
-        for key in self._network_keys(networks, namespaces):
+        for key in self._network_keys(networks, namespace):
             for cidr in _ranges(self.network(key), target.version):
                 if target in ip_network(cidr):
                     return f"Network {key} {cidr}"
         return None
 
-    def _network_keys(self, networks: Sequence[str], namespaces: Sequence[str]) -> Iterator[str]:
+    def _network_keys(self, networks: Sequence[str], namespace: str) -> Iterator[str]:
         yield from networks
-        for namespace in namespaces:
-            if namespace.startswith(SYSTEM_PREFIX):
-                yield INTERNAL_NETWORK
-            else:
-                yield from self.networks_of(namespace)
+        if namespace.startswith(SYSTEM_PREFIX):
+            yield INTERNAL_NETWORK
+        else:
+            yield from self.networks_of(namespace)
 
 
 def _ranges(network: Network | None, family: int) -> set[str]:

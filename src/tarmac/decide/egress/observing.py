@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.relays import Forwarder, Gateway
 from tarmac.decide.egress.known import KnownWorld
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.status import Observed
-from tarmac.decide.egress.views import age
 from tarmac.decide.verdict import Refusal
 
 
@@ -19,7 +17,6 @@ def observe(found: Resolution, forwarders: Mapping[str, Forwarder], world: Known
         forwarders=forwarders,
         gateways=dict(_gateways(found, world)),
         unassigned=dict(_unassigned(found, world)),
-        older=_older(found.service, world),
     )
 
 
@@ -37,9 +34,3 @@ def _unassigned(found: Resolution, world: KnownWorld) -> Iterator[tuple[str, Ref
         verdict = world.assigned(name)
         if verdict.value is None and verdict.refusals:
             yield name, verdict.refusals[0]
-
-
-def _older(service: ExternalService, world: KnownWorld) -> str:
-    """Return the key of the older ExternalService that has the short name; empty if `service` has it."""
-    first = min(world.called(service.metadata.name), key=age, default=service).metadata
-    return "" if first.uid == service.metadata.uid else f"{first.namespace}/{first.name}"

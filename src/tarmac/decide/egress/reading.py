@@ -37,9 +37,13 @@ def service_view(service: JsonObject, slices: Iterable[JsonObject]) -> ServiceVi
         metadata["name"],
         tuple(ports),
         tuple(endpoint for each in slices for endpoint in _endpoints(each)),
-        (metadata.get("annotations") or {}).get(ANNOTATION_ALLOWED_FROM, ""),
         spec.get("sessionAffinity") == "ClientIP",
     )
+
+
+def allowed_from(service: JsonObject) -> str:
+    """Return the namespaces that a Service grants its use to, as annotated."""
+    return (service["metadata"].get("annotations") or {}).get(ANNOTATION_ALLOWED_FROM, "")
 
 
 def _endpoints(slice_: JsonObject) -> Iterator[EndpointView]:

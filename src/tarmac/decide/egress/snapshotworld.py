@@ -22,7 +22,7 @@ from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClas
 from tarmac.decide.egress.claims import names_claim
 from tarmac.decide.egress.known import KnownWorld
 from tarmac.decide.egress.pool import Pool
-from tarmac.decide.egress.reading import node_addresses, node_view, pod_view, service_view
+from tarmac.decide.egress.reading import allowed_from, node_addresses, node_view, pod_view, service_view
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
 from tarmac.decide.snapshot.external import (
@@ -64,6 +64,11 @@ class SnapshotWorld(KnownWorld):
         encoded = self._snapshot.list(SLICES.resource, namespace)
         mine = (raw for raw in encoded if (_labelled(raw).metadata.labels or {}).get(_SERVICE) == name)
         return service_view(found, map(SLICES.decode, mine))
+
+    def allowed_from(self, key: str) -> str | None:
+        """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
+        found = SERVICES.get(self._snapshot, key)
+        return allowed_from(found) if found is not None else None
 
     def pod(self, key: str) -> PodView | None:
         """Return a pod that has not ended."""
@@ -145,11 +150,6 @@ class SnapshotWorld(KnownWorld):
         if namespace not in self._services:
             self._services[namespace] = sorted(EXTERNAL_SERVICES.all(self._snapshot, namespace), key=age)
         return [each for each in self._services[namespace] if names_claim(each, claim)]
-
-    def called(self, name: str) -> Iterable[ExternalService]:
-        """Return the ExternalServices of a name in all namespaces."""
-        encoded = self._snapshot.list(EXTERNAL_SERVICES.resource)
-        return map(EXTERNAL_SERVICES.decode, (raw for raw in encoded if _labelled(raw).metadata.name == name))
 
     @cached_property
     def _owners(self) -> dict[str, str]:

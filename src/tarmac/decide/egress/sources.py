@@ -1,8 +1,9 @@
 """Resolves the sources of an ExternalService and their pods, with every reason for the ones left out.
 
 A source is used if its Service exists and grants access, and a bound claim of the ExternalService's own namespace holds
-its address in a class that allows it. Its pods are those named by the Service's EndpointSlices that exist with the same
-uid and an address on the slice's Network. A source or pod that fails a check is left out; nothing is guessed.
+its address in a class that allows it. Objects of other namespaces that are not granted look like missing ones. Its pods
+are those named by the Service's EndpointSlices that exist with the same uid and an address on the slice's Network. A
+source or pod that fails a check is left out; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tarmac.api.submariner.names import Address
 from tarmac.api.submariner.sourceip import SourceIPClass
 from tarmac.api.submariner.targets import not_outside, reserved_for
 from tarmac.decide import reasons
-from tarmac.decide.egress.admitting import Resolved, SourcePod, admitted, lets_in
+from tarmac.decide.egress.admitting import Resolved, SourcePod, admitted, granted_service, lets_in
 from tarmac.decide.egress.candidates import can_tunnel
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, World
 from tarmac.decide.verdict import Refusal
@@ -59,9 +60,9 @@ def resolve(service: ExternalService, world: World) -> Resolution:
 
 
 def _refused_target(made: Resolution, world: World) -> Refusal | None:
+    """Return why the target is refused. Of other namespaces only Networks of granted source pods are looked at."""
     own = made.service.metadata.namespace
-    namespaces = sorted({own, *(source.key.partition("/")[0] for source in made.sources)})
-    held = reserved_for(made.target) or world.inside(made.target, made.networks, namespaces)
+    held = reserved_for(made.target) or world.inside(made.target, made.networks, own)
     if held is None:
         return None
     message = f"spec.targetIP {made.target} {not_outside(held)}."
@@ -79,7 +80,8 @@ def first_place(service: ExternalService, offered: SourceIPClass, world: World) 
         return offered.spec.locations[0].name
     pods: Counter[str] = Counter()
     for source in service.spec.sources:
-        found = world.service(f"{source.service.namespace or service.metadata.namespace}/{source.service.name}")
+        key = f"{source.service.namespace or service.metadata.namespace}/{source.service.name}"
+        found = granted_service(service, key, world)
         for endpoint in found.endpoints if found is not None else ():
             pod = world.pod(f"{found.namespace}/{endpoint.pod}") if found is not None else None
             node = world.node(pod.node) if pod is not None else None
@@ -173,13 +175,17 @@ _Key = tuple[str, str, int]
 
 
 class _Led(NamedTuple):
-    """The Service that a key leads to, and the older ExternalService that opened it, if any."""
+    """The Service that a key leads to, and the key of the older ExternalService that opened it, if any."""
 
     service: str
     by: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.service} of {self.by}" if self.by else self.service
+    def seen_from(self, namespace: str) -> str:
+        """Name both to users of a namespace; an ExternalService of another namespace and its Service are not named."""
+        if not self.by:
+            return self.service
+        of, _, name = self.by.partition("/")
+        return f"{self.service} of {name}" if of == namespace else "a Service of another namespace"
 
 
 def _open_ports(service: ExternalService, found: Sequence[Resolved], world: World) -> None:
@@ -189,7 +195,7 @@ def _open_ports(service: ExternalService, found: Sequence[Resolved], world: Worl
     to the same Service already, there is nothing to open and no conflict.
     """
     taken: dict[_Key, _Led] = {}
-    target = ip_address(service.spec.target_ip)
+    own, target = service.metadata.namespace, ip_address(service.spec.target_ip)
     for name in {source.source_ip.metadata.name for source in found if source.source_ip is not None}:
         for other in world.users(name):
             if other.metadata.uid == service.metadata.uid:
@@ -202,7 +208,9 @@ def _open_ports(service: ExternalService, found: Sequence[Resolved], world: Worl
             key = (source.address, port.protocol, port.number)
             led = taken.setdefault(key, _Led(source.key))
             if led.service != source.key:
-                message = f"{source.address}:{port.number}/{port.protocol} leads the target to {led} already."
+                message = (
+                    f"{source.address}:{port.number}/{port.protocol} leads the target to {led.seen_from(own)} already."
+                )
                 change = "Use another address, or another port of the Service."
                 source.remarks.append(Refusal(reasons.INBOUND_CONFLICT, message, source.key, "inbound", change))
             elif not led.by:
@@ -211,8 +219,8 @@ def _open_ports(service: ExternalService, found: Sequence[Resolved], world: Worl
 
 
 def _take_ports(other: ExternalService, source_ip: str, world: World, taken: dict[_Key, _Led]) -> None:
-    target = ip_address(other.spec.target_ip)
+    target, by = ip_address(other.spec.target_ip), f"{other.metadata.namespace}/{other.metadata.name}"
     for source in (admitted(other, each, target, world) for each in other.spec.sources):
         if source.source_ip is not None and source.source_ip.metadata.name == source_ip:
             for port in _wanted_ports(source):
-                taken.setdefault((source.address, port.protocol, port.number), _Led(source.key, other.metadata.name))
+                taken.setdefault((source.address, port.protocol, port.number), _Led(source.key, by))

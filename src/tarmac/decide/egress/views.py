@@ -69,7 +69,6 @@ class ServiceView:
     name: str
     ports: tuple[PortView, ...] = ()
     endpoints: tuple[EndpointView, ...] = ()
-    allowed_from: str = ""
     client_affinity: bool = False
 
 
@@ -78,6 +77,10 @@ class World(Protocol):
 
     def service(self, key: str) -> ServiceView | None:
         """Return a Service."""
+        ...
+
+    def allowed_from(self, key: str) -> str | None:
+        """Return the namespaces that a Service grants its use to, as annotated; None if it does not exist."""
         ...
 
     def pod(self, key: str) -> PodView | None:
@@ -120,8 +123,8 @@ class World(Protocol):
         """Return the candidate nodes of an address in order of preference."""
         ...
 
-    def inside(self, target: Address, networks: Sequence[str], namespaces: Sequence[str]) -> str | None:
-        """Name the part of the platform that holds an address: nodes, classes, Networks (listed or of namespaces)."""
+    def inside(self, target: Address, networks: Sequence[str], namespace: str) -> str | None:
+        """Name the part of the platform that holds an address: nodes, classes, Networks (listed or of a namespace)."""
         ...
 
 

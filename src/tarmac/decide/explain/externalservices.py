@@ -47,13 +47,9 @@ def explain_service(found: Resolution, made: Compiled, dialled: str, seen: Obser
     if not missing.holds and all(line.answer == "Yes" for line in lines):
         lines.append(told(Refusal(missing.reason, missing.message, rule="rules")))
     name = said["ShortName"]
-    lines.append(yes(name.reason, name.message, "name") if name.holds else told(_remark(name.reason, name.message)))
+    lines.append(yes(name.reason, name.message, "name"))
     subject = Subject(API_VERSION, "ExternalService", own.namespace, own.name)
     return explanation(subject, "works" if missing.holds else "does not work", lines)
-
-
-def _remark(reason: str, message: str) -> Refusal:
-    return Refusal(reason, message, rule="name", change="Use the name with the namespace in it.")
 
 
 def _about_target(found: Resolution) -> Iterator[Line]:

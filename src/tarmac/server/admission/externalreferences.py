@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from tarmac.api.declare import decode
-from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.kubernetes.checks import mapping
 from tarmac.api.networking.names import INTERNAL_NETWORK, SYSTEM_PREFIX
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
@@ -100,16 +100,21 @@ class ExternalReferences(Plugin):
         new, who = name != before.get("className"), attributes.user
         if new and not may_use(self._authorizer, who, CLASSES, name, attributes.namespace):
             errors.forbidden("spec.className", f'you may not use SourceIPClass "{name}"')
+            return  # the limits of a class are for its users
         offered = self._reader.get(CLASSES, name)
         if offered is not None and spec.get("limits") != before.get("limits"):
             _check_limits(mapping(spec, "limits"), mapping(offered, "spec", "limits"), errors)
 
     def _check_service(self, attributes: Attributes, spec: JsonObject, errors: FieldErrors) -> None:
-        before, target = mapping(attributes.old, "spec"), ip_address(spec["targetIP"])
-        namespaces = _namespaces(spec, attributes.namespace)
-        moved = spec["targetIP"] != before.get("targetIP")
-        fresh = namespaces if moved else namespaces - _namespaces(before, attributes.namespace)
-        held = (self._of_platform(target) if moved else None) or self._of_networks(target, fresh)
+        """Check the target against the platform and the own namespace.
+
+        Networks of other namespaces are left to the controller, which knows the grants: a rejection, also of a dry run,
+        would tell their names and ranges to any user.
+        """
+        if spec["targetIP"] == mapping(attributes.old, "spec").get("targetIP"):
+            return
+        target = ip_address(spec["targetIP"])
+        held = self._of_platform(target) or self._of_networks(target, attributes.namespace)
         if held is not None:
             errors.invalid("spec.targetIP", spec["targetIP"], not_outside(held))
 
@@ -119,13 +124,13 @@ class ExternalReferences(Plugin):
         found = overlapping(Bounds(target.version, int(target), int(target)), self._ranges.offered())
         return f'SourceIPClass "{found.class_name}" {found.written}' if found is not None else None
 
-    def _of_networks(self, target: Address, namespaces: set[str]) -> str | None:
-        """Name a Network of the sources with the target in its range: there, the address would mean an instance."""
-        for namespace in sorted(namespaces):
-            for network in self._reader.list(_NETWORKS, f"{namespace}/"):
-                for written in _network_ranges(network, target.version):
-                    if target in ip_network(written):
-                        return f"Network {namespace}/{network['metadata']['name']} {written}"
+    def _of_networks(self, target: Address, own: str) -> str | None:
+        """Name a Network of the namespace's Pods with the target in its range, which would mean an instance there."""
+        namespace = INTERNAL_NETWORK.partition("/")[0] if own.startswith(SYSTEM_PREFIX) else own
+        for network in self._reader.list(_NETWORKS, f"{namespace}/"):
+            for written in _network_ranges(network, target.version):
+                if target in ip_network(written):
+                    return f"Network {namespace}/{network['metadata']['name']} {written}"
         return None
 
 
@@ -135,12 +140,6 @@ def _check_limits(wanted: JsonObject, most: JsonObject, errors: FieldErrors) -> 
         value, bound = getattr(asked, field), getattr(bounds, field)
         if value is not None and bound is not None and value > bound:
             errors.invalid(f"spec.limits.{written}", wanted[written], f"must not exceed the class's {most[written]}")
-
-
-def _namespaces(spec: JsonObject, own: str) -> set[str]:
-    """Return the namespaces of the source Pods' Networks; system Pods share one internal Network."""
-    named = {mapping(source, "service").get("namespace") or own for source in objects(spec, "sources")} | {own}
-    return {INTERNAL_NETWORK.partition("/")[0] if each.startswith(SYSTEM_PREFIX) else each for each in named}
 
 
 def _network_ranges(network: JsonObject, family: int) -> set[str]:

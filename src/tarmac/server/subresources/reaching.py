@@ -1,7 +1,8 @@
 """`NAME/why?reach=TARGET&port=P`: computes whether an instance or pod can reach a target.
 
 The user needs the right to get `why` of the sender, and to get the target (with `both`, its `why` too). Policies that
-the user may not list are not named.
+the user may not list are not named. An address that an object of another namespace has, which the user may not get, is
+answered for like an address that no object has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tarmac.base.pieces import Work
 from tarmac.decide.reach.answering import NoSuchTarget, objects_at, reachability
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
 from tarmac.decide.reach.world import LOOKED_AT, POLICIES
-from tarmac.decide.snapshot.snapshot import Snapshot
+from tarmac.decide.snapshot.snapshot import Objects, Snapshot
 from tarmac.http.messages import Request, Response
 from tarmac.server.printing.answers import document
 from tarmac.server.requestinfo import RequestInfo, boolean
@@ -50,18 +51,17 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
     question = _question(request)
     _check_rights(refuses, request.user, question)
     world = snapshot(served, LOOKED_AT)
+    hidden: set[tuple[str, str]] = set()
     if question.target.kind == "address":
         address = question.target.name
-        for plural, key in await ponder(world, lambda each: objects_at(each, sender, address)):
-            namespace, _, name = key.partition("/")
-            if refuses(request.user, RequestInfo("get", "", True, "", "v1", plural, "", namespace, name)) is not None:
-                raise Forbidden(f"{address} is of a namespace in which you may not get {plural}")
+        found = await ponder(world, lambda each: objects_at(each, sender, address))
+        hidden = _hidden(refuses, request.user, info.namespace, address, found)
     # Check rights here, on the event loop: the authorizer's state is not thread-safe.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
     seen = await served.services.pieces.done(_seen(refuses, request.user, spaces))
 
-    def answer(world: Snapshot) -> Response:
-        found = reachability(world, sender, question, seen.__contains__)
+    def answer(_: Snapshot) -> Response:
+        found = reachability(_without(world, hidden), sender, question, seen.__contains__)
         return document(request, {"kind": "Reachability", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
 
     try:
@@ -70,6 +70,28 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
         raise BadRequest(str(error)) from error
     except NoSuchTarget as error:
         raise _not_found(error.target) from error
+
+
+def _hidden(
+    refuses: Refuses, user: User, own: str, address: str, found: Iterable[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return the objects at an address that the user may not get, as bucket and key. Raises Forbidden for own ones."""
+    hidden: set[tuple[str, str]] = set()
+    for plural, key in found:
+        namespace, _, name = key.partition("/")
+        if refuses(user, RequestInfo("get", "", True, "", "v1", plural, "", namespace, name)) is None:
+            continue
+        if namespace == own:
+            raise Forbidden(f"{address} is of this namespace, in which you may not get {plural}")
+        hidden.add((f"core/{plural}", key))
+    return hidden
+
+
+def _without(world: Objects, hidden: set[tuple[str, str]]) -> Objects:
+    objects = dict(world.objects)
+    for bucket, gone in hidden:
+        objects[bucket] = {key: raw for key, raw in objects[bucket].items() if key != gone}
+    return Objects(world.now, objects)
 
 
 def _question(request: Request) -> ReachQuestion:

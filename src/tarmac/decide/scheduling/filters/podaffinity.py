@@ -61,7 +61,7 @@ class NearAndApart:
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Name the term."""
         term, near = _violated(pod, info, cluster)
-        return Brief(f"no pod matching {term.text} near" if near else f"a pod to be apart from ({term.text})", 3.0)
+        return Brief(f"no pod matching {term.text} near" if near else f"a pod to be apart from{_own(pod, term)}", 3.0)
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Name the term and the domain."""
@@ -73,8 +73,13 @@ class NearAndApart:
         if near:
             message = f"no pod matching {term.text} is in {key}={domain}"
             return Why(message, f"start a pod matching {term.text} in {key}={domain}")
-        message = f"a pod that must be apart from this one is in {key}={domain} ({term.text})"
+        message = f"a pod that must be apart from this one is in {key}={domain}{_own(pod, term)}"
         return Why(message, f"add a node in another {key} with room for the pod")
+
+
+def _own(pod: Pod, term: PodTerm) -> str:
+    """Return the text of the pod's own term; empty for a term of other pods, which may be of other namespaces."""
+    return f" ({term.text})" if term in pod.demand.apart else ""
 
 
 def _violated(pod: Pod, info: NodeInfo, cluster: Cluster) -> tuple[PodTerm, bool]:
