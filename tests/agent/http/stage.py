@@ -78,6 +78,9 @@ class Everybody:
     async def admit(self, request: Request) -> str:
         return "somebody"
 
+    async def review(self, request: Request) -> None:
+        return None
+
 
 async def dial(pod: JsonObject, address: str, port: int, timeout: float) -> socket.socket:
     """Pods of the stage listen on this machine."""
@@ -140,4 +143,5 @@ async def stage(logs: Path, idle_seconds: float = 3600.0) -> AsyncGenerator[Stag
         yield Stage(api, pods, runtime, figures, listener)
     finally:
         await listener.stop(0.1)
+        await api.close()
         await runtime.stop()

@@ -27,6 +27,7 @@ from tarmac.agent.http.logs.options import LogOptions
 from tarmac.agent.http.logs.reading import LogReader
 from tarmac.agent.http.machines.api import PLACES, MachineApi, Visits, is_machine
 from tarmac.agent.http.machines.sessions import visitor_headers
+from tarmac.agent.http.openstreams import OpenStreams
 from tarmac.agent.http.resourcemetrics import resource_metrics
 from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.connections import NodeConnections
@@ -80,6 +81,7 @@ class NodeApi:
         self._config = config
         self._external = external
         self._idle_seconds = idle_seconds
+        self._streams = OpenStreams(callers, clock)
         self._machines = MachineApi(runtime, self._machine, visits)
         self._routes: dict[str, Callable[[Request, list[str]], Awaitable[Answer]]] = {
             "containerLogs": self._logs,
@@ -104,7 +106,11 @@ class NodeApi:
             return text(error.status, str(error))
         # The client is authenticated: its own claims about its identity or about recording are removed.
         request.headers = visitor_headers(request.headers, name)
-        return await self.answer(request)
+        return self._streams.watch(request, await self.answer(request))
+
+    async def close(self) -> None:
+        """End the streams of clients."""
+        await self._streams.close()
 
     async def answer(self, request: Request) -> Answer:
         """Serve a request that is already authorized."""

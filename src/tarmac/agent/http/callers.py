@@ -5,7 +5,7 @@ authorized as a verb on a subresource of this node (SubjectAccessReview), named 
 one exists, and then either is sufficient. Anonymous requests are refused. Only the server knows revoked certificates:
 each review carries the start of the certificate's validity, and a positive answer is cached for seconds. While the API
 server is unreachable, cached results are valid until they expire; refusals expire sooner, so that a new permission
-takes effect quickly.
+takes effect quickly. Open streams are reviewed without the cache (`openstreams`).
 """
 
 from __future__ import annotations
@@ -64,11 +64,22 @@ class Callers(Protocol):
         """Authenticate and authorize the request; return the user name. Raises HttpError."""
         ...
 
+    async def review(self, request: Request) -> None:
+        """Authenticate and authorize an admitted request again, without cached answers.
+
+        Raises HttpError: 401 or 403 if the caller lost the right, 500 if the API server cannot be asked.
+        """
+        ...
+
 
 class Nobody:
     """Refuses all requests: for a node that is reached only through tunnels."""
 
     async def admit(self, request: Request) -> str:
+        """Refuse the request."""
+        raise HttpError(401, "Unauthorized")
+
+    async def review(self, request: Request) -> None:
         """Refuse the request."""
         raise HttpError(401, "Unauthorized")
 
@@ -108,13 +119,23 @@ class ReviewedCallers:
 
         Raises HttpError: 401 unauthenticated, 403 forbidden, 500 if the API server cannot be asked.
         """
+        return await self._admitted(request, fresh=False)
+
+    async def review(self, request: Request) -> None:
+        """Ask the API server again. Its answers replace the cached ones, so a new refusal holds for new requests too.
+
+        Raises HttpError: as `admit`.
+        """
+        await self._admitted(request, fresh=True)
+
+    async def _admitted(self, request: Request, *, fresh: bool) -> str:
         try:
-            caller = await self._authenticate(request)
+            caller = await self._authenticate(request, fresh)
             request.known = True
             verb, subresources = attributes(request)
             reason = ""
             for subresource in subresources:
-                answer = await self._authorize(caller, verb, subresource)
+                answer = await self._authorize(caller, verb, subresource, fresh)
                 if answer.allowed:
                     return caller.name
                 reason = reason or answer.reason
@@ -123,14 +144,15 @@ class ReviewedCallers:
         what = f"verb={verb}, resource=nodes, subresource(s)=[{' '.join(subresources)}]"
         raise HttpError(403, f"Forbidden (user={caller.name}, {what})" + (f": {reason}" if reason else ""))
 
-    async def _authenticate(self, request: Request) -> Caller:
+    async def _authenticate(self, request: Request, fresh: bool) -> Caller:
         if request.peer_certificate is not None:
             key = request.peer_certificate
             return self._callers.get(key) or self._callers.keep(key, certified(key), self._times.allowed)
         token = bearer_token(request)
         if not token:
             raise HttpError(401, "Unauthorized")
-        return self._callers.get(token) or self._callers.keep(token, await self._reviewed(token), self._times.token)
+        known = None if fresh else self._callers.get(token)
+        return known or self._callers.keep(token, await self._reviewed(token), self._times.token)
 
     async def _reviewed(self, token: str) -> Caller:
         body = _review("TokenReview", "authentication.k8s.io/v1", {"token": token})
@@ -140,9 +162,9 @@ class ReviewedCallers:
         user = status.get("user", {})
         return Caller(user.get("username", ""), tuple(user.get("groups") or ()), user.get("uid", ""))
 
-    async def _authorize(self, caller: Caller, verb: str, subresource: str) -> _Answer:
+    async def _authorize(self, caller: Caller, verb: str, subresource: str, fresh: bool) -> _Answer:
         key = (caller, verb, subresource)
-        known = self._answers.get(key)
+        known = None if fresh else self._answers.get(key)
         if known is not None:
             return known
         attributes = {

@@ -31,6 +31,7 @@ class NodeListener:
             await asyncio.get_running_loop().create_future()
         finally:
             await listener.stop(grace=1.0)
+            await self._api.close()
 
     def renew(self, certificate: Path, key: Path) -> None:
         """Use a new certificate, and the client CA file's current content, for new connections."""
