@@ -59,7 +59,7 @@ def test_codes_and_sentences_are_well_formed() -> None:
 def test_only_what_is_fine_has_no_priority() -> None:
     """A reason that somebody should hear of is above zero; only transient ones have patience."""
     for entry in CATALOGUE.values():
-        assert (entry.priority == 0) == (entry.actor is Actor.NOBODY)
+        assert (entry.priority == 0) == (entry.actor is Actor.NONE)
         assert (entry.patience > 0) == (entry.actor is Actor.TRANSIENT)
 
 

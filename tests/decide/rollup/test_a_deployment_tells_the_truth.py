@@ -273,7 +273,7 @@ def test_conditions_agree_with_counters_and_with_each_other(given: DeploymentFac
         *(reasons.QUOTA_EXHAUSTED, reasons.NO_MATCHING_LOCATIONS, reasons.STALLED, reasons.ROLLOUT_FAILED),
         *(code for code in CATALOGUE if 30 <= reasons.priority(code) < 35),  # of nodes
     }
-    assert (progress.status == "True") == (CATALOGUE[progress.reason].actor in (Actor.NOBODY, Actor.TRANSIENT))
+    assert (progress.status == "True") == (CATALOGUE[progress.reason].actor in (Actor.NONE, Actor.TRANSIENT))
     _, word, reason = words(status)
     if word == "Available":
         assert (available.status, progress.reason, reason) == ("True", reasons.COMPLETE, "")

@@ -12,7 +12,7 @@ from tarmac.decide.remedies.usualchanges import usual_change
 from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal
 
-_ANSWERS: Final[dict[Actor, Answer]] = {Actor.NOBODY: "Yes", Actor.TRANSIENT: "Wait"}
+_ANSWERS: Final[dict[Actor, Answer]] = {Actor.NONE: "Yes", Actor.TRANSIENT: "Wait"}
 _WEIGHT: Final = {"Yes": 0, "Wait": 1, "No": 2}
 _FEW: Final = 5
 
