@@ -12,7 +12,7 @@ from tarmac.api.status import Forbidden, NotFound
 from tarmac.api.submariner.names import API_VERSION
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
 from tarmac.client.targets.target import dynamic
-from tarmac.client.targets.untyped import EVENTS
+from tarmac.client.targets.untyped import EVENTS, NAMESPACES
 from tarmac.controllers.external.taking import Taking
 from tests.controllers.cities import Cities, condition, play
 
@@ -144,6 +144,46 @@ def test_an_address_rests_after_its_claim_and_goes_back_only_to_its_namespace() 
         events = (await cities.user.resource(EVENTS).list("default")).items
         told = {(each["involvedObject"]["kind"], each["reason"]) for each in events}
         assert {("SourceIPClaim", "Released"), ("SourceIP", "Quarantined"), ("SourceIP", "Freed")} <= told
+
+    play("external", story)
+
+
+async def _make(cities: Cities, namespace: str) -> None:
+    await cities.user.resource(NAMESPACES).create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    )
+
+
+def test_a_resting_address_does_not_go_to_a_namespace_made_again() -> None:
+    async def story(cities: Cities) -> None:
+        claims, source_ips = cities.user.resource(CLAIMS), cities.user.resource(SOURCE_IPS)
+        await cities.user.resource(CLASSES).create(address_class(allowedNamespaces={"names": ["shop"]}))
+        await _make(cities, "shop")
+        await claims.create(claim("c", "shop", address="192.0.2.5"))
+        await cities.wait(3)
+        uid = (await cities.user.resource(NAMESPACES).get("shop"))["metadata"]["uid"]
+        assert (await source_ips.get("192.0.2.5"))["spec"]["claimRef"]["namespaceUID"] == uid
+        await cities.user.resource(NAMESPACES).delete("shop")
+        await cities.wait(20)
+        assert (await source_ips.get("192.0.2.5"))["status"]["lastClaim"]["namespaceUID"] == uid
+        await _make(cities, "shop")
+        await claims.create(claim("c", "shop", address="192.0.2.5"))
+        await cities.wait(3)
+        found = await claims.get("c", "shop")
+        assert condition(found, "Bound")["reason"] == "AddressQuarantined"
+
+    play("external,namespace", story)
+
+
+def test_an_address_bound_by_an_earlier_version_gets_the_uid_of_its_namespace() -> None:
+    async def story(cities: Cities) -> None:
+        claims, source_ips = cities.user.resource(CLAIMS), cities.user.resource(SOURCE_IPS)
+        await cities.user.resource(CLASSES).create(address_class())
+        await claims.create(claim("c", address="192.0.2.5"))
+        await cities.wait(3)
+        await source_ips.patch("192.0.2.5", {"spec": {"claimRef": {"namespaceUID": None}}})
+        await cities.wait(1)
+        assert (await source_ips.get("192.0.2.5"))["spec"]["claimRef"]["namespaceUID"]
 
     play("external", story)
 

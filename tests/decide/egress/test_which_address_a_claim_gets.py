@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.submariner.sourceip import SourceIPClaim
+from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
 from tarmac.decide.egress.claims import allows, names_claim
 from tarmac.decide.egress.numbers import dialled_address, next_id, next_transit, transit_address, transit_number
 from tarmac.decide.egress.pool import Pool
@@ -73,10 +73,21 @@ def test_an_address_that_others_hold_is_refused_unless_the_class_shares() -> Non
     assert fresh != ["192.0.2.5"], "without a number each gets one of its own"
 
 
-def test_a_resting_address_goes_back_to_the_namespace_that_had_it_and_to_nobody_else() -> None:
-    last = {"namespace": "team", "name": "old", "uid": "u"}
+def resting(namespace_uid: str) -> SourceIP:
+    last = {"namespace": "team", "name": "old", "uid": "u", "namespaceUID": namespace_uid}
     status = {"phase": "Quarantined", "lastClaim": last, "quarantinedUntil": "2026-11-17T10:00:00Z"}
-    pool = Pool(address_class(ranges="192.0.2.4/31"), [source_ip("192.0.2.5", status=status)])
+    return source_ip("192.0.2.5", status=status)
+
+
+@pytest.mark.parametrize("uid", ["uid-of-an-earlier-one", ""])
+def test_a_resting_address_does_not_go_to_a_namespace_made_again_under_the_name(uid: str) -> None:
+    for uid_of in ("uid-{}".format, lambda _: ""):
+        pool = Pool(address_class(), [resting(uid)], uid_of=uid_of)
+        assert refused(pool, claim(address="192.0.2.5")) == "AddressQuarantined"
+
+
+def test_a_resting_address_goes_back_to_the_namespace_that_had_it_and_to_nobody_else() -> None:
+    pool = Pool(address_class(ranges="192.0.2.4/31"), [resting("uid-team")], uid_of="uid-{}".format)
     assert given(pool, claim(address="192.0.2.5")) == ["192.0.2.5"]
     assert refused(pool, claim(namespace="shop", address="192.0.2.5")) == "AddressQuarantined"
     assert given(pool, claim()) == ["192.0.2.4"], "never without being asked for"
@@ -123,8 +134,8 @@ def test_quotas_count_addresses_in_all_and_for_each_namespace() -> None:
     pool.put(source_ip("192.0.2.9", claim("first")))
     assert refused(pool, claim()) == "QuotaExceeded"
     assert refused(Pool(address_class(quota={"total": 2}), theirs), claim()) == "QuotaExceeded"
-    resting = source_ip("192.0.2.4", status={"phase": "Quarantined"})
-    given(Pool(address_class(quota={"total": 1}), [resting]), claim())
+    at_rest = source_ip("192.0.2.4", status={"phase": "Quarantined"})
+    given(Pool(address_class(quota={"total": 1}), [at_rest]), claim())
 
 
 def test_a_shared_address_counts_once_in_each_namespace_and_once_in_all() -> None:

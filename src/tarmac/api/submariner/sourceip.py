@@ -167,6 +167,9 @@ class ClaimReference(Struct):
     namespace: Annotated[str, Field("Its namespace.")]
     name: Annotated[str, Field("Its name.")]
     uid: Annotated[str, Field("Its UID; empty before it is bound.")] = ""
+    namespace_uid: Annotated[str, Field("UID of the namespace, which tells it from one made again under its name.")] = (
+        msgspec.field(default="", name="namespaceUID")
+    )
 
 
 class SourceIPSpec(Struct):
@@ -196,6 +199,9 @@ class LastClaim(Struct):
     namespace: Annotated[str, Field("Its namespace.")]
     name: Annotated[str, Field("Its name.")]
     uid: Annotated[str, Field("Its UID.")] = ""
+    namespace_uid: Annotated[
+        str, Field("UID of the namespace. A resting address goes back to this namespace only.")
+    ] = msgspec.field(default="", name="namespaceUID")
     released_at: Annotated[Time | None, Field("When it let go.")] = None
 
 

@@ -5,6 +5,8 @@ Each pass takes one step, derived only from the current object (`decide.egress.r
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
@@ -40,6 +42,7 @@ class AddressLoop:
         )
         self.controller.watches(stock.known_gateways, lambda item: (item.metadata.name,))
         self.controller.awaits(stock.classes)
+        self.controller.awaits(stock.namespaces)
 
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Take the next step for one address."""
@@ -53,11 +56,19 @@ class AddressLoop:
             return None
         offered = self._stock.classes.get(known.spec.class_name)
         rest = hold_down(offered.spec.hold_down if offered is not None else "")
-        alive = [each for each in holders(known) if await self._is_alive(each, name)]
+        alive = [self._placed(each) for each in holders(known) if await self._is_alive(each, name)]
         carried = self._stock.gateways.get(f"{NAMESPACE}/{name}") is not None
         step = next_step(known, alive, carried=carried, rest=rest, now=self._stock.clock.now())
         await self._take(known, step, protected=protected)
         return RetryAfter(step.after) if step.after is not None else None
+
+    def _placed(self, reference: ClaimReference) -> ClaimReference:
+        """Return the reference with the uid of its namespace, which addresses bound by earlier versions lack.
+
+        The claim exists, and a namespace outlives its claims: the namespace is the one that the claim was made in.
+        """
+        uid = reference.namespace_uid or self._stock.uid_of(reference.namespace)
+        return replace(reference, namespace_uid=uid)
 
     async def _is_alive(self, reference: ClaimReference, name: str) -> bool:
         """Return True if the claim of this uid exists and is not bound to a different address.

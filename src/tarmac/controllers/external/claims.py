@@ -84,7 +84,7 @@ class ClaimLoop:
     def _pool(self, offered: SourceIPClass) -> Pool:
         name, stock = offered.metadata.name, self._stock
         known = (each for each in stock.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name)
-        return Pool(offered, known, stock.nodes_seen.addresses)
+        return Pool(offered, known, stock.nodes_seen.addresses, stock.uid_of)
 
     async def _decided(self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None) -> Verdict[Takes]:
         """Return the addresses that the claim holds after this pass. A refusal leaves its status unchanged."""

@@ -95,12 +95,18 @@ class Stock:
         self.source_ips = Lately(self.known_source_ips)
         self.gateways = Lately(self.known_gateways)
         self.forwarders = Lately(self.known_forwarders)
+        self.namespace_resource = client.resource(NAMESPACES)
         self.class_resource = client.resource(SOURCE_IP_CLASSES)
         self.claim_resource = client.resource(SOURCE_IP_CLAIMS)
         self.source_ip_resource = client.resource(SOURCE_IPS)
         self.service_resource = client.resource(EXTERNAL_SERVICES)
         self.gateway_resource = client.resource(GATEWAYS)
         self.forwarder_resource = client.resource(FORWARDERS)
+
+    def uid_of(self, namespace: str) -> str:
+        """Return the uid of a namespace; empty if it does not exist."""
+        found = self.namespaces.get(namespace)
+        return "" if found is None else found["metadata"]["uid"]
 
     def users(self, claim: SourceIPClaim) -> list[ExternalService]:
         """Return the ExternalServices that name a claim or an address that it holds, the oldest first."""

@@ -13,7 +13,7 @@ from tarmac.api.submariner.names import ADDRESS_FINALIZER, API_VERSION
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.controllers.external.stock import MANAGER, Stock
 from tarmac.controllers.external.world import CachedWorld
-from tarmac.decide.egress.claims import holders
+from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.pool import Pool, Take, Takes
 from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Verdict
@@ -30,7 +30,7 @@ class Taking:
     async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:
         """Take the addresses that the pool chooses for the claim, one after another.
 
-        Raises Conflict after `_TRIES` lost races.
+        Raises Conflict after `_TRIES` lost races, and while the cached namespace is older than the claim.
         """
         for _ in range(_TRIES):
             verdict = pool.bind(claim)
@@ -40,6 +40,8 @@ class Taking:
             free = next((take for take in verdict.value if not take.held), None)
             if free is None:
                 return verdict
+            if free.known is not None and phase_of(free.known) in RESTING:
+                await self._confirm_namespace(claim.metadata.namespace)
             try:
                 taken = await self._take(claim, free, pool.offered)
             except (AlreadyExists, Conflict, NotFound):
@@ -49,6 +51,15 @@ class Taking:
                 self._stock.source_ips.wrote(taken)
                 pool.put(taken)
         raise Conflict("too many others take addresses of this class")
+
+    async def _confirm_namespace(self, name: str) -> None:
+        """Compare the cached namespace with the server's before an address goes back to it. Raises Conflict, NotFound.
+
+        The cache of claims may be ahead of that of namespaces: the claim may be of a namespace made again.
+        """
+        found = await self._stock.namespace_resource.get(name)
+        if found["metadata"]["uid"] != self._stock.uid_of(name):
+            raise Conflict("our copy of the namespace is behind")
 
     async def _taken_by_others(self, name: str) -> SourceIP | None:
         """Return the SourceIP that was written concurrently. Another process may have taken it for this very claim."""
@@ -63,7 +74,8 @@ class Taking:
         Creating the object is the lock; an update is conditional on the version read.
         """
         resource, own = self._stock.source_ip_resource, claim.metadata
-        reference: JsonObject = {"namespace": own.namespace, "name": own.name, "uid": own.uid}
+        place = {"namespace": own.namespace, "namespaceUID": self._stock.uid_of(own.namespace)}
+        reference: JsonObject = {**place, "name": own.name, "uid": own.uid}
         if take.known is None:
             spec: JsonObject = {
                 "address": str(take.address),

@@ -11,12 +11,12 @@ of its families or none.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
 from tarmac.api.submariner.names import Address, object_name
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.submariner.sourceip import LastClaim, SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.ranges import Ranges, digest, family_of
@@ -50,9 +50,14 @@ class Pool:
     """A class and its addresses. `source_ips` are those of the class; `interfaces` the gateways' own addresses."""
 
     def __init__(
-        self, offered: SourceIPClass, source_ips: Iterable[SourceIP], interfaces: Collection[Address] = ()
+        self,
+        offered: SourceIPClass,
+        source_ips: Iterable[SourceIP],
+        interfaces: Collection[Address] = (),
+        uid_of: Callable[[str], str] = lambda _: "",
     ) -> None:
-        self.offered, self.ranges = offered, Ranges(offered.spec, interfaces)
+        """`uid_of` returns the uid of a namespace; empty if it does not exist."""
+        self.offered, self.ranges, self._uid_of = offered, Ranges(offered.spec, interfaces), uid_of
         self._known: dict[Address, SourceIP] = {}
         self._gone: set[Address] = set()  # lost to a concurrent writer
         self._by_namespace: dict[str, set[Address]] = {}
@@ -133,15 +138,24 @@ class Pool:
         return Refusal(reasons.ADDRESS_IN_USE, f"{address} is held {whose}.", change="Ask for another, or for any.")
 
     def _resting(self, address: Address, known: SourceIP, claim: SourceIPClaim) -> Take | Refusal:
-        """Give a resting address back to its last namespace; a retained one only after a manager released it."""
+        """Give a resting address back to its last namespace; a retained one only after a manager released it.
+
+        Outsiders trust the address under the name of the namespace that had it. Another tenant may have made a
+        namespace of that name since, so the uids must match; an address without a recorded uid rests to the end.
+        """
         status = known.status
         last, until = (status.last_claim, status.quarantined_until) if status is not None else (None, None)
         kept = known.spec.claim_ref is not None and known.spec.reclaim_policy == "Retain"
-        if last is not None and last.namespace == claim.metadata.namespace and not kept:
+        if last is not None and not kept and self._is_of(last, claim.metadata.namespace):
             return Take(address, known)
         when = f" until {until}" if until else ""
         message = f"{address} rests{when}: outsiders may still take it for whoever had it before."
         return Refusal(reasons.ADDRESS_QUARANTINED, message, change="Wait, or ask for another.")
+
+    def _is_of(self, last: LastClaim, namespace: str) -> bool:
+        return (
+            last.namespace == namespace and bool(last.namespace_uid) and last.namespace_uid == self._uid_of(namespace)
+        )
 
     def _any(self, claim: SourceIPClaim, family: int) -> Take | Refusal:
         name, place = self.offered.metadata.name, claim.spec.location

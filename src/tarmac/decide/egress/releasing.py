@@ -67,7 +67,7 @@ def _as(phase: str, status: SourceIPStatus, known: str) -> Step:
 
 
 def _released(status: SourceIPStatus, last: ClaimReference, now: float) -> SourceIPStatus:
-    was = LastClaim(last.namespace, last.name, last.uid, released_at=Time(rfc3339(now)))
+    was = LastClaim(last.namespace, last.name, last.uid, last.namespace_uid, Time(rfc3339(now)))
     return replace(status, phase="Released", last_claim=was)
 
 

@@ -125,7 +125,11 @@ class SnapshotWorld(KnownWorld):
         """Return the pool of a class."""
         name = offered.metadata.name
         mine = (each for each in SOURCE_IPS.all(self._snapshot) if each.spec.class_name == name)
-        return Pool(offered, mine, self.addresses_of_nodes)
+        return Pool(offered, mine, self.addresses_of_nodes, self._uid_of)
+
+    def _uid_of(self, namespace: str) -> str:
+        found = NAMESPACES.get(self._snapshot, namespace)
+        return "" if found is None else found["metadata"].get("uid", "")
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it does not exist."""

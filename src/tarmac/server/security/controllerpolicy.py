@@ -149,6 +149,7 @@ DUTIES: dict[str, Duties] = {
             SUBMARINER: "externalservices forwarders gateways sourceipclaims sourceipclasses sourceips",
         },
         [
+            rule("get", "core", "namespaces"),
             rule("get", SUBMARINER, "externalservices sourceipclaims sourceips"),
             rule("patch", SUBMARINER, "sourceipclaims sourceipclaims/status sourceipclasses sourceipclasses/status"),
             rule("create delete patch", SUBMARINER, "sourceips"),
