@@ -169,23 +169,6 @@ def test_a_new_machine_becomes_the_server_that_was_backed_up(world: World) -> No
     world.assert_restored()
 
 
-def test_keys_of_another_cluster_are_not_mixed_with_it(world: World, tmp_path: Path) -> None:
-    with TarmacProcess(tmp_path / "other", "--controllers=namespace") as other:
-        other.stop()
-    store, pki = other.data_dir / "store.db", other.data_dir / "pki"
-    before = store.read_bytes()
-    flags = (f"--data-dir={other.data_dir}", "--accept-loss")
-    refused = tarmac("restore", str(world.file), *flags, f"--passphrase-file={world.passphrase}")
-    assert (refused.returncode, "is another than the backup's" in refused.stderr) == (3, True)
-    refused = tarmac("restore", str(world.file), *flags)
-    assert (refused.returncode, "tarmac: secrets: core/secrets" in refused.stderr) == (3, True)
-    assert store.read_bytes() == before
-    pki.rename(tmp_path / "moved")
-    (other.data_dir / "secrets.key").unlink()
-    done = tarmac("restore", str(world.file), *flags, f"--passphrase-file={world.passphrase}")
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_damaged_store_is_replaced_and_a_damaged_backup_is_not_used(world: World) -> None:
     store = world.data / "store.db"
     content = store.read_bytes().replace(b'"colour":"red"', b'"colour":"rad"')

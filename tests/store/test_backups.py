@@ -34,7 +34,7 @@ def _url(place: Place) -> str:
 async def _back_up(place: Place, file: Path) -> tuple[BackupHead, list[Row]]:
     writer = BackupWriter(file, Randomness().uuid)
     revision = await copy_store(_url(place), CLOCK, writer.add)
-    writer.finish("0.2.0", revision, 1_800_000_000, None)
+    writer.finish("0.2.0", revision, 1_800_000_000, None, lambda _: {})
     return read_backup(file)
 
 
@@ -147,7 +147,7 @@ def backup(tmp_path: Path) -> Path:
     """A small one."""
     writer = BackupWriter(tmp_path / "backup", Randomness().uuid)
     writer.add([_row(number) for number in range(2, 60)])
-    writer.finish("0.2.0", 70, 1_800_000_000, None)
+    writer.finish("0.2.0", 70, 1_800_000_000, None, lambda _: {})
     read_backup(tmp_path / "backup")
     return tmp_path / "backup"
 

@@ -44,6 +44,14 @@ def add_backup(commands: Any, add_store_url: AddStoreUrl) -> None:
         "--accept-loss", action="store_true",
         help="do it; without this, only say what was written since the backup and would be lost",
     )  # fmt: skip
+    restore.add_argument(
+        "--from-another-cluster", action="store_true",
+        help="take the objects of another cluster's backup, with its users' rights; the keys of this cluster stay",
+    )  # fmt: skip
+    restore.add_argument(
+        "--accept-unauthenticated", action="store_true",
+        help="take a backup of an earlier version, which nothing protects from changes by others",
+    )  # fmt: skip
     _add_place(restore, add_store_url)
 
     upgrade = commands.add_parser("upgrade", help="whether another version may take over")

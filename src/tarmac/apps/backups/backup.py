@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tarmac import __version__
 from tarmac.api.status import ApiError
+from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
 from tarmac.apps.backups.places import key_files, layout_named, read_passphrase
 from tarmac.apps.layout import Layout
 from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, tell
@@ -33,6 +34,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import CONFIG_MAPS
 from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase, open_keys, seal_keys
+from tarmac.server.security.backuptags import TagMismatch, is_tagged, tags_of
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_backup
 from tarmac.store.backups.sources import copy_store
@@ -63,8 +65,9 @@ async def create(layout: Layout, file: Path, passphrase_file: Path | None, clock
         raise ValueError(f"{file} exists and is no backup of Tarmac: choose another name")
     passphrase = read_passphrase(passphrase_file) if passphrase_file is not None else None
     keys = {name: path.read_bytes() for name, path in key_files(layout).items()} if passphrase is not None else {}
+    seal = partial(_sealed, keys, passphrase) if passphrase is not None else None
     with _alone_in(file.parent):
-        head = await _write(layout, file, partial(_sealed, keys, passphrase) if passphrase is not None else None, clock)
+        head = await _write(layout, file, seal, clock)
     tell("note")
     await _note(layout, head)
     print(f"{file}: {head.objects} objects at revision {head.revision}, sha256:{head.digest}")
@@ -78,7 +81,7 @@ async def _write(layout: Layout, file: Path, seal: Callable[[str], bytes] | None
         tell("copy")
         revision = await copy_store(layout.store_url, clock, writer.add)
         tell("keys")
-        writer.finish(__version__, revision, int(clock.now()), seal)
+        writer.finish(__version__, revision, int(clock.now()), seal, partial(_authenticated, layout))
     except BaseException:
         writer.abandon()
         raise
@@ -110,6 +113,7 @@ def verify(file: Path, passphrase_file: Path | None) -> int:
     try:
         head, _ = read_backup(file)
         keys = open_with(head, read_passphrase(passphrase_file)) if passphrase_file is not None else None
+        is_tagged(head.tags, head.digest, (key for _, key in encryption_keys_in(keys or {})))
     except BackupError as error:
         tell(f"{error.check}: {error}; take another backup")
         return OBSTACLES
@@ -119,12 +123,17 @@ def verify(file: Path, passphrase_file: Path | None) -> int:
     except KeysChanged as error:
         tell(f"seal: {file}: {error}; take another backup")
         return OBSTACLES
+    except TagMismatch as error:
+        tell(f"authentication: {file}: {error}; take another backup")
+        return OBSTACLES
     made = f"made {rfc3339(head.at)} by tarmac {head.version}"
     print(f"{file} is whole: {head.objects} objects at revision {head.revision}, {made}, sha256:{head.digest}")
     if keys is not None:
         print(f"the passphrase opens its {len(keys)} key files, and nothing was changed since they were sealed")
     else:
         print("it has the cluster's keys, sealed" if head.keys is not None else "it has no keys: keep those apart")
+    if not head.tags:
+        print(f"it is not authenticated: tarmac {head.version} could not, or the authentication was removed")
     return DONE
 
 
@@ -133,6 +142,14 @@ def open_with(head: BackupHead, passphrase: bytes) -> dict[str, bytes]:
     if head.keys is None:
         raise ValueError("the backup was made without keys: --passphrase-file opens nothing")
     return open_keys(head.keys, passphrase, head.digest)
+
+
+def _authenticated(layout: Layout, digest: str) -> dict[str, str]:
+    """Return the digest's tags with the keys of this host. Raises BadKeyFile, OSError, ValueError."""
+    if not (keys := own_encryption_keys(layout)):
+        where = "make the backup on the host of a server, or copy the file from there"
+        raise ValueError(f"{layout.encryption_key} is not here, and it authenticates the backup: {where}")
+    return tags_of(digest, (key for _, key in keys))
 
 
 def _sealed(keys: dict[str, bytes], passphrase: bytes, digest: str) -> bytes:

@@ -85,6 +85,16 @@ class SecretSealer:
             self._learn(value)
         return value
 
+    def is_current(self, bucket: str, name: str, blob: bytes) -> bool:
+        """Return True if the sealing key opens the value, or if the value is not sealed."""
+        if blob[:1] == _MARK and blob[2 : 2 + blob[1]] != self._current:
+            return False
+        try:
+            self._opened(bucket, name, blob)
+        except ValueError:  # a different key of the same id
+            return False
+        return True
+
     def _learn(self, value: bytes) -> bytes:
         """Adopt the keys of a record, unless a newer one is known. Return the key that seals the record."""
         record = decode_record(value)

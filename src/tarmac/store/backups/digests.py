@@ -2,12 +2,16 @@
 
 The digest of a bucket is the SHA-256 over the digests of its objects in the order of their names; an object's digest
 covers its bucket, its name and its value as stored, so comparing needs no key of sealed Secrets.
+
+The digest of rows covers every column and depends on their order.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
 from typing import NamedTuple
+
+from tarmac.store.sqlite.sums import Row
 
 
 class BucketDigest(NamedTuple):
@@ -35,3 +39,23 @@ class Digests:
             bucket: BucketDigest(len(found), sha256(b"".join(found[name] for name in sorted(found))).hexdigest())
             for bucket, found in sorted(self._found.items())
         }
+
+
+class RowsDigest:
+    """Accumulates whole rows, oldest first."""
+
+    def __init__(self) -> None:
+        self._sum = sha256()
+
+    def add(self, row: Row) -> None:
+        """Add the next row."""
+        bucket, name, value = row.bucket.encode(), row.name.encode(), row.value or b""
+        # The lengths come first, so that no two different rows are the same bytes.
+        lengths = f"{len(bucket)} {len(name)} {len(value) if row.value is not None else -1}"
+        numbers = f"{row.revision} {row.at} {row.created} {row.previous} {row.deleted}"
+        self._sum.update(f"{lengths} {numbers}\n".encode() + bucket + name)
+        self._sum.update(value)
+
+    def hex(self) -> str:
+        """Return the digest so far."""
+        return self._sum.hexdigest()

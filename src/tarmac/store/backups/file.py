@@ -1,19 +1,19 @@
 """The backup file: a database in the SQLite store's format, plus a table `backup` that states its contents.
 
 The log holds the live rows of one revision, with their sums; values are as stored, so Secrets are sealed. The one row
-of `backup` has the count and the digest of each bucket, and a digest over all of that. If the cluster's keys are
-included, the author of the backup sealed them together with that digest: a reader with the passphrase therefore knows
-that no part was changed.
+of `backup` has the count and the digest of each bucket, the digest of all rows with every column, and a digest over all
+of that. The cluster authenticates that last digest with tags of its keys. If the cluster's keys are included, they are
+sealed together with it: a reader with the passphrase therefore knows that no part was changed.
 
-Sums detect disk faults; digests also detect rows that were changed and summed anew. Only the seal of the keys detects a
-file whose digests were recomputed as well.
+Sums detect disk faults; digests also detect rows that were changed and summed anew. Only the tags and the seal of the
+keys detect a file whose digests were recomputed as well. Format 1 has neither tags nor the digest of all rows.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from tarmac.store.backups.digests import BucketDigest, Digests
+from tarmac.store.backups.digests import BucketDigest, Digests, RowsDigest
 from tarmac.store.backups.errors import BackupCutOff, BackupDamaged, NotABackup
 from tarmac.store.interface import Damaged, Unavailable
-from tarmac.store.sqlite.checking import UNREADABLE, check_pages, sound_rows
+from tarmac.store.sqlite.checking import SELECT, UNREADABLE, check_pages, sound_rows
 from tarmac.store.sqlite.format import create_tables, format_of, insert_rows, write_total
 from tarmac.store.sqlite.sums import Row, Total
 
-BACKUP_FORMAT = 1
+BACKUP_FORMAT = 2
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 _TABLE = """
@@ -39,11 +39,18 @@ CREATE TABLE backup (
     revision INTEGER NOT NULL,  -- of the store: everything up to it is here
     at       INTEGER NOT NULL,  -- Unix seconds
     buckets  TEXT    NOT NULL,  -- JSON: objects and digest of each
-    digest   TEXT    NOT NULL,  -- SHA-256 over all of the above
-    keys     BLOB               -- the cluster's keys, sealed; NULL: they are kept elsewhere
+    digest   TEXT    NOT NULL,  -- SHA-256 over all of the above and `rows`
+    keys     BLOB,              -- the cluster's keys, sealed; NULL: they are kept elsewhere
+    rows     TEXT    NOT NULL,  -- since format 2: SHA-256 over every column of every row
+    tags     TEXT    NOT NULL   -- since format 2, JSON: the authentication of `digest`, by key
 ) STRICT;
 """
-_SELECT = "SELECT format, version, revision, at, buckets, digest, keys FROM backup"
+_COLUMNS = "format, version, revision, at, buckets, digest, keys"
+_UNTAGGED = f"SELECT {_COLUMNS}, '', '{{}}' FROM backup"
+_TAGGED = f"SELECT {_COLUMNS}, rows, tags FROM backup"
+
+Authenticate = Callable[[str], Mapping[str, str]]
+"""Returns the tags of a digest, by key."""
 
 
 class BackupHead(NamedTuple):
@@ -56,6 +63,8 @@ class BackupHead(NamedTuple):
     buckets: dict[str, BucketDigest]
     digest: str
     keys: bytes | None
+    rows: str
+    tags: Mapping[str, str]
 
     @property
     def objects(self) -> int:
@@ -85,13 +94,21 @@ class BackupWriter:
         for row in rows:
             self._digests.add(row.bucket, row.name, row.value or b"")
 
-    def finish(self, version: str, revision: int, at: int, seal: Callable[[str], bytes] | None) -> None:
-        """Complete the file; `seal` returns the keys sealed with a digest. The file is durable when this returns."""
-        buckets = _encode(self._digests.by_bucket())
-        digest = _digest(BACKUP_FORMAT, version, revision, at, buckets)
-        keys = seal(digest) if seal is not None else None
-        row = (BACKUP_FORMAT, version, revision, at, buckets, digest, keys)
-        self._db.execute("INSERT INTO backup VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    def finish(
+        self, version: str, revision: int, at: int, seal: Callable[[str], bytes] | None, authenticate: Authenticate
+    ) -> None:
+        """Complete the file; `seal` returns the keys sealed with a digest, `authenticate` the digest's tags.
+
+        The file is durable when this returns.
+        """
+        buckets, rows = (
+            _encode(self._digests.by_bucket()),
+            _rows_digest(self._db.execute(f"{SELECT} ORDER BY revision")),
+        )
+        digest = _digest(BACKUP_FORMAT, version, revision, at, buckets, rows)
+        keys, tags = seal(digest) if seal is not None else None, msgspec.json.encode(authenticate(digest)).decode()
+        row = (BACKUP_FORMAT, version, revision, at, buckets, digest, keys, rows, tags)
+        self._db.execute("INSERT INTO backup VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         write_total(self._db, self._total._replace(floor=revision))
         self._db.execute("COMMIT")  # SQLite syncs the file
         self._db.close()
@@ -156,16 +173,22 @@ def _check_kind(db: apsw.Connection, path: Path) -> None:
 
 
 def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
-    found: list[tuple[Any, ...]] = list(db.execute(_SELECT))
-    if len(found) != 1:
+    told: list[tuple[Any, Any]] = list(db.execute("SELECT format, version FROM backup"))
+    if len(told) != 1 or not isinstance(told[0][0], int):
         raise Damaged("it does not say what is in it")
-    [(format_, version, revision, at, buckets, digest, keys)] = found
+    [(format_, version)] = told
     if format_ > BACKUP_FORMAT:
         known = f"this program knows up to {BACKUP_FORMAT}: install tarmac {version}"
         raise NotABackup(f"{path} is a backup of format {format_}, {known}")
-    if _digest(format_, version, revision, at, buckets) != digest:
+    [found] = db.execute(_UNTAGGED if format_ == 1 else _TAGGED)
+    _, _, revision, at, buckets, digest, keys, rows, tags = found
+    if _digest(format_, version, revision, at, buckets, rows) != digest:
         raise Damaged("what it says of itself fails its digest")
-    return BackupHead(format_, version, revision, at, _decode(buckets), digest, keys)
+    try:
+        known = msgspec.json.decode(tags, type=dict[str, str])
+        return BackupHead(format_, version, revision, at, _decode(buckets), digest, keys, rows, known)
+    except (TypeError, ValueError) as error:  # its author can write any text, with a digest that fits
+        raise Damaged(f"what it says of itself cannot be read: {error}") from error
 
 
 def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
@@ -178,6 +201,8 @@ def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
         if wanted != has:
             counted = f"{has.objects if has else 0} objects of {wanted.objects if wanted else 0}"
             raise BackupDamaged(f"{path} is damaged: {bucket} has {counted}, which are not those that were backed up")
+    if head.format > 1 and _rows_digest(rows) != head.rows:
+        raise BackupDamaged(f"{path} is damaged: its rows are not those that were backed up")
     if any(row.deleted or row.revision > head.revision for row in rows):
         raise BackupDamaged(f"{path} is damaged: it has rows that no backup has")
 
@@ -194,8 +219,17 @@ def in_batches(rows: Iterator[Row], size: int = 500) -> Iterator[list[Row]]:
         yield batch
 
 
-def _digest(format_: int, version: str, revision: int, at: int, buckets: str) -> str:
-    return sha256(f"{format_}\0{version}\0{revision}\0{at}\0{buckets}".encode()).hexdigest()
+def _digest(format_: int, version: str, revision: int, at: int, buckets: str, rows: str) -> str:
+    covered = f"{format_}\0{version}\0{revision}\0{at}\0{buckets}" + (f"\0{rows}" if format_ > 1 else "")
+    return sha256(covered.encode()).hexdigest()
+
+
+def _rows_digest(rows: Iterable[Sequence[Any]]) -> str:
+    """Return the digest of rows in the order of their revisions, read one at a time."""
+    digest = RowsDigest()
+    for row in rows:
+        digest.add(Row._make(row))
+    return digest.hex()
 
 
 def _encode(buckets: dict[str, BucketDigest]) -> str:
