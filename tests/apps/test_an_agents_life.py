@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -79,6 +80,17 @@ async def test_a_signal_ends_the_node_and_then_what_it_stands_on(
 ) -> None:
     await run_until(puppet, number, tmp_path)
     assert puppet.said == ["runs", *CLOSED]
+
+
+async def test_the_root_directory_is_readable_only_for_the_agents_user(puppet: Puppet, tmp_path: Path) -> None:
+    root = tmp_path / "agent"
+    running = asyncio.create_task(agent.run(agent_told(tmp_path, root_dir=root)))
+    async with asyncio.timeout(10):
+        while not puppet.said:
+            await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
 
 
 async def test_when_the_machine_goes_down_pods_are_ended_while_the_node_still_runs(

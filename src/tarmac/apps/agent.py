@@ -107,7 +107,7 @@ async def run(told: Stated) -> None:
     if sizing.cancelled():
         return
     config = settle(told, sizing.result())
-    config.root_dir.mkdir(parents=True, exist_ok=True)
+    config.root_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # Secrets of pods are below
     async with AsyncExitStack() as stack:
         again = Providers(providers, partial(resize, told, providers)) if providers else None
         node = await NodeAgent.compose(config, stack, again)

@@ -8,11 +8,13 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tarmac.base.lockfiles import open_lock
+
 
 @contextmanager
 def held(path: Path) -> Generator[None]:
     """Hold the lock during the block. Raises OSError that names the holder."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_lock(path)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

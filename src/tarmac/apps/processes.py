@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 _STOP_TIMEOUT = 15.0
 RESTART_DELAY = 1.0
@@ -53,11 +54,15 @@ def last_words(path: Path) -> str:
     return lines[-1] if lines else "nothing"
 
 
+def _private_log(path: Path) -> BinaryIO:
+    return open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
+
+
 async def start(
     arguments: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
 ) -> asyncio.subprocess.Process:
     """Start a program that writes to a log; it inherits the environment unless one is given."""
-    with output.open("ab") as log_file:
+    with _private_log(output) as log_file:
         return await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.base.lockfiles import open_lock
 from tarmac.cli.configpath import DEFAULT_FILE
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.parts import NodeParts, find_parts
@@ -82,7 +83,7 @@ def pinned_containerd(machine: Machine) -> ContainerdSettings:
 def setting_up(machine: Machine) -> Generator[None]:
     """Hold the setup lock during the block. The kernel releases it with the process. Raises SetupFailed."""
     machine.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(machine.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = open_lock(machine.lock)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from tarmac.base.lockfiles import open_lock
 from tarmac.base.log import log
 from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.cage import KVM
@@ -71,14 +72,17 @@ async def _prove(file: Path, boot: BootFiles | None) -> Proven:
         raise RuntimeRefused(f"{PROGRAM} is not installed: install qemu-system-x86")
     version = await _version()
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.with_suffix(".lock").open("wb") as lock:
-        await _locked(lock.fileno())
+    lock = open_lock(file.with_suffix(".lock"))
+    try:
+        await _locked(lock)
         known = _known(file, version)
         if known is None:
             if boot is None:
                 raise RuntimeRefused("there is no kernel to try it with: run `make node-parts` as root in a clone")
             known = await decide(version, lambda accelerator: _boot(accelerator, boot))
             replace_file(file, msgspec.json.encode(known))
+    finally:
+        os.close(lock)
     return Proven(known.accelerator, known.why, kvm_group() if known.accelerator == "kvm" else None)
 
 

@@ -177,7 +177,7 @@ class Launcher:
             os.mkfifo(keys, 0o600)
             os.chown(keys, sandbox.uid, sandbox.uid)
             nowhere.symlink_to("/dev/null")
-        (folder / "lock").touch()
+        (folder / "lock").touch(mode=0o600)  # a user who can read it could lock it, and the machine would seem to run
         serial = self.folders.serial(record)
         serial.touch(mode=0o600)
         os.chown(serial, sandbox.uid, sandbox.uid)

@@ -9,6 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tarmac.base.lockfiles import open_lock
+
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file atomically, mode 0600."""
@@ -29,6 +31,6 @@ def write_private(path: Path, data: bytes) -> None:
 def directory_lock(directory: Path) -> Generator[None]:
     """Lock the directory against other processes that share it, so that two servers never create two authorities."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (directory / ".lock").open("a") as file:
+    with open(open_lock(directory / ".lock"), "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -6,6 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from tarmac.base.lockfiles import open_lock
 from tarmac.base.log import log
 from tarmac.store.interface import Unavailable
 
@@ -21,7 +22,7 @@ def take_lock(path: Path) -> int:
     A separate file, since closing any descriptor of the database would drop SQLite's locks.
     """
     try:
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_lock(f"{path}.lock")
     except OSError as error:
         raise Unavailable(f"cannot open {path}.lock: {error.strerror}") from error
     try:
