@@ -81,7 +81,7 @@ class Server:
         answer = self._server.handle(request)
         if inspect.isawaitable(answer):
             answer = await answer
-        for _ in range(5):  # watchers, caches and controllers hear of it
+        for _ in range(more.get("turns", 5)):  # watchers, caches and controllers hear of it
             await asyncio.sleep(0)
         return Reply(getattr(answer, "status", 101), _read(answer), thread_time() - began)
 

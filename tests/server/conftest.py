@@ -43,10 +43,16 @@ class OpenGates:
     def refuses(self, user: User, info: RequestInfo, query: str = "") -> str | None:
         return "not in this test" if info.verb in self.refused else None
 
-    def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
+    def enter(self, request: Request) -> Awaitable[None] | None:
         return None
 
-    def leave(self, user: User, info: RequestInfo) -> None:
+    def pause(self, request: Request) -> Awaitable[None] | None:
+        return None
+
+    def spend(self, request: Request, seconds: float) -> None:
+        pass
+
+    def leave(self, request: Request) -> None:
         pass
 
     def answer(self, plural: str, user: User, namespace: str, review: JsonObject) -> JsonObject:

@@ -12,8 +12,9 @@ caught up with the state it was based on, so that a client told that an object e
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 from tarmac.api.status import (
@@ -27,6 +28,7 @@ from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
 from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.endpoints.documents import Documents
+from tarmac.server.metered import Metered
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of
@@ -70,11 +72,19 @@ class Authorizer(Protocol):
 class Fairness(Protocol):
     """Prevents one client from starving the other clients."""
 
-    def enter(self, user: User, info: RequestInfo) -> Awaitable[None] | None:
+    def enter(self, request: Request) -> Awaitable[None] | None:
         """Return None to proceed, or an awaitable to await first. Raises TooManyRequests."""
         ...
 
-    def leave(self, user: User, info: RequestInfo) -> None:
+    def pause(self, request: Request) -> Awaitable[None] | None:
+        """Like `enter`, for a request that has entered and is about to use the loop again."""
+        ...
+
+    def spend(self, request: Request, seconds: float) -> None:
+        """Charge time on the event loop to the client of a request that has entered."""
+        ...
+
+    def leave(self, request: Request) -> None:
         """Release the slot of a finished request."""
         ...
 
@@ -145,9 +155,9 @@ class ApiServer:
             prepare_upgrade(request)
             user = self._gates.authenticator.authenticate(request)
         except Exception as error:
-            return self._finished(request, began, failure(request, error))
+            return self._unknown(request, began, began, error)
         if type(user) is User:
-            return self._handle_for(user, request, began)
+            return self._handle_for(user, request, began, began)
         return self._handle_later(cast("Awaitable[User]", user), request, began)
 
     async def _handle_later(self, knowing: Awaitable[User], request: Request, began: float) -> Answer:
@@ -155,25 +165,51 @@ class ApiServer:
         try:
             user = await knowing
         except Exception as error:
-            return self._finished(request, began, failure(request, error))
-        return await _ready(self._handle_for(user, request, began))
+            return await _ready(self._unknown(request, began, self._clock.monotonic(), error))
+        return await _ready(self._handle_for(user, request, began, self._clock.monotonic()))
 
-    def _handle_for(self, user: User, request: Request, began: float) -> Answer | Awaitable[Answer]:
-        gates, info = self._gates, request.info
+    def _unknown(self, request: Request, began: float, resumed: float, error: Exception) -> Answer | Awaitable[Answer]:
+        """Answer a request whose credential is refused, in the turn of its address: refusing costs time too."""
+        answer, fairness = failure(request, error), self._gates.fairness
+        spent = self._clock.monotonic() - resumed
+        try:
+            waiting = fairness.enter(request)
+        except Exception as full:
+            return self._finished(request, began, failure(request, full))
+        if waiting is not None:
+            return self._unknown_in_turn(waiting, request, began, spent, answer)
+        fairness.spend(request, spent)
+        fairness.leave(request)
+        return self._finished(request, began, answer)
+
+    async def _unknown_in_turn(
+        self, waiting: Awaitable[None], request: Request, began: float, spent: float, answer: Answer
+    ) -> Answer:
+        await waiting
+        self._gates.fairness.spend(request, spent)
+        self._gates.fairness.leave(request)
+        return self._finished(request, began, answer)
+
+    def _handle_for(self, user: User, request: Request, began: float, resumed: float) -> Answer | Awaitable[Answer]:
+        """Answer in the turn of the user. `resumed` is the time since which the request uses the loop."""
         request.user = user
         request.known = user is not ANONYMOUS
         try:
-            waiting = gates.fairness.enter(user, info)
+            waiting = self._gates.fairness.enter(request)
         except Exception as error:
             return self._finished(request, began, failure(request, error))
         if waiting is not None:
             return self._answer_in_turn(waiting, request, began)
-        answer = self._answer(request)
+        return self._answer_now(request, began, resumed)
+
+    def _answer_now(self, request: Request, began: float, resumed: float) -> Answer | Awaitable[Answer]:
+        fairness, answer = self._gates.fairness, self._answer(request)
+        fairness.spend(request, self._clock.monotonic() - resumed)
         if type(answer) is Response:
-            gates.fairness.leave(user, info)
+            fairness.leave(request)
             return self._finished(request, began, answer)
         if isinstance(answer, StreamResponse | UpgradeResponse):
-            gates.fairness.leave(user, info)
+            fairness.leave(request)
             return self._finished(request, began, self._counted(request, answer))
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
 
@@ -192,23 +228,34 @@ class ApiServer:
             await waiting
         except Exception as error:
             return self._finished(request, began, failure(request, error))
-        answer = self._answer(request)
-        return await self._answer_later(_ready(answer), request, began)
+        return await _ready(self._answer_now(request, began, self._clock.monotonic()))
 
     async def _answer_later(self, awaitable: Awaitable[Answer], request: Request, began: float) -> Answer:
         metrics, info = self._metrics, request.info
         reading = info.verb in _READS
         metrics.in_flight(reading, 1)
         try:
-            answer = await awaitable
+            answer = await self._in_steps(awaitable, request)
         except ApiError as error:
             answer = failure(request, error if reading else await self._told_in_time(error))
         except Exception as error:
             answer = failure(request, error)
         finally:
             metrics.in_flight(reading, -1)
-            self._gates.fairness.leave(request.user, info)
+            self._gates.fairness.leave(request)
         return self._finished(request, began, self._counted(request, answer))
+
+    async def _in_steps(self, awaitable: Awaitable[Answer], request: Request) -> Answer:
+        """Await the answer when there is time for its first step, and charge every step to the client."""
+        fairness = self._gates.fairness
+        try:
+            if (waiting := fairness.pause(request)) is not None:
+                await waiting
+        except BaseException:
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()
+            raise
+        return await Metered(awaitable, self._clock.monotonic, partial(fairness.spend, request))
 
     async def _told_in_time(self, refusal: ApiError) -> Exception:
         """Delay a rejection until readers can see the state it was based on.
