@@ -25,10 +25,10 @@ from tarmac.api.status import (
 from tarmac.base.clock import Clock
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
+from tarmac.base.metered import Metered
 from tarmac.base.tasks import Tasks
 from tarmac.http.messages import Answer, Request, Response, Stream, StreamResponse, UpgradeResponse
 from tarmac.server.endpoints.documents import Documents
-from tarmac.server.metered import Metered
 from tarmac.server.metrics import Metrics
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import PLAIN, shape_of

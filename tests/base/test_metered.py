@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.base.clock import ManualClock
-from tarmac.server.metered import Metered
+from tarmac.base.metered import Metered
 
 
 class Stage:
