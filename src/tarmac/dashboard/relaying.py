@@ -21,12 +21,13 @@ from tarmac.http.splicing import splice
 
 _SECONDS = 30.0
 _TO_SERVER = (
-    "accept", "accept-encoding", "content-type", "if-none-match", "sec-websocket-extensions", "sec-websocket-key",
-    "sec-websocket-protocol", "sec-websocket-version", "user-agent",
+    "accept", "accept-encoding", "content-type", "if-none-match", "sec-fetch-dest", "sec-websocket-extensions",
+    "sec-websocket-key", "sec-websocket-protocol", "sec-websocket-version", "service-worker", "user-agent",
 )  # fmt: skip
 _TO_BROWSER = frozenset((
-    "audit-id", "cache-control", "content-encoding", "etag", "retry-after", "sec-websocket-accept",
-    "sec-websocket-extensions", "sec-websocket-protocol", "vary", "warning",
+    "audit-id", "cache-control", "content-encoding", "content-security-policy", "etag", "retry-after",
+    "sec-websocket-accept", "sec-websocket-extensions", "sec-websocket-protocol", "vary", "warning",
+    "x-content-type-options",
 ))  # fmt: skip
 
 

@@ -1,19 +1,22 @@
-"""Forwards a request over a second connection, and returns the response unchanged.
+"""Forwards a request over a second connection, and returns the response with its body unchanged.
 
 If the response is an upgrade, the two connections are spliced: the server neither reads nor changes the data. Else the
-body is read as fast as the client receives it. The client's credentials are not forwarded.
+body is read as fast as the client receives it. The client's credentials are not forwarded, and browsers isolate the
+response from the API server (`isolation`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import quote
 
 from tarmac.api.status import InternalError
 from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, hand_over, request_head
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tarmac.http.streams import pulled
+from tarmac.server.nodes.isolation import check_destination, isolated
 from tarmac.server.nodes.nodeendpoints import Way
 from tarmac.wire.visitors import PREFIX as VISITOR
 
@@ -28,13 +31,17 @@ _NOT_PASSED_ON = _HOP_BY_HOP | {"authorization", "content-length", "expect", "ho
 
 
 async def relay(way: Way, request: Request, target: str, more: Iterable[tuple[str, str]] = ()) -> Answer:
-    """Forward a request and return the response. Raises InternalError if the peer cannot be reached."""
+    """Forward a request and return the response.
+
+    Raises InternalError if the peer cannot be reached, Forbidden for a browser that asks for code.
+    """
+    check_destination(request.headers)
     reply = await reach(way, request.method, target, [*passed_on(request.headers), *more], request.body)
-    return answer_of(reply)
+    return answer_of(reply, way.host, prefix_of(request))
 
 
-def answer_of(reply: StreamedReply) -> Answer:
-    """Convert a peer's response into our own."""
+def answer_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answer:
+    """Convert a peer's response into our own. Its redirects to its own paths are made to stay below `prefix`."""
     if reply.status == 101:
         made = UpgradeResponse(
             lambda client, rest: splice((client, rest), reply.detach(), over=made.tell_end),
@@ -46,7 +53,16 @@ def answer_of(reply: StreamedReply) -> Answer:
     headers = [
         pair for pair in reply.headers if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")
     ]
-    return pulled(reply.chunks(), reply.status, reply.header("content-type"), headers, reply.close)
+    kept = isolated(headers, host, prefix)
+    return pulled(reply.chunks(), reply.status, reply.header("content-type"), kept, reply.close)
+
+
+def prefix_of(request: Request) -> str:
+    """Return the path below which `…/proxy` shows the peer; empty for other requests."""
+    if request.info.subresource != "proxy":
+        return ""
+    before, _, _ = request.path.partition(f"/{request.info.name}/proxy")
+    return quote(f"{before}/{request.info.name}/proxy", safe="/:@!$&'()*+,;=~-._")
 
 
 async def reach(
