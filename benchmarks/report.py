@@ -33,7 +33,7 @@ class Row:
 
 def table(rows: Sequence[Row], with_peer: bool) -> str:
     """Markdown, one line a row."""
-    head = ["what", "unit", "median", "range", "promise", "kept"] + (
+    head = ["measure", "unit", "median", "range", "promise", "kept"] + (
         ["kube-apiserver + etcd", "ratio"] if with_peer else []
     )
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
