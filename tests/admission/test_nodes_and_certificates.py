@@ -59,6 +59,14 @@ async def test_a_node_does_not_untaint_itself(world: World) -> None:
         world.admit("nodes", node(), RESTRICTION, user=NODE, old=old)
 
 
+@pytest.mark.parametrize("cordoned", [True, False])
+async def test_a_node_does_not_uncordon_itself(world: World, cordoned: bool) -> None:
+    old, new = node(spec={"unschedulable": cordoned}), node(spec={"unschedulable": not cordoned})
+    with pytest.raises(Forbidden, match=r"not allowed to modify spec\.unschedulable"):
+        world.admit("nodes", new, RESTRICTION, user=NODE, old=old)
+    world.admit("nodes", old, RESTRICTION, user=NODE, old=old)
+
+
 async def test_a_node_reports_its_own_pods(world: World) -> None:
     mine, other = pod(nodeName="n1"), pod(nodeName="n2")
     world.admit("pods", mine, RESTRICTION, user=NODE, old=mine, subresource="status")

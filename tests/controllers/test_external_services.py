@@ -51,7 +51,7 @@ async def relays(cities: Cities) -> tuple[list[JsonObject], list[JsonObject]]:
     return forwarders, (await cities.user.resource(GATEWAYS).list(NAMESPACE)).items
 
 
-async def acknowledge(cities: Cities, owner: str = "dfw-0") -> None:
+async def acknowledge(cities: Cities, owner: str = "dfw-0", *, shared: bool = True) -> None:
     """Do as agents do: the newest rules are in force, and one gateway carries each address."""
     forwarders, gateways = await relays(cities)
     for each in forwarders:
@@ -62,7 +62,8 @@ async def acknowledge(cities: Cities, owner: str = "dfw-0") -> None:
     for each in gateways:
         newest = each["metadata"]["generation"]
         nodes = [{"name": node["name"], "appliedGeneration": newest, "owner": node["name"] == owner, "epoch": 1,
-                  "syncedWith": node.get("partner", "")} for node in each["spec"]["candidates"]]  # fmt: skip
+                  "syncedWith": node.get("partner", "") if shared else ""}
+                 for node in each["spec"]["candidates"]]  # fmt: skip
         await cities.user.resource(GATEWAYS).patch(
             each["metadata"]["name"], {"status": {"nodes": nodes}}, NAMESPACE, subresource="status"
         )
@@ -353,6 +354,30 @@ def test_a_cordoned_gateway_is_no_candidate_and_voters_change_step_by_step() -> 
         assert sorted(each["name"] for each in after["spec"]["candidates"]) == ["dfw-0", "dfw-2"]
         voters = [{each["name"] for each in gateway["spec"]["voters"]} for gateway in (before, after)]
         assert len(voters[0] ^ voters[1]) <= 1
+
+    play(ALL, story)
+
+
+def test_a_cordoned_gateway_that_never_shares_its_connections_loses_the_address_after_a_minute() -> None:
+    async def story(cities: Cities) -> None:
+        async def line() -> list[str]:
+            (_, (gateway,)) = await relays(cities)
+            return sorted(each["name"] for each in gateway["spec"]["candidates"])
+
+        await prepare(cities)
+        await cities.user.resource(SERVICES).create(external())
+        await cities.wait(4)
+        await acknowledge(cities, "dfw-1", shared=False)
+        await cities.nodes.patch("dfw-1", {"spec": {"unschedulable": True}})
+        await cities.wait(50)
+        assert await line() == ["dfw-0", "dfw-1"]
+        await cities.wait(15)
+        assert await line() == ["dfw-0"]
+        events = (await cities.user.resource(EVENTS).list()).items
+        (told,) = [each["message"] for each in events if each["reason"] == "HandoverTimeout"]
+        assert told == (
+            "192.0.2.5 moves without them: dfw-1 is cordoned and has not shared its connections within 60 s"
+        )
 
     play(ALL, story)
 

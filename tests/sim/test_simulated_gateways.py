@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tarmac.api.schema import JsonObject
 from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES
 from tarmac.sim.nodes.settings import SimLocation
@@ -118,6 +122,35 @@ def test_a_cordoned_gateway_hands_over_at_once() -> None:
         first = leases.carrier(ADDRESS)
         await cities.nodes.patch(first, {"spec": {"unschedulable": True}})
         await cities.wait(6)
+        assert leases.carrier(ADDRESS) not in ("", first)
+        assert leases.broken == []
+
+    play(ALL, story, external=True)
+
+
+def test_a_cordoned_gateway_that_holds_on_is_replaced_after_a_minute_and_never_two_carry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stolen gateway reports no partner, so no handover of connections ever comes about."""
+
+    async def story(cities: Cities) -> None:
+        reports = cities.fleet.relays._owning
+        apply = reports.apply
+
+        async def without_partner(body: JsonObject, **flags: Any) -> None:
+            (entry,) = body["status"]["nodes"]
+            entry.pop("syncedWith", None)
+            await apply(body, **flags)
+
+        monkeypatch.setattr(reports, "apply", without_partner)
+        await prepare(cities, "dfw-0", "dfw-1")
+        await cities.until(lambda: ready(cities))
+        leases = cities.fleet.relays.leases
+        first = leases.carrier(ADDRESS)
+        await cities.nodes.patch(first, {"spec": {"unschedulable": True}})
+        await cities.wait(50)
+        assert leases.carrier(ADDRESS) == first
+        await cities.wait(20)
         assert leases.carrier(ADDRESS) not in ("", first)
         assert leases.broken == []
 

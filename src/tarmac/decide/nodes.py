@@ -26,9 +26,9 @@ _BY_CONDITION: Final = {
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
     ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
 }
-_CORDONED: Final = "node.kubernetes.io/unschedulable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
-OWN_KEYS: Final = frozenset((*_BY_CONDITION.values(), _CORDONED))
+OWN_KEYS: Final = frozenset((*_BY_CONDITION.values(), UNSCHEDULABLE))
 """Keys of taints that are managed here; taints with any other key belong to other controllers or users."""
 
 _MANY: Final = 0.55  # share of failed nodes from which the nodes themselves are probably not the cause
@@ -67,7 +67,7 @@ class TaintToleration:
 def keys_that_bar(conditions: Mapping[str, str], cordoned: bool) -> frozenset[str]:
     """Return the keys of the NoSchedule taints that a node should have, by its conditions (type to status)."""
     found = {key for (kind, status), key in _BY_CONDITION.items() if conditions.get(kind) == status}
-    return frozenset(found | {_CORDONED} if cordoned else found)
+    return frozenset(found | {UNSCHEDULABLE} if cordoned else found)
 
 
 def key_that_drives_away(readiness: str) -> str | None:

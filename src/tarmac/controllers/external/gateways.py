@@ -16,16 +16,20 @@ from tarmac.api.submariner.names import API_VERSION, LABEL_CLASS, NAMESPACE
 from tarmac.api.submariner.relays import Gateway, GatewaySpec, GatewayStatus
 from tarmac.api.submariner.sourceip import SourceIP
 from tarmac.client.controller import RetryAfter
+from tarmac.client.events import InvolvedObject
 from tarmac.controllers.context import Context
 from tarmac.controllers.external.stock import BY_HOLDER, MANAGER, Stock, owner_of_rule
 from tarmac.controllers.external.world import CachedWorld
 from tarmac.controllers.writing import delete_same, difference, write_status
 from tarmac.decide.egress.acknowledged import gateway_findings
+from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.gateways import gateway_spec, senders
+from tarmac.decide.egress.status import owner_of
 from tarmac.decide.rollup import merge
 
 _LATER = 2.0  # seconds of debounce: nodes and owners change together
+_SOON = 0.1  # seconds: a timer that fires early must not spin
 
 
 class GatewayLoop:
@@ -66,8 +70,24 @@ class GatewayLoop:
         wanted.egress_rules = [rule for rule in wanted.egress_rules if owner_of_rule(rule) in users]
         wanted.ingress_rules = [rule for rule in wanted.ingress_rules if owner_of_rule(rule) in users]
         if (written := await self.write(name, known, wanted)) is not None:
+            self._tell_overdue(address, known, wanted)
             await self._tell(written)
-        return None
+        waits = self._world.handover(name)
+        if waits is None or waits.deadline is None:  # a change of the Node starts the next pass
+            return None
+        return RetryAfter(max(waits.deadline - self._stock.clock.now(), _SOON))
+
+    def _tell_overdue(self, address: SourceIP | None, known: Gateway | None, wanted: GatewaySpec) -> None:
+        """Record that an owner lost its candidacy because it did not hand over in time."""
+        owner = owner_of(known)
+        if address is None or known is None or owner is None or not self._world.is_overdue(owner.name):
+            return
+        before, after = ({each.name for each in spec.candidates} for spec in (known.spec, wanted))
+        if owner.name in before - after:
+            about = InvolvedObject(API_VERSION, "SourceIP", address.metadata.name, "", address.metadata.uid)
+            waited = f"{owner.name} is cordoned and has not shared its connections within {HANDOVER_TIMEOUT:.0f} s"
+            message = f"{address.spec.address} moves without them: {waited}"
+            self._stock.recorder.event(about, "Warning", "HandoverTimeout", message)
 
     async def _tell(self, gateway: Gateway) -> None:
         """Write the conditions: whether all of its nodes have applied the newest rules."""

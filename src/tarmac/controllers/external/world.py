@@ -36,6 +36,10 @@ class CachedWorld(KnownWorld):
         self.known_networks.add_index(BY_NAMESPACE, by_namespace)
         self.locations = informers.informer(LOCATIONS)
 
+    def now(self) -> float:
+        """Return the present time."""
+        return self._stock.clock.now()
+
     def service(self, key: str) -> ServiceView | None:
         """Return a Service with the endpoints of its slices."""
         found = self.services.get(key)

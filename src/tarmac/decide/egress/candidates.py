@@ -17,6 +17,8 @@ from tarmac.decide.egress.views import NodeView
 from tarmac.decide.verdict import Refusal, Verdict
 
 MOST_VOTERS = 5
+HANDOVER_TIMEOUT = 60.0
+"""Seconds that a cordoned owner may wait for its partner; then the address moves, and connections may be lost."""
 _MOST_VIRTUAL = 256  # limit of addresses per node with virtualMAC: each needs its own link
 
 
@@ -76,7 +78,8 @@ def candidates(
     """Return the nodes that may carry an address in order of preference.
 
     `load` counts the other addresses that each node carries. A cordoned owner stays while no other node can take over,
-    and until `shares`, the node synchronized with it, is its partner; None: it is no candidate any more.
+    and until `shares`, the node synchronized with it, is its partner; None: it is no candidate any more, or its time
+    for the handover is over.
     """
     nodes = list(nodes)
     gateways = [node for node in nodes if node.ready and _is_gateway(offered, node) and location in ("", node.location)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address, ip_network
+from typing import NamedTuple
 
 from tarmac.api.networking.names import INTERNAL_NETWORK, SYSTEM_PREFIX
 from tarmac.api.networking.network import Network
@@ -18,7 +19,7 @@ from tarmac.api.submariner.names import Address, object_name
 from tarmac.api.submariner.relays import Gateway
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.admitting import carried_at
-from tarmac.decide.egress.candidates import candidates
+from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT, candidates
 from tarmac.decide.egress.claims import allows, holders, is_held_by
 from tarmac.decide.egress.gateways import sharing
 from tarmac.decide.egress.status import owner_of
@@ -26,8 +27,20 @@ from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
 from tarmac.decide.verdict import Verdict
 
 
+class Handover(NamedTuple):
+    """A cordoned owner that waits until its partner knows its connections."""
+
+    owner: NodeView
+    next: str
+    deadline: float | None  # Unix time; None until the time of the cordon is known
+
+
 class KnownWorld(ABC):
     """A `views.World` over objects looked up by key."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Return the time of this view in Unix seconds."""
 
     @abstractmethod
     def service(self, key: str) -> ServiceView | None:
@@ -138,6 +151,7 @@ class KnownWorld(ABC):
         if found is None or offered is None:
             return Verdict(None)
         owner = owner_of(self.gateway(source_ip))
+        in_time = owner is not None and not self.is_overdue(owner.name)
         return candidates(
             offered.spec,
             found.spec.address,
@@ -145,8 +159,26 @@ class KnownWorld(ABC):
             location=carried_at(found, self.users(source_ip)),
             owner=owner.name if owner is not None else "",
             load=self.load(but=source_ip),
-            shares=sharing(self.gateway(source_ip), owner.name) if owner is not None else None,
+            shares=sharing(self.gateway(source_ip), owner.name) if owner is not None and in_time else None,
         )
+
+    def is_overdue(self, name: str) -> bool:
+        """Return True for a cordoned node that has had its time to hand over.
+
+        The handover takes reports of the node itself: without a timeout, a stolen gateway would keep its addresses.
+        """
+        node = self.node(name)
+        return node is not None and node.cordoned_at is not None and self.now() >= node.cordoned_at + HANDOVER_TIMEOUT
+
+    def handover(self, source_ip: str) -> Handover | None:
+        """Return the handover that an address waits for, if any."""
+        owner = owner_of(self.gateway(source_ip))
+        line = self.candidates(source_ip)
+        node = next((each for each in line if owner is not None and each.name == owner.name), None)
+        other = next((each.name for each in line if owner is not None and each.name != owner.name), "")
+        if node is None or not node.cordoned or not other:
+            return None
+        return Handover(node, other, node.cordoned_at + HANDOVER_TIMEOUT if node.cordoned_at is not None else None)
 
     def inside(self, target: Address, networks: Sequence[str], namespace: str) -> str | None:
         """Name the part of the platform an address is in; None if it is outside."""

@@ -23,7 +23,9 @@ from tarmac.api.networking.names import (
 from tarmac.api.schema import JsonObject
 from tarmac.api.submariner.names import ANNOTATION_ALLOWED_FROM, Address
 from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
+from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView
+from tarmac.decide.nodes import UNSCHEDULABLE
 
 
 def service_view(service: JsonObject, slices: Iterable[JsonObject]) -> ServiceView:
@@ -87,16 +89,28 @@ def node_view(node: JsonObject) -> NodeView:
     metadata, status = node["metadata"], node.get("status") or {}
     labels: dict[str, str] = metadata.get("labels") or {}
     addresses = (each["address"] for each in status.get("addresses") or () if each.get("type") == "InternalIP")
+    cordoned = bool((node.get("spec") or {}).get("unschedulable"))
     return NodeView(
         name=metadata["name"],
         address=next(addresses, ""),
         city=labels.get(TOPOLOGY_CITY_CODE, ""),
         location=labels.get(LABEL_LOCATION, ""),
         ready=is_true(node, "Ready"),
-        cordoned=bool((node.get("spec") or {}).get("unschedulable")),
+        cordoned=cordoned,
+        cordoned_at=_cordoned_at(node) if cordoned else None,
         labels=labels,
         facts=read_facts(metadata.get("annotations") or {}),
     )
+
+
+def _cordoned_at(node: JsonObject) -> float | None:
+    """Return the time of the taint that the node controller adds to a cordoned node: nodes cannot change taints."""
+    for taint in node["spec"].get("taints") or ():
+        if taint.get("key") == UNSCHEDULABLE:
+            with suppress(ValueError):
+                return parse_rfc3339(taint.get("timeAdded") or "")
+            return 0.0  # added by hand, without a time: the wait for a handover must end nevertheless
+    return None
 
 
 def node_addresses(node: JsonObject, view: NodeView) -> set[Address]:

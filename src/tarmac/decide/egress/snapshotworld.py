@@ -55,6 +55,10 @@ class SnapshotWorld(KnownWorld):
         self._snapshot = snapshot
         self._services: dict[str, list[ExternalService]] = {}  # by namespace
 
+    def now(self) -> float:
+        """Return the time of the snapshot."""
+        return self._snapshot.now
+
     def service(self, key: str) -> ServiceView | None:
         """Return a Service and the endpoints in its slices."""
         found = SERVICES.get(self._snapshot, key)

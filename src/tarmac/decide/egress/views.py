@@ -17,7 +17,10 @@ from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClas
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node. `facts` is None if its agent does not take part in egress."""
+    """A node. `facts` is None if its agent does not take part in egress.
+
+    `cordoned_at` is the Unix time of the cordon; None until the node controller has recorded it.
+    """
 
     name: str
     address: str = ""
@@ -25,6 +28,7 @@ class NodeView:
     location: str = ""
     ready: bool = True
     cordoned: bool = False
+    cordoned_at: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     facts: NodeFacts | None = None
 

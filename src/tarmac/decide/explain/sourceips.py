@@ -10,8 +10,10 @@ from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.submariner.addressrules import bounds_of
 from tarmac.api.submariner.names import API_VERSION
 from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
+from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
 from tarmac.decide.egress.binding import decide_claim
+from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.classes import class_findings, overlapped_by, pools
 from tarmac.decide.egress.pool import Takes
@@ -118,6 +120,7 @@ def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
         view = world.node(owner.name)
         city = view.city if view is not None else ""
         yield yes(reasons.GATEWAY_OWNS, f"It is carried by {owner.name}", "gateway", city, owner.name)
+        yield from _handover_lines(name, world)
     elif users and phase_of(address) not in RESTING:
         verdict = world.assigned(name)
         waiting = Refusal(reasons.OWNER_CHANGING, "No gateway carries it yet.", rule="gateway")
@@ -126,6 +129,17 @@ def _carrier_lines(address: SourceIP, world: SnapshotWorld) -> Iterator[Line]:
         yield yes(
             reasons.ADDRESS_BOUND, f"ExternalService {each.metadata.namespace}/{each.metadata.name} uses it", "use"
         )
+
+
+def _handover_lines(name: str, world: SnapshotWorld) -> Iterator[Line]:
+    """Yield a line while a cordoned owner waits for its partner."""
+    waits = world.handover(name)
+    if waits is None:
+        return
+    left = waits.deadline - world.now() if waits.deadline is not None else HANDOVER_TIMEOUT
+    limit = f"in {format_duration(max(0, round(left)))} at the latest"
+    message = f"{waits.owner.name} is cordoned and waits until {waits.next} knows its connections; it moves {limit}."
+    yield told(Refusal(reasons.OWNER_CHANGING, message, rule="gateway"), waits.owner.city, waits.owner.name)
 
 
 def explain_source_ip_class(snapshot: Snapshot, name: str) -> Explanation | None:

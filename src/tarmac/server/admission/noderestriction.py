@@ -203,6 +203,9 @@ def _admit_node(node: str, attributes: Attributes) -> None:
         return
     if _taints(new) != _taints(old) and not _completes(new, old):
         raise refuse(attributes, f'node "{node}" is not allowed to modify taints')
+    if _is_cordoned(new) != _is_cordoned(old):
+        # A stolen node would end its own cordon.
+        raise refuse(attributes, f'node "{node}" is not allowed to modify spec.unschedulable')
     if new["metadata"].get("ownerReferences") != old["metadata"].get("ownerReferences"):
         raise refuse(attributes, f'node "{node}" is not allowed to modify ownerReferences')
     if refused:
@@ -226,6 +229,10 @@ def _check_annotations(node: str, attributes: Attributes) -> None:
 
 def _taints(node: JsonObject) -> list[JsonObject]:
     return (node.get("spec") or {}).get("taints") or []
+
+
+def _is_cordoned(node: JsonObject) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 def _completes(new: JsonObject, old: JsonObject) -> bool:
