@@ -27,14 +27,14 @@ def main(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_run(options, console))
     except (BadObject, BadManifest) as error:
-        print(f"error: {error}", file=console.err)
+        console.fail(str(error))
         return WRONG
     except ApiError as error:
-        print(f"Error from server ({error.status_reason or error.http_code}): {error.message}", file=console.err)
+        console.tell(f"Error from server ({error.status_reason or error.http_code}): {error.message}")
     except BrokenPipeError:
         raise  # of our own output; connection errors are ClientErrors
     except (ClientError, OSError) as error:
-        print(f"error: {error}", file=console.err)
+        console.fail(str(error))
     except KeyboardInterrupt:
         if (options.command == "logs" and options.follow) or (options.command == "top" and options.watch):
             return 0  # the regular way to end an endless command

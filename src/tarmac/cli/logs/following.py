@@ -228,4 +228,4 @@ class Follower:
         return found["metadata"]["uid"] == uid
 
     def _tell(self, text: str) -> None:
-        print(text, file=self._console.err, flush=True)
+        self._console.tell(text)

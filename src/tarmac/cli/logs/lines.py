@@ -50,8 +50,11 @@ def sort_key(time: str) -> str:
 
 
 def earlier(key: str, seconds: float) -> str:
-    """Return the key of an earlier time."""
-    return sort_key(rfc3339_micro(max(0.0, parse_rfc3339(key) - seconds)))
+    """Return the key of an earlier time; the key itself if it is no time, which only a hostile node sends."""
+    try:
+        return sort_key(rfc3339_micro(max(0.0, parse_rfc3339(key) - seconds)))
+    except (ValueError, OverflowError):
+        return key
 
 
 class LineCutter:

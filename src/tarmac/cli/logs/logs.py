@@ -63,7 +63,7 @@ async def logs(client: Client, namespace: str, options: argparse.Namespace, cons
 
 def _check(options: argparse.Namespace) -> None:
     if options.follow and options.previous:
-        raise BadObject("-p shows what has ended, -f what goes on: give one of them")
+        raise BadObject("-p reads ended containers, -f follows running ones: give one of them")
     if options.container and options.all_containers:
         raise BadObject("-c names one container, --all-containers means all: give one of them")
     for flag, text, parse in (("--grep", options.grep, re.compile), ("-l", options.selector, LabelSelector.parse)):
@@ -154,4 +154,4 @@ class _Reading:
 
 
 def _tell(console: Console, text: str) -> None:
-    print(printable(text), file=console.err, flush=True)
+    console.tell(printable(text))

@@ -11,7 +11,7 @@ from zlib import crc32
 import msgspec
 
 from tarmac.cli.logs.lines import Line, Source
-from tarmac.cli.rendering.text import escaped, printable
+from tarmac.cli.rendering.text import escaped, printable, printable_json
 
 _COLOURS: Final = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 _encode = msgspec.json.encode
@@ -84,4 +84,4 @@ def _document(shown: tuple[Source, Line]) -> str:
         "container": source.container,
         "line": line.text,
     }
-    return _encode(found).decode() + "\n"
+    return printable_json(_encode(found).decode()) + "\n"

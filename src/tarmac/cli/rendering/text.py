@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Sequence
@@ -44,6 +45,15 @@ def _wrapped(text: str, width: int) -> list[str]:
 def printable(text: str) -> str:
     """Replace unprintable characters, so that untrusted text stays on its line and cannot control the terminal."""
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def printable_json(text: str) -> str:
+    """Escape unprintable characters of a document, which only strings in it contain; line ends between values stay."""
+    return text if text.isprintable() else "".join(map(_json_character, text))
+
+
+def _json_character(each: str) -> str:
+    return each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1]
 
 
 def escaped(text: str) -> str:

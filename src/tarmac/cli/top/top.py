@@ -12,6 +12,7 @@ import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
+from tarmac.cli.rendering.text import printable_json
 from tarmac.cli.rendering.usage import sorted_rows, usage_document, usage_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
 from tarmac.cli.verbs.console import Console
@@ -51,7 +52,7 @@ def _show(rows: list[Usage], options: argparse.Namespace, console: Console, pain
     if options.output == "json":
         document = usage_document(options.level, rows)
         if options.watch:
-            console.say(msgspec.json.encode(document).decode() + "\n")
+            console.say(printable_json(msgspec.json.encode(document).decode()) + "\n")
         else:
             console.show_json(document)
         return

@@ -8,6 +8,8 @@ from typing import TextIO
 
 import msgspec
 
+from tarmac.cli.rendering.text import printable, printable_json
+
 
 @dataclass(frozen=True, slots=True)
 class Console:
@@ -33,12 +35,16 @@ class Console:
 
     def show_json(self, value: object) -> None:
         """Print a document, indented."""
-        self.say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+        self.say(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
+
+    def tell(self, text: str) -> None:
+        """Print lines for people. They may quote objects, nodes and servers, which must not control the terminal."""
+        print("\n".join(map(printable, text.split("\n"))), file=self.err, flush=True)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        print(f"warning: {text}", file=self.err)
+        self.tell(f"warning: {text}")
 
     def fail(self, text: str) -> None:
         """Print an error."""
-        print(f"error: {text}", file=self.err)
+        self.tell(f"error: {text}")
