@@ -41,6 +41,7 @@ OF_AGENT = {
     "ignore_unsupported_policies": "--ignore-unsupported-policies",
     "tenant_image_networks": "--tenant-image-networks=198.51.100.0/24",
     "tenant_image_denied_networks": "--tenant-image-denied-networks=203.0.113.0/24",
+    "registry_hosts_dir": "--registry-hosts-dir=/registries",
     "recording_days": "--recording-days=7",
     "recording_bytes": "--recording-bytes=1048576",
     "node_labels": "--node-labels=a=b",

@@ -28,8 +28,10 @@ UBUNTU_FILE = "ubuntu-22.04-server-cloudimg-amd64.img"
 class Planet:
     """Cities that run, and a user of theirs."""
 
-    def __init__(self, process: TarmacProcess, home: Path) -> None:
+    def __init__(self, process: TarmacProcess, home: Path, registry: int = 0) -> None:
+        """`registry`: the port of its registry; 0 where the program is missing."""
         self.process = process
+        self.registry = registry
         self.kubectl = Kubectl(process.kubeconfig, home)
 
     @property

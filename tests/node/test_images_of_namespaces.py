@@ -1,4 +1,4 @@
-"""A tenant brings an operating system by its address: real nodes fetch, check and boot it, or say why they do not."""
+"""A tenant brings an operating system: real nodes fetch, check and boot it, or say why they do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from tarmac.apps.cities.removing import underlay_of
 from tests.node.planet import GUESTS, Json, Planet, eventually
 from tests.node.test_machines import ready_to_boot
-from tests.support.guestimages import checksum
+from tests.support.guestimages import checksum, qcow2
 from tools.cache import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(300)]
@@ -88,6 +88,26 @@ def test_a_machine_boots_the_system_that_its_namespace_brought(planet: Planet, w
     kept = list(planet.data_dir.glob("cities/dfw/agent/machine-images/*.raw"))
     digits = checksum(GUEST).removeprefix("sha256:")
     assert [each.name for each in kept if digits in each.name and not each.name.startswith(digits)]
+
+
+def test_a_machine_boots_an_uploaded_system_once_its_account_may_pull_it(
+    planet: Planet, workload: Json, tmp_path: Path
+) -> None:
+    if not planet.registry:
+        pytest.fail("NOT TESTED: docker-registry is missing; `make registry` fetches it", pytrace=False)
+    disk = tmp_path / "os.qcow2"
+    disk.write_bytes(qcow2(GUEST))
+    planet.tarmac("image", "upload", NAME, str(disk), "-n", "default", "--registry", f"127.0.0.1:{planet.registry}")
+    planet.apply(workload)
+    eventually(lambda: f"may not pull from default/{NAME}" in told(planet), 60, f"a refusal; there is {told(planet)!r}")
+    grant = ("rolebinding", NAME, "--clusterrole=tarmac:image-puller", "--group=system:serviceaccounts:default")
+    planet.kubectl("create", *grant)
+    try:
+        planet.wait(f"workload/{NAME}", "jsonpath={.status.readyReplicas}=1", 120)
+        [pod] = pods(planet)
+        eventually(lambda: planet.kubectl("logs", pod["metadata"]["name"]).startswith("first\n"), 30, "its first line")
+    finally:
+        planet.kubectl("delete", "rolebinding", NAME)
 
 
 @pytest.mark.parametrize(

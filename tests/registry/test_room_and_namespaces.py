@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +14,7 @@ import pytest
 
 from tarmac.api.repositories import PULL, PUSH
 from tarmac.apps.registry.files import RegistryFiles
-from tarmac.apps.registry.pushed import remove, usage
+from tarmac.apps.registry.pushed import remove, remove_idle_uploads, usage
 from tarmac.apps.registry.upkeep import Upkeep
 from tarmac.base.clock import ManualClock
 from tarmac.server.reader import Reader
@@ -55,6 +57,8 @@ def images(tmp_path: Path) -> Path:
     upload = images / ROOT / "repositories/red/app/_uploads/1"
     upload.mkdir(parents=True)
     (upload / "data").write_bytes(b"x" * 5)
+    for each in (upload, upload / "data"):  # by the clock of these tests
+        os.utime(each, (ManualClock().now(), ManualClock().now()))
     return images
 
 
@@ -108,6 +112,36 @@ async def test_who_has_pushed_enough_may_only_pull(planet: Planet) -> None:
     assert planet.room.refusal("red", PUSH) == 'the namespace "red" has pushed 115 bytes, and may have 110 bytes'
     assert planet.room.refusal("red", PULL) is None
     assert planet.room.refusal("blue", PUSH) is None
+
+
+async def test_a_push_that_cannot_fit_is_refused_before_it_begins(planet: Planet) -> None:
+    planet.room.most = 200
+    await planet.upkeep().look()
+    assert planet.room.refusal("red", PUSH, 85) is None
+    refusal = '86 bytes do not fit into the registry quota of the namespace "red": 115 bytes of 200 bytes are used'
+    assert planet.room.refusal("red", PUSH, 86) == refusal
+    assert planet.room.refusal("red", PULL, 86) is None
+    planet.room.most, planet.room.free = None, 10
+    assert planet.room.refusal("red", PUSH, 10) is None
+    refusal = "11 bytes do not fit on the registry's disk, which has room for 10 bytes"
+    assert planet.room.refusal("red", PUSH, 11) == refusal
+
+
+async def test_the_room_of_the_registrys_disk_is_measured(planet: Planet) -> None:
+    await planet.upkeep().look()
+    assert planet.room.free is not None
+    assert 0 < planet.room.free < shutil.disk_usage(planet.files.folder).free + 1
+
+
+def test_an_interrupted_upload_goes_after_a_while_and_one_that_continues_stays(images: Path) -> None:
+    [upload] = images.glob("**/_uploads/*")
+    remove_idle_uploads(images, upload.stat().st_mtime - 1)
+    assert usage(images)["red"] == 115
+    for each in (upload, upload / "data"):
+        os.utime(each, (1000, 1000))
+    remove_idle_uploads(images, 1001)
+    assert usage(images)["red"] == 110
+    assert not upload.exists()
 
 
 async def test_what_outlived_its_namespace_is_nobodys_and_is_removed(planet: Planet) -> None:

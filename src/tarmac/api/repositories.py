@@ -20,6 +20,9 @@ TOKEN_ISSUER: Final = "tarmac"
 TOKENS_PATH: Final = "/registry/token"
 """Path where the server issues the bearer tokens that the registry demands from its clients."""
 
+BYTES: Final = "bytes"
+"""Parameter of a request for a token: the number of bytes that the client is about to push."""
+
 _LONGEST: Final = 255
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 # Every text has at most one match, so that matching a long name takes linear time.

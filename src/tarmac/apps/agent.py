@@ -147,6 +147,7 @@ def _flags(options: argparse.Namespace) -> Flags:
         machine_image_dir=options.machine_image_dir,
         tenant_image_networks=options.tenant_image_networks,
         tenant_image_denied_networks=options.tenant_image_denied_networks,
+        registry_hosts_dir=options.registry_hosts_dir,
         recording_days=options.recording_days,
         recording_bytes=options.recording_bytes,
         node_labels=options.node_labels,

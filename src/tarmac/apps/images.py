@@ -1,5 +1,7 @@
 """`tarmac image load` and `tarmac image list`: images in the containerds of the cities that `tarmac up` runs here.
 
+`tarmac image upload` needs a server and no city: it is one of the verbs.
+
 An archive is imported into each city in turn, the same way as the platform's own images. Lists are read from the
 containerds, so no state is kept that could be stale.
 """
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tarmac.apps import verbs
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.apps.layout import layout_of
@@ -30,7 +33,9 @@ class _NoCity(Exception):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Load or list; return the exit code."""
+    """Load, list or upload; return the exit code."""
+    if options.action == "upload":
+        return verbs.main(options)
     try:
         parts = find_parts()
         cities = _cities(layout_of(options).data_dir, options.city)

@@ -80,6 +80,10 @@ async def _verb(options: argparse.Namespace, client: Client, connection: ServerC
 
         return await node_report(client, options.names, console, options.output)
     namespace = options.namespace or connection.namespace
+    if options.command == "image":
+        from tarmac.cli.uploads.upload import upload
+
+        return await upload(client, connection.http, namespace, options, console)
     if options.command in ("console", "vnc", "machine"):
         return await _into_machine(options, client, connection, namespace, console)
     if options.command == "plan":

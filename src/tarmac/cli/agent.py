@@ -133,6 +133,11 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
         help="networks that they may not be fetched from, public ones too (default: none)",
     )  # fmt: skip
     command.add_argument(
+        "--registry-hosts-dir", type=Path, metavar="DIR",
+        help="containerd's folder of registries, each with a hosts.toml: machine images that namespaces uploaded are "
+        "fetched from the platform's own (default: none are)",
+    )  # fmt: skip
+    command.add_argument(
         "--recording-days", type=_positive, default=30, metavar="DAYS",
         help="how long recordings of consoles are kept (default: %(default)s)",
     )  # fmt: skip

@@ -17,7 +17,7 @@ from tarmac.cli.authentication import add_authentication_flags
 from tarmac.cli.backup import add_backup
 from tarmac.cli.cities import city_codes
 from tarmac.cli.controllers import add_controller_flags, add_controllers
-from tarmac.cli.image import add_image
+from tarmac.cli.image import REGISTRY_PORT, add_image
 from tarmac.cli.machine import add_machine
 from tarmac.cli.unknownflags import BadFlag, unknown_flags
 from tarmac.cli.verbs.options import add_verbs
@@ -25,7 +25,6 @@ from tarmac.cli.verbs.options import add_verbs
 DEFAULT_LISTEN = "127.0.0.1:6443"
 DEFAULT_CITIES = ("DFW", "SEA", "LHR")
 OUTSIDE = "192.168.122.0/24,fd00:122::/64"
-REGISTRY_PORT = 5000
 REGISTRY_QUOTA = "20Gi"
 MAX_PROCESSES = 256
 

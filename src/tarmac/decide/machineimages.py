@@ -59,7 +59,7 @@ def images_of(
             refusal = _local_refusal(spec, written, local)
             if local is None or refusal is not None:
                 return Verdict(None, (refusal,) if refusal else ())
-            found[written] = local.spec.for_nodes()
+            found[written] = local.spec.for_nodes(local.metadata.namespace)
             continue
         image = find(name)
         if image is None:

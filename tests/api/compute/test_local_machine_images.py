@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.machineimage import image_object_name, image_owner, node_image_name
+from tarmac.api.compute.machineimage import (
+    LocalMachineImageSpec,
+    image_object_name,
+    image_owner,
+    node_image_name,
+    registry_repository,
+)
+from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tests.api.compute.making import GONE, Row, World, causes, edited, machines
 
@@ -29,6 +36,13 @@ RULES: list[Row] = [
     ("another scheme", {"spec.source.url": "file:///etc/passwd"}, ["Invalid spec.source.url"]),
     ("a password", {"spec.source.url": "https://u:p@example.com/a"}, ["Invalid spec.source.url"]),
     ("an endless address", {"spec.source.url": "https://example.com/" + "a" * 2048}, ["Invalid spec.source.url"]),
+    ("an upload", {"spec.source": {"repository": "os"}}, []),
+    ("an upload in a path", {"spec.source": {"repository": "systems/os"}}, []),
+    ("neither", {"spec.source": {}}, ["Required spec.source"]),
+    ("both", {"spec.source.repository": "os"}, ["Forbidden spec.source.repository"]),
+    ("no repository", {"spec.source": {"repository": "../team-b/os"}}, ["Invalid spec.source.repository"]),
+    ("an endless repository", {"spec.source": {"repository": "a" * 200}}, ["Invalid spec.source.repository"]),
+    ("a node's own address", {"spec.source.url": "oci://registry.tarmac.local/team-b/os"}, ["Invalid spec.source.url"]),
     ("another user", {"spec.defaultUser": "Not A User"}, ["Invalid spec.defaultUser"]),
 ]
 
@@ -46,6 +60,14 @@ def test_a_workload_names_one_of_its_namespace(written: str, expected: list[str]
     body = machines()
     body["spec"]["template"]["spec"]["volumes"][0]["disk"]["template"]["spec"]["populator"]["image"]["name"] = written
     assert [cause.partition(" ")[0] for cause in causes(body, lookup=World())] == expected
+
+
+def test_nodes_are_told_of_an_upload_in_the_repository_of_its_namespace_only() -> None:
+    spec = edited(IMAGE, {"spec.source": {"repository": "os"}})["spec"]
+    told = decode(LocalMachineImageSpec, spec).for_nodes("team-a").source
+    assert told is not None
+    assert registry_repository(told.url) == ("team-a", "os")
+    assert registry_repository("https://registry.tarmac.local/team-a/os") is None
 
 
 def test_two_namespaces_and_the_catalogue_never_mean_the_same_image() -> None:

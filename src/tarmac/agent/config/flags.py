@@ -30,6 +30,7 @@ class Flags:
     machine_image_dir: Path | None = None
     tenant_image_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     tenant_image_denied_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    registry_hosts_dir: Path | None = None
     recording_days: int = 30
     recording_bytes: int = 256 * 1024 * 1024
     node_labels: Mapping[str, str]

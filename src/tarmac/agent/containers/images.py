@@ -5,8 +5,8 @@ the reason why it is unavailable with the time of the next attempt. So a slow re
 number of parallel pulls per node is limited.
 
 An image of the platform's own registry that is present may have been pulled for a different pod. A pod gets it only if
-its service account may pull it or one of its pull secrets gives access. Images of virtual machines come from no
-registry: the platform itself writes them into the pod, so no access check is made.
+its service account may pull it or one of its pull secrets gives access. Images of virtual machines are not checked
+here: the platform itself writes them into the pod, and the disk of an uploaded one is filled only after a check.
 """
 
 from __future__ import annotations
@@ -175,8 +175,10 @@ class Images:
             async with self._slots:
                 began = self._clock.monotonic()
                 wanted = _reference(container, handler)
-                machine = handler == MACHINE_CLASS
-                credentials = [None] if machine else await self._access.credentials(wanted, pod)
+                if handler == MACHINE_CLASS:
+                    credentials = [await self._access.for_machine(wanted, pod)]
+                else:
+                    credentials = await self._access.credentials(wanted, pod)
                 progress = self._progress(pod, container)
                 image = await pull_with_each(self._runtime, wanted, credentials, progress, handler)
         except (RuntimeFault, SourceUnavailable, TimeoutError) as error:

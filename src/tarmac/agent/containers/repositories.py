@@ -14,8 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from tarmac.agent.containers.credentials import credentials_for, repository
 from tarmac.agent.model.pod import Pod
+from tarmac.api.compute.machineimage import registry_repository
+from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.repositories import GROUP, PULL, REGISTRY, RESOURCE, Repository, is_own, parse_repository
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
@@ -26,6 +30,19 @@ from tarmac.runtimes.interface import Credentials, Image, ImageRefused, Progress
 from tarmac.volumes.interface import Sources, SourceUnavailable
 
 _TOKEN_SECONDS: Final = 600
+
+
+class _Source(msgspec.Struct):
+    url: str = ""
+
+
+class _MachineImage(msgspec.Struct):
+    """The part of a machine image's definition that tells where it is."""
+
+    source: _Source | None = None
+
+
+_machine_images = msgspec.json.Decoder(dict[str, _MachineImage]).decode
 
 
 class RepositoryAccess:
@@ -63,6 +80,19 @@ class RepositoryAccess:
         token, _ = await self._sources.token(pod.raw, REGISTRY, _TOKEN_SECONDS)
         return [*found, Credentials(pod.service_account, token)]
 
+    async def for_machine(self, image: str, pod: Pod) -> Credentials | None:
+        """Return the credentials for a machine image that was uploaded; None for one that comes from elsewhere.
+
+        Raises ImageRefused if the pod's account may not pull it, and SourceUnavailable.
+        """
+        place = uploaded_to(image, pod.raw)
+        if place is None:
+            return None
+        if why := await self._why_not(f"{REGISTRY}/{place}", pod):
+            raise ImageRefused(why)
+        token, _ = await self._sources.token(pod.raw, REGISTRY, _TOKEN_SECONDS)
+        return Credentials(pod.service_account, token)
+
     async def _why_not(self, name: str, pod: Pod) -> str:
         place = parse_repository(name.partition("/")[2])
         if place is None:
@@ -80,6 +110,16 @@ class RepositoryAccess:
             return bool((await self._reviews.create(body)).get("status", {}).get("allowed"))
         except (ApiError, ClientError) as error:
             raise SourceUnavailable(f"the API server cannot say who may pull from {place}: {error}") from error
+
+
+def uploaded_to(image: str, pod: JsonObject) -> Repository | None:
+    """Return the repository of a machine image, as the pod's annotation names it; None if it was not uploaded."""
+    said = (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MACHINE_IMAGES, "{}")
+    try:
+        spec = _machine_images(said).get(image)
+    except msgspec.MsgspecError:
+        return None  # the driver reports it
+    return registry_repository(spec.source.url) if spec is not None and spec.source is not None else None
 
 
 def guarded(asked: str, image: Image) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from tarmac.api.compute.instancetype import Phase
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.declare import Field, Struct
+from tarmac.api.repositories import REGISTRY, Repository, parse_repository
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Time
 from tarmac.base.quantity import Quantity
@@ -105,10 +106,23 @@ class MachineImage(Kind):
     status: Annotated[MachineImageStatus | None, Field("The image as it is.")] = None
 
 
-class UrlSource(Struct):
-    """Where the file is."""
+class LocalImageSource(Struct):
+    """Where the file is. Exactly one of url and repository is set."""
 
-    url: Url
+    url: Annotated[
+        str,
+        Field(
+            "Where nodes fetch the file: an address that begins with http:// or https://. Nodes reach public "
+            "addresses, and those they are allowed."
+        ),
+    ] = ""
+    repository: Annotated[
+        str,
+        Field(
+            "Name of a repository of the platform's registry, in this namespace, that has the file. It is set by "
+            "`tarmac image upload`. Nodes fetch it as the service account of the Pod, which needs the verb pull."
+        ),
+    ] = ""
 
 
 class LocalMachineImageSpec(Struct, kw_only=True):
@@ -121,7 +135,7 @@ class LocalMachineImageSpec(Struct, kw_only=True):
     compression: Annotated[
         Literal["gzip", "xz", "zstd"] | None, Field("How the file is packed as it is fetched; by default not at all.")
     ] = None
-    source: Annotated[UrlSource, Field("Where the file is. Nodes reach public addresses, and those they are allowed.")]
+    source: Annotated[LocalImageSource, Field("Where the file is.")]
     checksum: Checksum
     firmware: Annotated[Literal["bios", "uefi"], Field("What starts the machine; by default bios.")] = "bios"
     accepts: Annotated[
@@ -132,13 +146,14 @@ class LocalMachineImageSpec(Struct, kw_only=True):
     description: Annotated[str, Field("What it is good for.", max_length=4096)] = ""
     default_user: Annotated[str, Field("Whom to log in as when the keys name nobody else.")] = ""
 
-    def for_nodes(self) -> MachineImageSpec:
-        """Return the fields that matter to machines, in the form that nodes get."""
+    def for_nodes(self, namespace: str) -> MachineImageSpec:
+        """Return the fields that matter to machines, in the form that nodes get. `namespace`: of the image."""
+        uploaded = Repository(namespace, self.source.repository)
         return MachineImageSpec(
             size=self.size,
             format=self.format,
             compression=self.compression,
-            source=ImageSource(url=self.source.url),
+            source=ImageSource(url=self.source.url or registry_url(uploaded)),
             checksum=self.checksum,
             firmware=self.firmware,
             accepts=self.accepts,
@@ -150,6 +165,19 @@ class LocalMachineImage(Kind):
     """An operating system that a namespace brings for its own virtual machines. `./os` in a Workload names `os`."""
 
     spec: Annotated[LocalMachineImageSpec, Field("What the image is, and where nodes fetch it.")]
+
+
+_REGISTRY_PREFIX = f"oci://{REGISTRY}/"
+
+
+def registry_url(repository: Repository) -> str:
+    """Return the URL, for nodes, of files in a repository of the platform's registry. No manifest may contain it."""
+    return f"{_REGISTRY_PREFIX}{repository}"
+
+
+def registry_repository(url: str) -> Repository | None:
+    """Return the repository of such a URL; None for any other URL."""
+    return parse_repository(url.removeprefix(_REGISTRY_PREFIX)) if url.startswith(_REGISTRY_PREFIX) else None
 
 
 LOCAL = "./"

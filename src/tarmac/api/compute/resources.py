@@ -112,6 +112,7 @@ _LOCAL_MACHINE_IMAGE_COLUMNS = (
     column("Format", ".spec.format", "Format of its file."),
     column("Size", ".spec.size", "Smallest and default size of a disk made from it."),
     column("URL", ".spec.source.url", "Where nodes fetch it.", wide=True),
+    column("Repository", ".spec.source.repository", "The repository that it was uploaded to.", wide=True),
     AGE,
 )
 

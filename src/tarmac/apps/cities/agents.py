@@ -34,6 +34,7 @@ def command(city: CityLayout, parts: NodeParts, oversubscribed: int, more: Seque
         "container-runtime-endpoint": settings.endpoint,
         "cni-bin-dir": settings.cni_bin,
         "cni-conf-dir": settings.cni_conf,
+        "registry-hosts-dir": settings.certs,
         "device-plugin-dir": city.run / "devices",
         "cgroup-root": city.cgroup,
         "network": "tarmac",

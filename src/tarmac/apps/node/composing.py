@@ -224,7 +224,7 @@ class NodeAgent:
         self._sources.changed = self._pods.wake
         if self._machines is not None:
             self._machines.meet(self._pods, self._recorder)
-            self._sources.machine_image = machine_image(self._machines.images.disk)
+            self._sources.machine_image = machine_image(self._machines.images.disk, access)
             self._house.figures.add_metrics(self._machines.metrics)
         if self._parts.classes:
             self._parts.classes.meet(self._pods, self._health, self._parts.allocator)

@@ -69,7 +69,8 @@ class NodeMachines:
         self._folder = config.root_dir / "machine-images"
         flags = config.flags
         networks = TenantNetworks(flags.tenant_image_networks, flags.tenant_image_denied_networks)
-        self.images = NodeMachineImages(self._folder, flags.machine_image_dir or parts.images, networks, clock)
+        local = flags.machine_image_dir or parts.images
+        self.images = NodeMachineImages(self._folder, local, networks, clock, flags.registry_hosts_dir)
         boot = BootFiles(parts.kernel, parts.initrd, _TRIAL_COMMAND_LINE)
 
         async def tried() -> Proven:

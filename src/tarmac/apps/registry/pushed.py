@@ -26,6 +26,23 @@ def usage(images: Path) -> dict[str, int]:
     }
 
 
+def free_bytes(folder: Path) -> int:
+    """Return the bytes that may be pushed to the disk of a folder: a twentieth stays free for the store beside it."""
+    found = os.statvfs(next(each for each in (folder, *folder.parents) if each.exists()))
+    return max(0, (found.f_bavail - found.f_blocks // 20) * found.f_frsize)
+
+
+def remove_idle_uploads(images: Path, before: float) -> None:
+    """Remove uploads whose last byte came before this time: their clients are gone, and they use up the quota.
+
+    A client that comes back is told that its upload is unknown, and begins anew. The registry may run meanwhile.
+    """
+    for upload in (images / _REPOSITORIES).glob("*/**/_uploads/*"):
+        with suppress(FileNotFoundError):  # finished since it was listed
+            if max(each.stat().st_mtime for each in (upload, *upload.iterdir())) < before:
+                shutil.rmtree(upload, ignore_errors=True)
+
+
 def remove(images: Path, namespaces: Collection[str]) -> None:
     """Remove repositories, and blobs that no other repository has. No push may happen meanwhile.
 

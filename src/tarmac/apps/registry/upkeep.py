@@ -13,7 +13,7 @@ from typing import NoReturn
 import msgspec
 
 from tarmac.apps.registry.files import RegistryFiles
-from tarmac.apps.registry.pushed import remove, usage
+from tarmac.apps.registry.pushed import free_bytes, remove, remove_idle_uploads, usage
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.server.reader import decode
@@ -22,6 +22,9 @@ from tarmac.server.security.repositoryroom import RepositoryRoom
 from tarmac.store.interface import Store
 
 INTERVAL = 10.0
+IDLE_UPLOAD = 900.0
+"""Age in seconds of an upload's last byte after which it counts as interrupted and is removed."""
+
 _NAMESPACES = "core/namespaces"
 _log = log("registry")
 _read = msgspec.json.Decoder(dict[str, str]).decode
@@ -48,8 +51,10 @@ class Upkeep:
 
     async def look(self) -> None:
         """Measure usage, and find repositories of deleted namespaces."""
+        await asyncio.to_thread(remove_idle_uploads, self._files.images, self._clock.now() - IDLE_UPLOAD)
         room, used = self._room, await asyncio.to_thread(usage, self._files.images)
         room.used = used
+        room.free = await asyncio.to_thread(free_bytes, self._files.folder)
         there = {entry.name: str(decode(entry)["metadata"]["uid"]) for entry in self._store.list(_NAMESPACES).entries}
         for namespace in used:  # a repository without a recorded owner belongs to the current namespace of that name
             room.owners.setdefault(namespace, there.get(namespace, ""))

@@ -31,8 +31,8 @@ def add_verbs(commands: Any) -> None:
         "externalservice/… or an address, such as [fd20::5]:443, and which rule says so",
     )  # fmt: skip
     why.add_argument("--both", action="store_true", help="with --reach: the other way round too")
-    _add_connection_flags(why)
-    _add_output_flag(why)
+    add_connection_flags(why)
+    add_output_flag(why)
 
     plan = commands.add_parser(
         "plan", help="what a manifest of Workloads or external services would do, without doing it",
@@ -42,8 +42,8 @@ def add_verbs(commands: Any) -> None:
     plan.add_argument(
         "--without", action="append", default=[], metavar="CITY", help="as if this city were lost; may be repeated"
     )
-    _add_connection_flags(plan)
-    _add_output_flag(plan)
+    add_connection_flags(plan)
+    add_output_flag(plan)
     _add_rollout(commands)
     _add_status(commands)
     _add_egress(commands)
@@ -54,7 +54,7 @@ def add_verbs(commands: Any) -> None:
     _add_rotate(commands)
     _add_machines(commands)
     _add_dashboard(commands)
-    add_logs(commands, _add_connection_flags)
+    add_logs(commands, add_connection_flags)
     add_top(commands, _add_server_flags)
 
 
@@ -79,7 +79,7 @@ def _add_rollout(commands: Any) -> None:
 
     history = actions.add_parser("history", help="the revisions of the template")
     history.add_argument("--revision", type=int, metavar="N", help="show the template of this revision")
-    _add_output_flag(history)
+    add_output_flag(history)
 
     undo = actions.add_parser("undo", help="go back to an earlier revision; the way back is a new revision")
     undo.add_argument("--to-revision", type=int, default=0, metavar="N", help="which one (default: the one before)")
@@ -90,7 +90,7 @@ def _add_rollout(commands: Any) -> None:
     restart = actions.add_parser("restart", help="replace every instance, city by city, as if the template had changed")
     for action in (status, history, undo, pause, resume, restart):
         action.add_argument("object", nargs="+", metavar="WORKLOAD", help=_WORKLOAD)
-        _add_connection_flags(action)
+        add_connection_flags(action)
 
 
 def _add_status(commands: Any) -> None:
@@ -99,7 +99,7 @@ def _add_status(commands: Any) -> None:
         epilog="Exit codes: 0 all that may be seen is well, 1 something is not, or no server answers.",
     )  # fmt: skip
     _add_server_flags(status)
-    _add_output_flag(status)
+    add_output_flag(status)
 
 
 def _add_egress(commands: Any) -> None:
@@ -113,8 +113,8 @@ def _add_egress(commands: Any) -> None:
     check.add_argument(
         "--from", dest="from_pod", default="", metavar="POD", help="only from this pod: NAME or NAMESPACE/NAME"
     )
-    _add_connection_flags(check)
-    _add_output_flag(check)
+    add_connection_flags(check)
+    add_output_flag(check)
 
 
 def _add_node(commands: Any) -> None:
@@ -126,7 +126,7 @@ def _add_node(commands: Any) -> None:
     )  # fmt: skip
     report.add_argument("names", nargs="*", metavar="NODE", help="nodes to show in detail (default: a table of all)")
     _add_server_flags(report)
-    _add_output_flag(report)
+    add_output_flag(report)
     remove = actions.add_parser(
         "remove", help="take a node away whose machine is lost: its certificates are refused, its pods and disks gone",
         epilog="Exit codes: 0 removed, 1 no such node, a node that was heard of lately, or failed.",
@@ -158,7 +158,7 @@ def _add_token(commands: Any) -> None:
     delete = actions.add_parser("delete", aliases=["revoke"], help="end tokens; nodes that joined stay")
     delete.add_argument("ids", nargs="+", metavar="ID", help="ids, as `list` shows them, or whole tokens")
     for action in (create, listing):
-        _add_output_flag(action)
+        add_output_flag(action)
     for action in (create, listing, delete):
         _add_server_flags(action)
 
@@ -169,7 +169,7 @@ def _add_restored(commands: Any) -> None:
     )
     actions = restored.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="which, where, and what the store has instead")
-    _add_output_flag(listing)
+    add_output_flag(listing)
     adopt = actions.add_parser("adopt", help="store pods as they run; nothing is restarted")
     remove = actions.add_parser("remove", help="end pods, as if they were deleted")
     for action in (adopt, remove):
@@ -222,7 +222,7 @@ def _add_rotate(commands: Any) -> None:
         action="store_true",
         help="retire though some use the old key; else: do not wait for nodes",
     )
-    _add_output_flag(rotate)
+    add_output_flag(rotate)
     _add_server_flags(rotate)
 
 
@@ -298,13 +298,13 @@ def _add_dashboard(commands: Any) -> None:
         help="on 127.0.0.1, that one or none; 0: any (default: 6480, or a free one)",
     )  # fmt: skip
     dashboard.add_argument("--no-browser", dest="browser", action="store_false", help="print the address, open nothing")
-    _add_connection_flags(dashboard)
+    add_connection_flags(dashboard)
 
 
 def _add_instance(command: argparse.ArgumentParser) -> None:
     command.add_argument("instance", metavar="INSTANCE", help="the Instance, or a Workload that has one")
-    _add_connection_flags(command)
-    _add_output_flag(command)
+    add_connection_flags(command)
+    add_output_flag(command)
 
 
 def _port(text: str) -> int:
@@ -323,7 +323,8 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _add_connection_flags(command: argparse.ArgumentParser) -> None:
+def add_connection_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags that select the server and the namespace."""
     command.add_argument("-n", "--namespace", metavar="NAME", help="namespace (default: that of the context)")
     _add_server_flags(command)
 
@@ -333,7 +334,8 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
 
 
-def _add_output_flag(command: argparse.ArgumentParser) -> None:
+def add_output_flag(command: argparse.ArgumentParser) -> None:
+    """Add the flag that selects the output format."""
     command.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="how to print (default: text)"
     )

@@ -23,6 +23,7 @@ CERTIFICATE_REQUESTS = dynamic(
     "certificates.k8s.io/v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
 ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
+LOCAL_ACCESS_REVIEWS = dynamic("authorization.k8s.io/v1", "localsubjectaccessreviews", "LocalSubjectAccessReview")
 SERVICES = dynamic("v1", "services", "Service")
 ENDPOINTS = dynamic("v1", "endpoints", "Endpoints")
 RESOURCE_QUOTAS = dynamic("v1", "resourcequotas", "ResourceQuota")

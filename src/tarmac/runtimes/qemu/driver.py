@@ -250,7 +250,7 @@ class QemuRuntime:
     async def pull(
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
-        return await self._images.pull(image, None, progress, handler)
+        return await self._images.pull(image, credentials, progress, handler)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
         return await self._images.image(name, handler)

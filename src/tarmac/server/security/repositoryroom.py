@@ -22,11 +22,12 @@ class RepositoryRoom:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.most: int | None = None  # maximum bytes of the repositories of one namespace
+        self.free: int | None = None  # bytes that the registry's disk has room for
         self.used: Mapping[str, int] = {}
         self.owners: dict[str, str] = {}  # the uid of the namespace that they were pushed for
 
-    def refusal(self, namespace: str, action: str) -> str | None:
-        """Return the reason why an authorized user cannot do this now, or None."""
+    def refusal(self, namespace: str, action: str, size: int = 0) -> str | None:
+        """Return the reason why an authorized user cannot do this now, or None. `size`: bytes about to be pushed."""
         found = self._reader.get(_NAMESPACES, namespace)
         if found is None:
             return f'the namespace "{namespace}" does not exist'
@@ -38,6 +39,11 @@ class RepositoryRoom:
         used = self.used.get(namespace, 0)
         if self.most is not None and used >= self.most:
             return f'the namespace "{namespace}" has pushed {_size(used)}, and may have {_size(self.most)}'
+        if self.most is not None and used + size > self.most:
+            rest = f"{_size(used)} of {_size(self.most)} are used"
+            return f'{_size(size)} do not fit into the registry quota of the namespace "{namespace}": {rest}'
+        if self.free is not None and size > self.free:
+            return f"{_size(size)} do not fit on the registry's disk, which has room for {_size(self.free)}"
         self.owners[namespace] = uid  # recorded before the first layer arrives
         return None
 

@@ -8,6 +8,8 @@ Each action of a scope is a verb on `repositories.images.tarmac.dev` in the name
 with. The authorizer decides; then the namespace must exist and have room. Clients ask for more than they need (a second
 repository, to share a layer with), so scopes that cannot be granted are left out; if no scope can be granted in full,
 the answer is an error with the reasons.
+
+A client that knows how much it will push adds it as `bytes`: a push that cannot fit is refused before it begins.
 """
 
 from __future__ import annotations
@@ -19,7 +21,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from tarmac.api.repositories import GROUP, PULL, PUSH, REGISTRY, RESOURCE, TOKEN_ISSUER, Repository, parse_repository
+from tarmac.api.repositories import (
+    BYTES,
+    GROUP,
+    PULL,
+    PUSH,
+    REGISTRY,
+    RESOURCE,
+    TOKEN_ISSUER,
+    Repository,
+    parse_repository,
+)
 from tarmac.api.status import NO_METHOD, MethodNotAllowed
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
@@ -35,6 +47,7 @@ LIFETIME: Final = 300  # seconds
 PUSH_LIFETIME: Final = 60  # the shortest that clients accept; within it, a namespace may exceed its quota
 MOST_SCOPES: Final = 16
 _LONGEST_SCOPE: Final = 512
+_LONGEST_NUMBER: Final = 18
 _CATALOG: Final = "registry:catalog:*"
 _CODES: Final = {400: "NAME_INVALID", 401: "UNAUTHORIZED", 403: "DENIED"}
 _NAMES: Final = "a repository is called NAMESPACE/NAME, in lower-case letters, digits and single . _ or - between them"
@@ -75,34 +88,34 @@ class RepositoryTokens:
         if request.method != "GET":  # clients try OAuth's POST first, then GET
             raise MethodNotAllowed(NO_METHOD, details={})
         try:
-            scopes = _scopes(request)
+            scopes, size = _scopes(request), _bytes(request)
         except _BadScope as error:
             return _refused(400, str(error))
         user: User = request.user
         if user is ANONYMOUS and not scopes:
             return _unknown("log in with any name, and a token of a service account as the password")
-        granted = [self._granted(user, scope) for scope in scopes]
+        granted = [self._granted(user, scope, size) for scope in scopes]
         if scopes and not any(
             len(each.actions) == len(scope.actions) for each, scope in zip(granted, scopes, strict=True)
         ):
-            why = self._why(user, scopes)
+            why = self._why(user, scopes, size)
             return _unknown(why) if user is ANONYMOUS else _refused(403, why)
         return self._token(user, [each for each in granted if each.actions])
 
-    def _granted(self, user: User, scope: _Scope) -> _Scope:
-        may = {action: info for action, info in scope.actions.items() if self._refusal(user, info) is None}
+    def _granted(self, user: User, scope: _Scope, size: int) -> _Scope:
+        may = {action: info for action, info in scope.actions.items() if self._refusal(user, info, size) is None}
         return scope._replace(actions=may)
 
-    def _refusal(self, user: User, info: RequestInfo) -> str | None:
+    def _refusal(self, user: User, info: RequestInfo, size: int) -> str | None:
         """Return the reason for a rejection: a missing right or, revealed to authorized users only, missing room."""
         why = self._authorizer.refuses(user, info)
         if why is not None:
             return str(refusal(user, info, why))
-        return self._room.refusal(info.namespace, info.verb) if info.namespace else None
+        return self._room.refusal(info.namespace, info.verb, size) if info.namespace else None
 
-    def _why(self, user: User, scopes: Sequence[_Scope]) -> str:
+    def _why(self, user: User, scopes: Sequence[_Scope], size: int) -> str:
         infos = [info for scope in scopes for info in scope.actions.values()]
-        found = [why for info in infos if (why := self._refusal(user, info)) is not None]
+        found = [why for info in infos if (why := self._refusal(user, info, size)) is not None]
         return "; ".join(dict.fromkeys(found))
 
     def _token(self, user: User, granted: Sequence[_Scope]) -> Response:
@@ -134,6 +147,14 @@ def _scopes(request: Request) -> list[_Scope]:
     if len(texts) > MOST_SCOPES:
         raise _BadScope(f"{len(texts)} scopes are asked for at once, and {MOST_SCOPES} is the most")
     return [_scope(text) for text in texts]
+
+
+def _bytes(request: Request) -> int:
+    """Parse our own parameter: the bytes that the client is about to push. Raises _BadScope."""
+    text = request.param(BYTES) or "0"
+    if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
+        raise _BadScope(f"{BYTES}={text[:_LONGEST_NUMBER]!r} is not a number of bytes")
+    return int(text)
 
 
 def _scope(text: str) -> _Scope:

@@ -13,11 +13,13 @@ from tarmac.api.compute.validation.amounts import amount
 from tarmac.api.compute.validation.disks import GIB, MAX_DISK, SMALLEST_IMAGE
 from tarmac.api.compute.validation.lifecycle import CatalogueWords, check_lifecycle
 from tarmac.api.compute.validation.metadata import check_user
+from tarmac.api.repositories import parse_repository
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
 _WORDS = CatalogueWords("machine image", "image", "replacementMachineImage")
 _MAX_URL = 2048
+_MAX_NAMESPACE = 63
 
 _checksum = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
 _file = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}").fullmatch
@@ -52,7 +54,7 @@ def check_local_machine_image(spec: JsonObject, errors: FieldErrors) -> None:
         _size(spec["size"], errors)
     source = spec.get("source")
     if source is not None:
-        _url_of(source.get("url", ""), "spec.source.url", errors)
+        _place_of_tenant(source, errors)
     _sum(spec, "spec", errors)
     if spec.get("defaultUser"):
         check_user(spec["defaultUser"], "spec.defaultUser", errors)
@@ -74,6 +76,20 @@ def _place(source: JsonObject, path: str, errors: FieldErrors) -> None:
         errors.invalid(f"{path}.file", file, "must be the name of a file, without '/': letters, digits, '.', '-', '_'")
     if url:
         _url_of(url, f"{path}.url", errors)
+
+
+def _place_of_tenant(source: JsonObject, errors: FieldErrors) -> None:
+    url, repository = source.get("url"), source.get("repository")
+    if not url and not repository:
+        errors.required("spec.source", "must specify one of: `url` or `repository`")
+    elif url and repository:
+        errors.forbidden("spec.source.repository", "may not be specified beside `url`")
+    if url:
+        _url_of(url, "spec.source.url", errors)
+    # The longest namespace is the worst case: the repository's whole name is bounded.
+    if repository and parse_repository(f"{'n' * _MAX_NAMESPACE}/{repository}") is None:
+        rule = "must be the name of a repository, without its namespace: lower case letters, digits, '.', '_', '-', '/'"
+        errors.invalid("spec.source.repository", repository, rule)
 
 
 def _url_of(url: str, path: str, errors: FieldErrors) -> None:

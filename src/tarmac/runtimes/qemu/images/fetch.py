@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from tarmac.runtimes.interface.errors import ImageRefused
 from tarmac.runtimes.qemu.images.guard import TenantNetworks, guarded_handlers
+from tarmac.runtimes.qemu.images.registry import RemoteFile
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -55,14 +56,23 @@ class Unreachable(ImageRefused):
 
 def fetch(url: str, target: Path, told: Told, limits: TenantLimits | None = None, max_bytes: int | None = None) -> None:
     """Fetch the whole file to `target`; blocks. `limits`: for a tenant. Raises ImageRefused, exceptions of `told`."""
+    _fetch(RemoteFile(urlsplit(url).netloc, url, _opener(limits), {}), target, told, limits, max_bytes)
+
+
+def fetch_uploaded(file: RemoteFile, target: Path, told: Told, limits: TenantLimits) -> None:
+    """Fetch a file that a tenant has uploaded, in the same way."""
+    _fetch(file, target, told, limits, None)
+
+
+def _fetch(file: RemoteFile, target: Path, told: Told, limits: TenantLimits | None, max_bytes: int | None) -> None:
     from urllib.error import HTTPError, URLError
     from urllib.request import Request
 
-    where = urlsplit(url).netloc
+    where = file.name
     have = target.stat().st_size if target.exists() else 0
-    headers = {"User-Agent": "tarmac", **({"Range": f"bytes={have}-"} if have else {})}
+    headers = {"User-Agent": "tarmac", **({"Range": f"bytes={have}-"} if have else {}), **file.headers}
     try:
-        with _opener(limits).open(Request(url, headers=headers), timeout=_SILENCE_SECONDS) as answer:
+        with file.opener.open(Request(file.url, headers=headers), timeout=_SILENCE_SECONDS) as answer:
             begins = have if answer.status == _PARTIAL and _first_byte(answer) == have else 0
             if answer.status == _PARTIAL and begins != have:
                 raise ImageRefused(f"{where} sent another part of the file than was asked for")

@@ -15,14 +15,22 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tarmac.api.compute.machineimage import BootFile, ImageSource, MachineImageSpec, image_owner
+from tarmac.api.compute.machineimage import (
+    BootFile,
+    ImageSource,
+    MachineImageSpec,
+    image_owner,
+    registry_repository,
+)
 from tarmac.api.declare import encode
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
+from tarmac.runtimes.interface.images import Credentials
 from tarmac.runtimes.qemu.images.convert import Wanted, check_raw, write_raw
-from tarmac.runtimes.qemu.images.fetch import TenantLimits, Told, Unreachable, fetch, room
+from tarmac.runtimes.qemu.images.fetch import TenantLimits, Told, Unreachable, fetch, fetch_uploaded, room
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, KeptFile
+from tarmac.runtimes.qemu.images.registry import find_uploaded
 from tarmac.runtimes.qemu.images.sources import check_sum, file_of, identity_of, local_file, sum_in, sum_of
 
 _LARGEST_BOOT_FILE = 1 << 30
@@ -34,15 +42,21 @@ _LARGEST_LIST = 1 << 20
 class ImageFiles:
     """Creates the files of images in `folder`; `local` is the node's own directory, which is only read."""
 
-    def __init__(self, folder: Path, local: Path, networks: TenantNetworks, clock: Clock) -> None:
-        """`networks`: the networks that files of tenants may be fetched from."""
+    def __init__(
+        self, folder: Path, local: Path, networks: TenantNetworks, clock: Clock, registries: Path | None = None
+    ) -> None:
+        """`networks`: the networks that files of tenants may be fetched from. `registries`: as containerd has them."""
         self._folder = folder
         self._local = local
         self._networks = networks
+        self._registries = registries
         self._clock = clock
 
-    def get(self, name: str, spec: MachineImageSpec, told: Told) -> ImageRecord:
-        """Provide all files of an image. Raises ImageRefused, OSError, and exceptions of `told`."""
+    def get(self, name: str, spec: MachineImageSpec, told: Told, credentials: Credentials | None = None) -> ImageRecord:
+        """Provide all files of an image. Raises ImageRefused, OSError, and exceptions of `told`.
+
+        `credentials`: of the pod, for a file that its namespace has uploaded.
+        """
         if spec.source is None:
             raise ImageRefused(f"image {name} has no source: set spec.source and spec.checksum of its MachineImage")
         owner, boot = image_owner(name), spec.boot
@@ -50,7 +64,7 @@ class ImageFiles:
             raise ImageMismatch("a LocalMachineImage has a disk at an address, and no other files")
         source, checksum = (spec.source, spec.checksum) if owner else self._settled(spec, spec.source, told)
         spec = replace(spec, checksum=checksum)
-        disk = self._disk(spec, source, told, owner)
+        disk = self._disk(spec, source, told, owner, credentials)
         kernel = self._boot_file(boot.kernel, told) if boot is not None else None
         initrd = self._boot_file(boot.initrd, told) if boot is not None and boot.initrd is not None else None
         return ImageRecord(name, encode(spec), disk, kernel, initrd)
@@ -82,7 +96,9 @@ class ImageFiles:
             bring = f"; on a node without a way there, bring the file: install -m 0644 {name} {self._local}/"
             raise Unreachable(f"{error}{bring if name else ''}") from error
 
-    def _disk(self, spec: MachineImageSpec, source: ImageSource, told: Told, owner: str) -> KeptFile:
+    def _disk(
+        self, spec: MachineImageSpec, source: ImageSource, told: Told, owner: str, credentials: Credentials | None
+    ) -> KeptFile:
         size = spec.size.value()
         kept = self._folder / f"{_stem(spec.checksum, owner)}-{spec.format}{spec.compression or ''}.raw"
         if kept.exists():
@@ -95,7 +111,9 @@ class ImageFiles:
             with local_file(self._local, source.file) as file:
                 check_raw(os.fstat(file).st_size, size)
                 return _used_in_place(self._local / source.file, file, spec.checksum, told)
-        with self._checked(source.file, source.url, spec.checksum, told, owner, size) as file:
+        if owner:
+            self._fetch_of_tenant(source.url, spec.checksum, told, owner, size, credentials)
+        with self._checked(source.file, source.url, spec.checksum, told, owner) as file:
             fresh = kept.with_suffix(".new")
             write_raw(file, wanted, fresh)
         fresh.rename(kept)
@@ -118,17 +136,25 @@ class ImageFiles:
             _sync(self._folder)
         return _kept(kept)
 
+    def _fetch_of_tenant(
+        self, url: str, checksum: str, told: Told, owner: str, size: int, credentials: Credentials | None
+    ) -> None:
+        """Fetch a file from a URL that a tenant has written, or from the registry. Raises ImageRefused."""
+        part, limits = self._part(checksum, owner), self._limits(size)
+        repository = registry_repository(url)
+        if repository is None:
+            fetch(url, part, told, limits)
+        elif repository.namespace != owner:
+            raise ImageMismatch(f"{repository} does not belong to the namespace of the image")
+        else:
+            fetch_uploaded(find_uploaded(self._registries, repository, checksum, credentials), part, told, limits)
+
     @contextmanager
-    def _checked(
-        self, name: str, url: str, checksum: str, told: Told, owner: str = "", size: int = 0
-    ) -> Generator[int]:
+    def _checked(self, name: str, url: str, checksum: str, told: Told, owner: str = "") -> Generator[int]:
         """Yield the fetched file, verified and readable by jailed programs."""
         part = self._part(checksum, owner)
-        if url:
-            if owner:
-                fetch(url, part, told, self._limits(size))
-            else:
-                self._fetch(url, part, told, file_of(url))
+        if url and not owner:
+            self._fetch(url, part, told, file_of(url))
         with local_file(self._local, name) if name else local_file(self._folder, part.name) as file:
             try:
                 check_sum(file, checksum, told)

@@ -46,14 +46,20 @@ class NodeMachineImages:
     """Implements `MachineImages`."""
 
     def __init__(
-        self, folder: Path, local: Path, networks: TenantNetworks | None = None, clock: Clock | None = None
+        self,
+        folder: Path,
+        local: Path,
+        networks: TenantNetworks | None = None,
+        clock: Clock | None = None,
+        registries: Path | None = None,
     ) -> None:
         """`folder` belongs to this agent alone; `local` has files that an administrator put there.
 
         `networks`: the networks that images of tenants may be fetched from; by default public addresses.
+        `registries`: a directory per registry, as containerd has it; uploaded images come from the platform's own.
         """
         self._folder = folder
-        self._files = ImageFiles(folder, local, networks or TenantNetworks(), clock or SystemClock())
+        self._files = ImageFiles(folder, local, networks or TenantNetworks(), clock or SystemClock(), registries)
         self._records = Records(folder)
         self._known: dict[str, MachineImageSpec] = {}
         self._locks: dict[str, asyncio.Lock] = {}  # by checksum, since unfinished files are named by it
@@ -103,7 +109,7 @@ class NodeMachineImages:
         self, image: str, credentials: Credentials | None, progress: Progress | None = None, handler: str = ""
     ) -> str:
         """Provide the image and return its id. Raises ImageRefused."""
-        return await self._have(image, self._spec(image), progress)
+        return await self._have(image, self._spec(image), progress, credentials)
 
     async def image(self, name: str, handler: str = "") -> Image | None:
         """Return a present image, by name (its latest definition) or by id."""
@@ -142,14 +148,14 @@ class NodeMachineImages:
     # ---- for disks
 
     @asynccontextmanager
-    async def disk(self, image: str, annotation: str) -> AsyncGenerator[Path]:
+    async def disk(self, image: str, annotation: str, credentials: Credentials | None = None) -> AsyncGenerator[Path]:
         """Yield the raw disk of a pod's image, by the pod's definition, provided and pinned. Raises ImageRefused."""
         spec = _read(annotation).get(image)
         if spec is None:
             raise ImageRefused(f"the pod does not say what image {image} is")
         identity = identify(spec, image_owner(image))
         with self._pinned(identity):
-            await self._have(image, spec, None)
+            await self._have(image, spec, None, credentials)
             record = self._records.get(identity)
             if record is None:
                 raise ImageRefused(f"image {image} vanished as soon as it was here")
@@ -160,13 +166,15 @@ class NodeMachineImages:
         for threads in (self._threads, self._tenant_threads):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _have(self, name: str, spec: MachineImageSpec, progress: Progress | None) -> str:
+    async def _have(
+        self, name: str, spec: MachineImageSpec, progress: Progress | None, credentials: Credentials | None
+    ) -> str:
         identity = identify(spec, image_owner(name))
         if self._records.get(identity) is None:
             async with self._locks.setdefault(f"{image_owner(name)}:{spec.checksum or name}", asyncio.Lock()):
                 if self._records.get(identity) is None:
                     with self._pinned(identity):
-                        self._put(name, identity, await self._in_thread(name, spec, progress))
+                        self._put(name, identity, await self._in_thread(name, spec, progress, credentials))
         return identity
 
     def _put(self, name: str, identity: str, record: ImageRecord) -> None:
@@ -175,7 +183,9 @@ class NodeMachineImages:
         except OSError as error:
             raise ImageRefused(f"image {name}: {error}") from error
 
-    async def _in_thread(self, name: str, spec: MachineImageSpec, progress: Progress | None) -> ImageRecord:
+    async def _in_thread(
+        self, name: str, spec: MachineImageSpec, progress: Progress | None, credentials: Credentials | None
+    ) -> ImageRecord:
         """Provide the files in a thread. On cancellation, stop it at its next piece (it cannot be killed) and wait."""
         stop, loop = threading.Event(), asyncio.get_running_loop()
 
@@ -186,7 +196,7 @@ class NodeMachineImages:
                 loop.call_soon_threadsafe(progress, here, needed)
 
         threads = self._tenant_threads if image_owner(name) else self._threads
-        work = loop.run_in_executor(threads, partial(self._files.get, name, spec, told))
+        work = loop.run_in_executor(threads, partial(self._files.get, name, spec, told, credentials))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
