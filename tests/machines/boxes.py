@@ -69,8 +69,15 @@ class Box:
         command += ["--kill-child", "--mount-proc", *self.boot_command()]
         self._machine = subprocess.Popen(command)
         children = Path(f"/proc/{self._machine.pid}/task/{self._machine.pid}/children")
-        until(lambda: (found := children.read_text().split()) and _is_up(int(found[0])))
+        until(lambda: (found := children.read_text().split()) and self.is_up(int(found[0])))
         self.pid = int(children.read_text().split()[0])
+
+    def is_up(self, pid: int) -> bool:
+        """Whether its first process is the one that stays."""
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+        except OSError:
+            return False
 
     def prepare(self) -> None:
         """Let pods have their cgroups below one of this machine: cgroups are the only thing that boxes share."""
@@ -218,13 +225,6 @@ class Started:
         for pid in children:
             os.kill(int(pid), signal.SIGTERM)
         return self.process.wait(40)
-
-
-def _is_up(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
-    except OSError:
-        return False
 
 
 def until(true: Callable[[], object], seconds: float = 30.0) -> None:

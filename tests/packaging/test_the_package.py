@@ -67,3 +67,13 @@ def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert [line for line in told.stderr.splitlines() if str(tmp_path) in line or "tarmac-" in line] == []
+
+
+@pytest.mark.parametrize(("unit", "most"), [("tarmac-server.service", 20), ("tarmac-agent.service", 72)])
+def test_units_are_exposed_no_more_than_they_have_to_be(unit: str, most: int) -> None:
+    """By systemd's own measure, of 100. Containers inherit what containerd's unit says, so that one says nothing."""
+    if not Path("/usr/bin/systemd-analyze").exists():
+        pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
+    words = ["systemd-analyze", "security", "--no-pager", "--offline=true", f"--threshold={most}"]
+    told = subprocess.run([*words, str(ROOT / "packaging" / unit)], capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout
