@@ -467,3 +467,32 @@ def test_gateways_hand_on_what_the_nodes_of_its_pods_say_and_follow_it() -> None
         assert [each["spec"].get("senders", []) for each in gateways] in ([], [[]])
 
     play(ALL, story)
+
+
+def test_a_port_goes_to_the_next_one_that_wants_it_when_the_older_one_is_deleted() -> None:
+    async def story(cities: Cities) -> None:
+        await prepare(cities)
+        ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+        other: JsonObject = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "api", "namespace": "default"}}
+        await cities.user.resource(CORE_SERVICES).create(
+            {**other, "spec": {"selector": {"app": "web"}, "ports": ports}}
+        )
+        services = cities.user.resource(SERVICES)
+        await services.create(external("first"))
+        await cities.wait(4)
+        sources = [{"service": {"name": "api"}, "sourceIPClaim": {"name": "c"}}]
+        await services.create(external("second", sources=sources))
+        await cities.wait(4)
+        assert (await inbound(cities, "first"), await inbound(cities, "second")) == (2, 0)
+        await services.delete("first", "default")
+        await cities.wait(4)
+        assert await inbound(cities, "second") == 2
+
+    play(ALL, story)
+
+
+async def inbound(cities: Cities, name: str) -> int:
+    """Rules of an ExternalService that lead the target to its pods."""
+    forwarders, _ = await relays(cities)
+    mine = [each for each in forwarders if each["spec"]["externalService"]["name"] == name]
+    return sum(len(each["spec"].get("ingressrules") or []) for each in mine)

@@ -73,3 +73,12 @@ class Pieces:
 
     def _end_iteration(self) -> None:
         self._began = None
+
+
+def at_once(work: Work[T]) -> T:
+    """Run the work to its end in the caller's turn. For threads, and for work that is known to be short."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value

@@ -19,6 +19,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.endpointslices import service_of
 from tarmac.controllers.external.forwarders import Forwarders
 from tarmac.controllers.external.gateways import GatewayLoop
+from tarmac.controllers.external.openings import KeptOpenings
 from tarmac.controllers.external.servicestatus import ServiceStatus
 from tarmac.controllers.external.stock import BY_OWNER, Stock, owner_of_forwarder, owners_of_gateway
 from tarmac.controllers.external.world import CachedWorld
@@ -29,7 +30,7 @@ from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.gateways import rules_of, with_part
 from tarmac.decide.egress.numbers import dialled_address
 from tarmac.decide.egress.reading import pod_view
-from tarmac.decide.egress.sources import resolve
+from tarmac.decide.egress.sources import resolving
 from tarmac.decide.egress.status import owner_of
 
 BY_SOURCE, BY_PLACE = "source", "place"
@@ -49,6 +50,7 @@ class ServiceLoop:
     def __init__(self, context: Context, stock: Stock, world: CachedWorld, gateways: GatewayLoop) -> None:
         self._stock, self._world, self._gateways = stock, world, gateways
         self._status, self._forwarders = ServiceStatus(stock, world), Forwarders(stock)
+        self._openings, self._pieces = KeptOpenings(stock), context.client.pieces
         self._pending: dict[str, float] = {}  # key -> time when new rules were written to a Gateway
         stock.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)
@@ -96,6 +98,7 @@ class ServiceLoop:
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Bring all objects derived from one ExternalService in line with it."""
+        self._queue_moved()  # a deleted one may have left ports to others
         service = self._stock.services.get(key)
         if service is None:
             await self._sweep(key)
@@ -106,7 +109,8 @@ class ServiceLoop:
             return None
         if await hold(self._stock.service_resource, own, EXTERNAL_SERVICE_FINALIZER, used=True):
             return None
-        found = resolve(service, self._world)
+        found = await self._pieces.done(resolving(service, self._world, self._openings))
+        self._queue_moved()
         dialled = self._dial(service, found.target.version)
         known = {each.spec.node_name: each for each in self._forwarders.of(key)}
         made = compile_fitting(found, dialled, known, self._stock.transits.of_others(key), self._world.gateway)
@@ -115,6 +119,10 @@ class ServiceLoop:
         await self._forwarders.write(service, made, known, early=early)
         await self._status.tell(found, made, dialled, self._forwarders.of(key))
         return RetryAfter(_HEAD_START) if early else None
+
+    def _queue_moved(self) -> None:
+        for other in self._openings.take_moved():
+            self.controller.queue.add_after(other, _GATHER)
 
     def _dial(self, service: ExternalService, family: int) -> str:
         """Return the address that Pods dial, constant for the service's lifetime.

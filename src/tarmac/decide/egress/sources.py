@@ -12,17 +12,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import Final
 
 from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.api.submariner.names import Address
 from tarmac.api.submariner.sourceip import SourceIPClass
 from tarmac.api.submariner.targets import not_outside, reserved_for
+from tarmac.base.pieces import Work, at_once
 from tarmac.decide import reasons
 from tarmac.decide.egress.admitting import Resolved, SourcePod, admitted, granted_service, lets_in
 from tarmac.decide.egress.candidates import can_tunnel
+from tarmac.decide.egress.openings import Key, Opening, Openings, Remembered, name_of
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, World
 from tarmac.decide.verdict import Refusal
+
+_CHUNK: Final = 64  # endpoints between two points at which resolving may be suspended
 
 
 @dataclass(slots=True)
@@ -46,14 +50,29 @@ class Resolution:
 
 
 def resolve(service: ExternalService, world: World) -> Resolution:
-    """Resolve an ExternalService."""
-    target = ip_address(service.spec.target_ip)
-    found = [admitted(service, source, target, world) for source in service.spec.sources]
+    """Resolve an ExternalService at once, for explanations and plans."""
+    return at_once(resolving(service, world, Openings()))
+
+
+def resolving(service: ExternalService, world: World, openings: Openings) -> Work[Resolution]:
+    """Resolve an ExternalService in pieces, and put its ports into the index."""
+    world, target = Remembered(world), ip_address(service.spec.target_ip)
+    # Before the first pause, during which it may be deleted: its ports would then stay in the index for ever.
+    openings.put(service, _wanted_keys(service, world))
+    found: list[Resolved] = []
+    for source in service.spec.sources:
+        found.append(admitted(service, source, target, world))
+        yield
     for source in found:
         if source.works:
-            _add_pods(source, target, world)
+            yield from _add_pods(source, target, world)
     _settle_ambiguities(found)
-    _open_ports(service, found, world)
+    yield
+    addresses = {source.source_ip.metadata.name for source in found if source.source_ip is not None}
+    for other in openings.unknown(addresses, world):
+        openings.put(other, _wanted_keys(other, world))
+        yield
+    _open_ports(service, found, openings)
     made = Resolution(service, target, None, found)
     made.refusal = _refused_target(made, world)
     return made
@@ -79,25 +98,28 @@ def first_place(service: ExternalService, offered: SourceIPClass, world: World) 
     if len(offered.spec.locations) == 1:
         return offered.spec.locations[0].name
     pods: Counter[str] = Counter()
-    for source in service.spec.sources:
-        key = f"{source.service.namespace or service.metadata.namespace}/{source.service.name}"
+    own = service.metadata.namespace
+    named = Counter(f"{each.service.namespace or own}/{each.service.name}" for each in service.spec.sources)
+    for key, times in named.items():
         found = granted_service(service, key, world)
         for endpoint in found.endpoints if found is not None else ():
             pod = world.pod(f"{found.namespace}/{endpoint.pod}") if found is not None else None
             node = world.node(pod.node) if pod is not None else None
             if node is not None and node.location:
-                pods[node.location] += 1
+                pods[node.location] += times
     offering = {each.name for each in offered.spec.locations}
     places = [place for place in pods if not offering or place in offering]
     return min(places, key=lambda place: (-pods[place], place), default="")
 
 
-def _add_pods(made: Resolved, target: Address, world: World) -> None:
+def _add_pods(made: Resolved, target: Address, world: World) -> Work[None]:
     assert made.service is not None, "it is there"
     assert made.source_ip is not None, "it has an address"
     seen: set[tuple[str, str]] = set()
     carriers = world.candidates(made.source_ip.metadata.name)
-    for endpoint in made.service.endpoints:
+    for number, endpoint in enumerate(made.service.endpoints, 1):
+        if number % _CHUNK == 0:
+            yield
         key = f"{made.service.namespace}/{endpoint.pod}"
         pod = world.pod(key) if endpoint.pod else None
         node = world.node(pod.node) if pod is not None else None
@@ -170,57 +192,43 @@ def _wanted_ports(made: Resolved) -> list[PortView]:
     return [port for port in made.service.ports if lets_in(made) and (not allowed or port.number in allowed)]
 
 
-_Key = tuple[str, str, int]
-"""Address, protocol and port."""
+def _wanted_keys(service: ExternalService, world: World) -> dict[Key, str]:
+    """Return the ports that an ExternalService would open, with the Service that each leads to: the first source's."""
+    target = ip_address(service.spec.target_ip)
+    wanted: dict[Key, str] = {}
+    for source in (admitted(service, each, target, world) for each in service.spec.sources):
+        for port in _wanted_ports(source):
+            wanted.setdefault((target, source.address, port.protocol, port.number), source.key)
+    return wanted
 
 
-class _Led(NamedTuple):
-    """The Service that a key leads to, and the key of the older ExternalService that opened it, if any."""
-
-    service: str
-    by: str = ""
-
-    def seen_from(self, namespace: str) -> str:
-        """Name both to users of a namespace; an ExternalService of another namespace and its Service are not named."""
-        if not self.by:
-            return self.service
-        of, _, name = self.by.partition("/")
-        return f"{self.service} of {name}" if of == namespace else "a Service of another namespace"
-
-
-def _open_ports(service: ExternalService, found: Sequence[Resolved], world: World) -> None:
+def _open_ports(service: ExternalService, found: Sequence[Resolved], openings: Openings) -> None:
     """Open inbound ports. A key (target, SourceIP, protocol, port) leads to one Service.
 
     An older ExternalService's key takes precedence, then the first source's. If an older ExternalService leads the key
     to the same Service already, there is nothing to open and no conflict.
     """
-    taken: dict[_Key, _Led] = {}
-    own, target = service.metadata.namespace, ip_address(service.spec.target_ip)
-    for name in {source.source_ip.metadata.name for source in found if source.source_ip is not None}:
-        for other in world.users(name):
-            if other.metadata.uid == service.metadata.uid:
-                break
-            if ip_address(other.spec.target_ip) == target:
-                _take_ports(other, name, world, taken)
+    own, target = name_of(service), ip_address(service.spec.target_ip)
+    mine: dict[Key, str] = {}
     for source in found:
         opened: list[PortView] = []
         for port in _wanted_ports(source):
-            key = (source.address, port.protocol, port.number)
-            led = taken.setdefault(key, _Led(source.key))
-            if led.service != source.key:
-                message = (
-                    f"{source.address}:{port.number}/{port.protocol} leads the target to {led.seen_from(own)} already."
-                )
-                change = "Use another address, or another port of the Service."
-                source.remarks.append(Refusal(reasons.INBOUND_CONFLICT, message, source.key, "inbound", change))
-            elif not led.by:
+            key = (target, source.address, port.protocol, port.number)
+            first = openings.first(key)
+            older = first if first is not None and first.by != own else None
+            led = older.service if older is not None else mine.setdefault(key, source.key)
+            if led != source.key:
+                source.remarks.append(_conflict(source, port, led, older, service.metadata.namespace))
+            elif older is None:
                 opened.append(port)
         source.open_ports = tuple(opened)
 
 
-def _take_ports(other: ExternalService, source_ip: str, world: World, taken: dict[_Key, _Led]) -> None:
-    target, by = ip_address(other.spec.target_ip), f"{other.metadata.namespace}/{other.metadata.name}"
-    for source in (admitted(other, each, target, world) for each in other.spec.sources):
-        if source.source_ip is not None and source.source_ip.metadata.name == source_ip:
-            for port in _wanted_ports(source):
-                taken.setdefault((source.address, port.protocol, port.number), _Led(source.key, by))
+def _conflict(source: Resolved, port: PortView, led: str, older: Opening | None, namespace: str) -> Refusal:
+    """Name the other Service; an ExternalService of another namespace and its Service are not named."""
+    if older is not None:
+        of, _, name = older.by.partition("/")
+        led = f"{led} of {name}" if of == namespace else "a Service of another namespace"
+    message = f"{source.address}:{port.number}/{port.protocol} leads the target to {led} already."
+    change = "Use another address, or another port of the Service."
+    return Refusal(reasons.INBOUND_CONFLICT, message, source.key, "inbound", change)
