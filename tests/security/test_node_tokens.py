@@ -19,6 +19,7 @@ from tarmac.api.nodetokens import (
     AUTHORITIES_PATH,
     SECRET_PREFIX,
     USED,
+    USED_KEYS,
     BadToken,
     NodeToken,
     parse_token,
@@ -97,6 +98,29 @@ async def test_a_use_is_for_one_key(wire: Wire) -> None:
     assert outcome(await asked(wire, token.credential, "new", "again"))[0] == "Approved"
 
 
+async def test_a_use_is_for_one_key_after_its_node_was_deleted_too(wire: Wire) -> None:
+    """Deleting a Node frees its name, but a token that was used for it does not sign the next key."""
+    token, twice = await create_token(wire.admin, "dfw", 1, 3600), await create_token(wire.admin, "dfw", 2, 3600)
+    for name, each in (("one", token), ("two", twice)):
+        assert outcome(await asked(wire, each.credential, name, f"{name}-mine"))[0] == "Approved"
+        await wire.admin.resource(NODES).delete(name)
+    thief, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    assert outcome(await asked(wire, token.credential, "one", "theft", thief)) == ("Denied", "TokenUsedUp")
+    assert outcome(await asked(wire, token.credential, "one", "again"))[0] == "Approved", "the key of the use"
+    assert outcome(await asked(wire, twice.credential, "two", "second", other))[0] == "Approved", "its second use"
+    assert reason(await asked(wire, twice.credential, "three", "third")) == "TokenUsedUp"
+
+
+async def test_a_use_that_an_earlier_version_counted_gets_the_first_key(wire: Wire) -> None:
+    token = await create_token(wire.admin, "dfw", 1, 3600)
+    counted = {"data": {USED: base64.b64encode(json.dumps({"new": "2030-01-01T00:00:00Z"}).encode()).decode()}}
+    await wire.admin.resource(SECRETS).patch(SECRET_PREFIX + token.id, counted, "kube-system")
+    assert outcome(await asked(wire, token.credential, "new", "mine"))[0] == "Approved"
+    await wire.admin.resource(NODES).delete("new")
+    stolen = await asked(wire, token.credential, "new", "theft", ec.generate_private_key(ec.SECP256R1()))
+    assert outcome(stolen) == ("Denied", "TokenUsedUp")
+
+
 async def test_the_key_of_a_use_is_not_the_nodes_to_change(wire: Wire) -> None:
     token = await create_token(wire.admin, "dfw", 1, 3600)
     await asked(wire, token.credential, "new", "mine")
@@ -109,6 +133,7 @@ async def test_a_node_of_an_earlier_version_has_no_key_yet(wire: Wire) -> None:
     token = await create_token(wire.admin, "dfw", 1, 3600)
     await asked(wire, token.credential, "new", "mine")
     await wire.admin.resource(NODES).patch("new", {"metadata": {"annotations": {KEY_OF_NODE: None}}})
+    await wire.admin.resource(SECRETS).patch(SECRET_PREFIX + token.id, {"data": {USED_KEYS: None}}, "kube-system")
     other = ec.generate_private_key(ec.SECP256R1())
     assert outcome(await asked(wire, token.credential, "new", "other", other))[0] == "Approved"
 

@@ -2,8 +2,8 @@
 
 A token is `tarmac1.<id>.<secret>.<hash>`. `<id>.<secret>` is a Kubernetes bootstrap token, stored as a Secret in
 `kube-system`; the hash names the authority, and a client shows the token only to servers of that authority. Our fields
-of that Secret hold the Location of the nodes, the number of permitted uses, and the names used so far, each with the
-time of its first use.
+of that Secret hold the Location of the nodes, the number of permitted uses, the names used so far, each with the time
+of its first use, and the digests of the keys that each name was used with.
 
 A revocation rejects certificates of a name that were issued before a given time. All revocations are in one ConfigMap,
 under the SHA-256 of the name, since names may contain characters that keys may not.
@@ -30,6 +30,7 @@ KIND: Final = "tarmac-kind"
 LOCATION: Final = "tarmac-location"
 USES: Final = "tarmac-uses"
 USED: Final = "tarmac-used"
+USED_KEYS: Final = "tarmac-used-keys"
 NODE: Final = "node"
 SERVER: Final = "server"
 SERVERS_GROUP: Final = f"{BOOTSTRAPPERS}:tarmac:servers"
@@ -120,6 +121,14 @@ def used_names(fields: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(found, dict):
         raise ValueError(f"{USED} is no JSON object")  # noqa: TRY004
     return {str(name): str(at) for name, at in found.items()}
+
+
+def used_keys(fields: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the digests of the keys of each name that a token has joined. Raises ValueError."""
+    found = json.loads(fields.get(USED_KEYS) or "{}")
+    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+        raise ValueError(f"{USED_KEYS} is no JSON object of lists")
+    return {str(name): [str(key) for key in keys] for name, keys in found.items()}
 
 
 def revocation_key(name: str) -> str:

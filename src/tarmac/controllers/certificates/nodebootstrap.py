@@ -70,7 +70,7 @@ class NewNodes:
             # Dry run first: a use of the token is spent only if the Node can be created.
             if refusal := await self._made(body, dry_run=True):
                 return refusal
-            await self._uses.claim(token, node)
+            await self._uses.claim(token, node, key)
             return await self._made(body, dry_run=False) or APPROVED
         except TokenSpent as spent:
             return ApprovalDecision("Denied", spent.reason, str(spent))

@@ -1,9 +1,10 @@
 """Counts the machines that a token has joined, in its Secret, before a certificate is issued.
 
-A use is a node's name. It is written conditionally on the Secret's version, so of twenty concurrent requests with a
-token of five uses, five succeed. After a crash between this write and the Node's creation, the next pass finds the name
-and continues: the same token and name count once. A name revoked after its use stays used for this token: the data left
-on a removed machine must not bring it back.
+A use is a node's name with one key. It is written conditionally on the Secret's version, so of twenty concurrent
+requests with a token of five uses, five succeed. After a crash between this write and the Node's creation, the next
+pass finds name and key and continues: they count once. The name with another key is another use, also after its Node
+was deleted: a one-use token never has two keys signed. A name revoked after its use stays used for this token: the data
+left on a removed machine must not bring it back.
 
 A token alone, without a request, takes no use.
 """
@@ -14,7 +15,7 @@ import base64
 import json
 
 from tarmac.api.identities import NAMESPACE
-from tarmac.api.nodetokens import SECRET_PREFIX, USED, USES, secret_fields, used_names
+from tarmac.api.nodetokens import SECRET_PREFIX, USED, USED_KEYS, USES, secret_fields, used_keys, used_names
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
@@ -40,22 +41,24 @@ class NodeTokenUses:
         self._client = client
         self._secrets = client.resource(SECRETS)
 
-    async def claim(self, token: str, node: str) -> None:
-        """Take a use of the token for the node, unless the node already has one. Raises TokenSpent."""
+    async def claim(self, token: str, node: str, key: str) -> None:
+        """Take a use of the token for the node and the digest of its key, unless they have one. Raises TokenSpent."""
         while True:
             secret = await self._secret(token)
             fields = secret_fields(secret)
             self._check_expiry(token, fields)
-            used, most = _counted(token, fields)
+            used, keys, most = _counted(token, fields)
             if node in used:
                 await self._check_removed(token, node, used[node])
-            if most == 0 or node in used:
+            if most == 0 or key in keys.get(node, ()):
                 return
-            if len(used) >= most:
+            # A use that an earlier version counted has no key yet, and gets this one.
+            if (node not in used or keys.get(node)) and _count(used, keys) >= most:
                 raise TokenSpent("TokenUsedUp", f'token "{token}" is used up ({most} of {most} uses): {_AGAIN}')
-            used[node] = rfc3339(self._client.clock.now())
+            used.setdefault(node, rfc3339(self._client.clock.now()))
+            keys.setdefault(node, []).append(key)
             try:
-                await self._secrets.update(_with(secret, used))
+                await self._secrets.update(_with(secret, used, keys))
             except Conflict:
                 continue  # another request took a use meanwhile: count again
             return
@@ -81,14 +84,19 @@ class NodeTokenUses:
             raise TokenSpent("TokenUsedUp", why)
 
 
-def _counted(token: str, fields: dict[str, str]) -> tuple[dict[str, str], int]:
-    """Return the names so far, and the limit; 0 is unlimited. Raises TokenSpent."""
+def _counted(token: str, fields: dict[str, str]) -> tuple[dict[str, str], dict[str, list[str]], int]:
+    """Return the names so far, their keys, and the limit; 0 is unlimited. Raises TokenSpent."""
     try:
-        return used_names(fields), int(fields.get(USES) or "0")
+        return used_names(fields), used_keys(fields), int(fields.get(USES) or "0")
     except ValueError as error:
         raise TokenSpent("TokenUsedUp", f'token "{token}" cannot be counted ({error}): {_AGAIN}') from error
 
 
-def _with(secret: JsonObject, used: dict[str, str]) -> JsonObject:
-    encoded = base64.b64encode(json.dumps(used).encode()).decode()
-    return {**secret, "data": {**secret["data"], USED: encoded}}
+def _count(used: dict[str, str], keys: dict[str, list[str]]) -> int:
+    return sum(max(1, len(keys.get(node, ()))) for node in used)
+
+
+def _with(secret: JsonObject, used: dict[str, str], keys: dict[str, list[str]]) -> JsonObject:
+    fields = {USED: used, USED_KEYS: keys}
+    encoded = {name: base64.b64encode(json.dumps(value).encode()).decode() for name, value in fields.items()}
+    return {**secret, "data": {**secret["data"], **encoded}}
