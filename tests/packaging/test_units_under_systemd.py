@@ -69,7 +69,7 @@ def probed(box: SystemdBox, unit: str) -> set[str]:
     text = re.sub("^(Restart|Wants|After)=.*\n", "", text, flags=re.MULTILINE)
     text = re.sub("(?<=^ExecStart=).*$", "/usr/bin/python3 /usr/bin/probe.py\nType=oneshot", text, flags=re.MULTILINE)
     box.path("/usr/bin/probe.py").write_text(PROBE.read_text())
-    prepared = "touch /root/secret /var/tmp/private; chmod 600 /var/tmp/private; chown 1234 /var/tmp/private"
+    prepared = "touch ~root/secret /var/tmp/private; chmod 600 /var/tmp/private; chown 1234 /var/tmp/private"
     subprocess.run(box.command("sh", "-c", prepared), check=True)
     box.add_unit(f"probe-{unit}.service", text)
     box.systemctl("start", f"probe-{unit}.service")
