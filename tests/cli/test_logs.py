@@ -164,8 +164,8 @@ def test_cities_labels_and_containers_choose() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "name what to read"),
-        (("web", "-l", "app=web"), "name what to read"),
+        ((), "no logs selected"),
+        (("web", "-l", "app=web"), "no logs selected"),
         (("node/dfw-0",), "has no log"),
         (("web", "-f", "-p"), "give one of them"),
         (("web", "-c", "a", "--all-containers"), "give one of them"),

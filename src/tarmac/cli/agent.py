@@ -19,7 +19,7 @@ def add_agent(commands: Any) -> None:
     _add_node(command)
     _add_sizes(command)
     _add_machine(command)
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
     # argparse has no public list of a parser's flags.
     names = [name for name in command._option_string_actions if name.startswith("--")]  # pyright: ignore[reportPrivateUsage]
@@ -27,14 +27,14 @@ def add_agent(commands: Any) -> None:
 
 
 def _add_identity(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the server and who the node is there")
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the server and the node's credentials")
     command.add_argument(
         "--remove", action="store_true",
-        help="be no node: take away what an agent with these flags ever made on this machine, disks included",
+        help="remove everything that an agent with these flags created on this host, including disks",
     )  # fmt: skip
     command.add_argument(
         "--bootstrap-kubeconfig", type=Path, metavar="FILE",
-        help="credentials to ask for a certificate with; the kubeconfig is then written",
+        help="credentials for requesting a certificate; the kubeconfig is then written",
     )  # fmt: skip
     command.add_argument(
         "--config", type=Path, metavar="FILE",
@@ -48,13 +48,13 @@ def _add_identity(command: argparse.ArgumentParser) -> None:
 def _add_node(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--node-name", default=socket.gethostname().lower(), metavar="NAME",
-        help="the Node's name (default: the machine's)",
+        help="the Node's name (default: the host's)",
     )  # fmt: skip
     command.add_argument("--location", default="", metavar="NAME", help="the Location the node belongs to")
     command.add_argument("--node-labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="more labels")
     command.add_argument(
         "--node-ip", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
-        help="addresses the node is reached at (default: those it would use to go out)",
+        help="the node's addresses (default: those of its default routes)",
     )  # fmt: skip
 
 
@@ -66,47 +66,50 @@ def _add_sizes(command: argparse.ArgumentParser) -> None:
         )  # fmt: skip
     command.add_argument(
         "--reserved-cpus", default="", metavar="CPUS",
-        help="processors held back by number, such as 0,4-5; replaces what is held back of cpu by amount",
+        help="reserved CPUs by number, such as 0,4-5; replaces the reserved amounts of cpu",
     )  # fmt: skip
     command.add_argument(
         "--cpu-manager-policy", choices=("none", "static"), default="",
-        help="static: containers of guaranteed pods that ask for whole processors have them to themselves",
+        help="static: containers of guaranteed pods that request whole CPUs have them exclusively",
     )  # fmt: skip
     command.add_argument(
         "--cpu-over-subscription-capacity", default="", metavar="CPUS",
-        help="processors to promise beyond those that are there and not reserved, such as 1.5",
+        help="CPUs to offer beyond those that exist and are not reserved, such as 1.5",
     )  # fmt: skip
     command.add_argument(
         "--sizing-provider-config", type=Path, metavar="FILE",
-        help="programs to ask how much to hold back (needs the feature gate KubeletSizingProviders)",
+        help="programs that determine reservations (needs the feature gate KubeletSizingProviders)",
     )  # fmt: skip
-    command.add_argument("--sizing-provider-bin-dir", type=Path, metavar="DIR", help="where these programs are")
+    command.add_argument("--sizing-provider-bin-dir", type=Path, metavar="DIR", help="the folder of these programs")
 
 
 def _add_machine(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--root-dir", type=Path, default=Path("/var/lib/tarmac/agent"), metavar="DIR",
-        help="where everything the agent keeps is (default: %(default)s)",
+        help="the folder of the agent's state (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--run-dir", type=Path, default=Path("/run/tarmac/agent"), metavar="DIR",
-        help="where its sockets are (default: %(default)s)",
+        help="the folder of its sockets (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
-        "--pod-logs-dir", type=Path, metavar="DIR", help="where the logs of pods are (default: /var/log/pods)"
+        "--pod-logs-dir", type=Path, metavar="DIR", help="the folder of the logs of pods (default: /var/log/pods)"
     )
     command.add_argument(
         "--container-runtime-endpoint", default="", metavar="URL",
         help="the runtime's socket (default: unix:///run/containerd/containerd.sock)",
     )  # fmt: skip
-    command.add_argument("--cgroup-root", default="", metavar="PATH", help="above the pods' cgroups (default: /)")
+    command.add_argument(
+        "--cgroup-root", default="", metavar="PATH", help="the parent of the pods' cgroups (default: /)"
+    )
     command.add_argument(
         "--network", choices=("tarmac", "cni", "auto"), default="auto",
-        help="who connects pods: the agent, or the cluster's own plugins; auto: the agent if podendpoints are served",
+        help="the network of pods: the agent's, or that of the cluster's own plugins; auto: the agent's if "
+        "podendpoints are served",
     )  # fmt: skip
     command.add_argument(
         "--ignore-unsupported-policies", action="store_true",
-        help="start although the configuration has policies for memory or topology that are not carried out here",
+        help="start although the configuration has policies for memory or topology that are not supported here",
     )  # fmt: skip
     command.add_argument(
         "--encrypt-between-cities", choices=("require", "off"), default="require",
@@ -114,15 +117,15 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--cni-bin-dir", type=Path, default=Path("/opt/cni/bin"), metavar="DIR",
-        help="where the runtime looks for network plugins (default: %(default)s)",
+        help="the runtime's folder of network plugins (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--cni-conf-dir", type=Path, default=Path("/etc/cni/net.d"), metavar="DIR",
-        help="where it looks for their configuration (default: %(default)s)",
+        help="the runtime's folder of their configuration (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--machine-image-dir", type=Path, metavar="DIR",
-        help="where files of machine images are (default: machine-images among its parts)",
+        help="the folder of machine images (default: machine-images among its parts)",
     )  # fmt: skip
     command.add_argument(
         "--tenant-image-networks", type=_networks, default=(), metavar="CIDRS",
@@ -139,15 +142,15 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--recording-days", type=_positive, default=30, metavar="DAYS",
-        help="how long recordings of consoles are kept (default: %(default)s)",
+        help="retention of recordings of consoles (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--recording-bytes", type=_positive, default=256 * 1024 * 1024, metavar="BYTES",
-        help="how much room they may take together (default: 256 MiB)",
+        help="maximum size of all recordings together (default: 256 MiB)",
     )  # fmt: skip
     command.add_argument(
         "--device-plugin-dir", type=Path, default=Path("/var/lib/kubelet/device-plugins"), metavar="DIR",
-        help="where device plugins and the agent have their sockets (default: %(default)s)",
+        help="the folder of the sockets of device plugins and the agent (default: %(default)s)",
     )  # fmt: skip
 
 

@@ -7,29 +7,30 @@ import argparse
 
 def add_authentication_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags of a server."""
-    people = command.add_argument_group("people of an OpenID Connect issuer")
+    people = command.add_argument_group("users of an OpenID Connect issuer")
     people.add_argument(
-        "--oidc-issuer-url", default="", metavar="URL", help="whose tokens are taken: https, exactly as tokens name it"
+        "--oidc-issuer-url",
+        default="",
+        metavar="URL",
+        help="the issuer of accepted tokens: https, exactly as tokens name it",
     )
-    people.add_argument(
-        "--oidc-client-id", default="", metavar="ID", help="whom its tokens must be meant for: an audience of theirs"
-    )
+    people.add_argument("--oidc-client-id", default="", metavar="ID", help="the audience that its tokens must have")
     people.add_argument(
         "--oidc-username-claim", default="sub", metavar="CLAIM", help="the claim that is the user name (default: sub)"
     )
     people.add_argument(
         "--oidc-username-prefix", default="", metavar="TEXT",
-        help="goes before user names; - for nothing (default: the issuer's URL and #, but for the claim email nothing)",
+        help="prefix of user names; - for none (default: the issuer's URL and #, but none for the claim email)",
     )  # fmt: skip
     people.add_argument(
         "--oidc-groups-claim", default="", metavar="CLAIM", help="the claim that lists the groups (default: no groups)"
     )
-    people.add_argument("--oidc-groups-prefix", default="", metavar="TEXT", help="goes before the names of groups")
+    people.add_argument("--oidc-groups-prefix", default="", metavar="TEXT", help="prefix of the names of groups")
     people.add_argument(
         "--oidc-ca-file",
         default="",
         metavar="FILE",
-        help="whom to trust with the issuer's name (default: the system's)",
+        help="CAs to verify the issuer with (default: the system's)",
     )
     people.add_argument(
         "--oidc-required-claim", action="append", type=claim, default=[], metavar="CLAIM=VALUE",
@@ -37,7 +38,7 @@ def add_authentication_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     people.add_argument(
         "--oidc-signing-algs", type=names, default=("RS256",), metavar="ALG,ALG",
-        help="how tokens may be signed: RS, ES and PS with 256, 384 or 512 (default: RS256)",
+        help="accepted signing algorithms: RS, ES and PS with 256, 384 or 512 (default: RS256)",
     )  # fmt: skip
     people.add_argument(
         "--authentication-config", default="", metavar="FILE",

@@ -13,21 +13,21 @@ def add_controllers(commands: Any) -> None:
     """Add `tarmac controllers` to the top parser's subparsers."""
     command = commands.add_parser("controllers", help="the controllers alone, for any Kubernetes API server")
     command.add_argument(
-        "--kubeconfig", metavar="FILE", help="the server and who we are there (default: KUBECONFIG, then the pod's own)"
+        "--kubeconfig", metavar="FILE", help="the server and the credentials (default: KUBECONFIG, then the pod's own)"
     )
     command.add_argument("--context", metavar="NAME", help="context of the kubeconfig")
     add_controller_flags(command)
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
-    election = command.add_argument_group("of several processes one leads")
+    election = command.add_argument_group("leader election among several processes")
     election.add_argument(
         "--leader-elect", type=boolean, nargs="?", const=True, default=True, metavar="BOOL",
         help="lead only while holding the Lease kube-system/tarmac-controllers (default: true)",
     )  # fmt: skip
     for name, default, text in (
-        ("lease-duration", "15s", "how long the others wait for a leader that is silent"),
-        ("renew-deadline", "10s", "how long a leader that cannot renew goes on"),
-        ("retry-period", "2s", "how often everybody tries"),
+        ("lease-duration", "15s", "time that standby processes wait for a silent leader"),
+        ("renew-deadline", "10s", "time that a leader continues without renewal"),
+        ("retry-period", "2s", "interval of attempts"),
     ):
         election.add_argument(
             f"--leader-elect-{name}", type=seconds, default=seconds(default), metavar="TIME",
@@ -44,7 +44,7 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--node-monitor-grace-period", type=seconds, default=seconds("40s"), metavar="TIME",
-        help="how long nothing may be heard from a node before it counts as silent (default: 40s)",
+        help="time without a heartbeat before a node counts as silent (default: 40s)",
     )  # fmt: skip
     command.add_argument(
         "--metrics-url", default="", metavar="URL",
@@ -52,16 +52,16 @@ def add_controller_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--autoscaler-sync-period", type=seconds, default=seconds("15s"), metavar="TIME",
-        help="how often to look at the metrics of each deployment (default: 15s)",
+        help="interval of reading the metrics of each deployment (default: 15s)",
     )  # fmt: skip
     command.add_argument(
         "--scheduler-names", type=names, default=None, metavar="NAME,NAME",
-        help="pods with one of these schedulerNames are given nodes "
-        "(default: tarmac,default-scheduler, and tarmac alone beside an API server that is not Tarmac's)",
+        help="schedule pods with one of these schedulerNames (default: tarmac,default-scheduler, and tarmac alone "
+        "beside an API server that is not Tarmac's)",
     )  # fmt: skip
     command.add_argument(
         "--feature-gates", type=gates, default={}, metavar="NAME=BOOL,NAME=BOOL",
-        help="what to switch on or off, such as ClassResources=true",
+        help="feature gates to switch on or off, such as ClassResources=true",
     )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ def add_image(commands: Any, add_data_dir: Callable[[argparse.ArgumentParser], N
     actions = image.add_subparsers(dest="action", metavar="ACTION", required=True)
     load = actions.add_parser("load", help="put the images of an OCI or docker archive into cities")
     load.add_argument("archive", type=Path, metavar="FILE", help="as `docker save -o FILE` or `buildah push` write it")
-    load.add_argument("--name", default="", metavar="IMAGE", help="what to call it, when the archive does not say")
-    shown = actions.add_parser("list", help="which images are in which cities")
+    load.add_argument("--name", default="", metavar="IMAGE", help="the name of the image, when the archive has none")
+    shown = actions.add_parser("list", help="list images and their cities")
     for action in (load, shown):
         action.add_argument(
             "--city", action="append", type=str.upper, default=[], metavar="CODE",
@@ -42,7 +42,7 @@ def _add_upload(actions: Any) -> None:
     )
     upload.add_argument("--format", choices=("raw", "qcow2"), help="of the disk (default: by the file's first bytes)")
     upload.add_argument("--size", type=_size, metavar="SIZE", help="of disks made from it (default: the disk's own)")
-    upload.add_argument("--firmware", choices=("bios", "uefi"), default="bios", help="what boots it (default: bios)")
+    upload.add_argument("--firmware", choices=("bios", "uefi"), default="bios", help="the firmware (default: bios)")
     upload.add_argument(
         "--accepts", choices=("cloud-init", "none"), default="cloud-init",
         help="how it is told keys and addresses (default: cloud-init)",

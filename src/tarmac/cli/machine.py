@@ -12,37 +12,37 @@ from tarmac.cli.controllers import names, seconds
 _CODES = (
     "Exit codes: 0 done or nothing to do, 1 failed or refused, 2 the command line, 3 obstacles, nothing was changed."
 )
-_FOREGROUND = "keep everything running as children until a signal comes, where systemd does not"
+_FOREGROUND = "run everything as child processes until a signal, where systemd does not"
 
 
 def add_machine(
     commands: Any, listen: Callable[[str], object], add_store_url: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Add the commands to the top parser's subparsers."""
-    init = commands.add_parser("init", help="make this machine the first server of a cluster", epilog=_CODES)
+    init = commands.add_parser("init", help="make this host the first server of a cluster", epilog=_CODES)
     init.add_argument(
         "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
         help="the address to serve HTTPS on (default: 0.0.0.0:6443)",
     )  # fmt: skip
     init.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME",
-        help="another name or address that machines reach it under; may be repeated",
+        help="another name or address of the server; may be repeated",
     )  # fmt: skip
     add_store_url(init)
     init.add_argument(
         "--location", default="", metavar="CODE", help="be a node too, of the Location with this city code"
     )
-    init.add_argument("--name", default="", metavar="NAME", help="the node's name (default: the machine's)")
+    init.add_argument("--name", default="", metavar="NAME", help="the node's name (default: the host's)")
     _add_common(init, "60s")
 
-    join = commands.add_parser("join", help="make this machine a node of a cluster, or a server", epilog=_CODES)
+    join = commands.add_parser("join", help="make this host a node of a cluster, or a server", epilog=_CODES)
     join.add_argument(
         "addresses", type=_addresses, nargs="?", default=[], metavar="ADDRESS[,ADDRESS]",
-        help="where servers are, to be their node: HOST or HOST:PORT",
+        help="servers of the cluster, to become their node: HOST or HOST:PORT",
     )  # fmt: skip
     join.add_argument(
         "--server", type=_addresses, default=[], metavar="ADDRESS[,ADDRESS]",
-        help="where servers are, to be a server beside them: takes a token of `tarmac token create --server`",
+        help="servers of the cluster, to become one more: takes a token of `tarmac token create --server`",
     )  # fmt: skip
     join.add_argument(
         "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
@@ -50,7 +50,7 @@ def add_machine(
     )  # fmt: skip
     join.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME",
-        help="with --server: another name or address that machines reach it under; may be repeated",
+        help="with --server: another name or address of the server; may be repeated",
     )  # fmt: skip
     token = join.add_mutually_exclusive_group()
     token.add_argument(
@@ -58,34 +58,32 @@ def add_machine(
         help="a file with the token of `tarmac token create`, - for standard input (default: TARMAC_TOKEN's value)",
     )  # fmt: skip
     token.add_argument("--token", metavar="TOKEN", help="the token itself, visible to every local user: prefer a file")
-    join.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the machine's)")
+    join.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the host's)")
     join.add_argument("--labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="labels of the node")
     join.add_argument(
         "--address", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
-        help="addresses the node is reached at (default: those it would use to go out)",
+        help="the node's addresses (default: those of its default routes)",
     )  # fmt: skip
     _add_common(join, "2m")
 
-    leave = commands.add_parser(
-        "leave", help="make this machine no node, and remove all that made it one", epilog=_CODES
-    )
+    leave = commands.add_parser("leave", help="remove this host from the cluster and clean up", epilog=_CODES)
     leave.add_argument(
         "--drain-timeout", type=seconds, default=300.0, metavar="TIME",
-        help="how long disruption budgets are kept (default: 5m)",
+        help="time for which disruption budgets apply (default: 5m)",
     )  # fmt: skip
-    leave.add_argument("--delete-disks", action="store_true", help="also with disks of instances here, which are lost")
-    leave.add_argument("--force", action="store_true", help="without asking the server, which is then told elsewhere")
     leave.add_argument(
-        "--delete-data", action="store_true", help="be no server either: everything that it has stored is lost"
+        "--delete-disks", action="store_true", help="delete disks of instances here too; their data is lost"
     )
-    commands.add_parser("containerd", help="the containerd of a machine that has joined, as its unit runs it")
+    leave.add_argument("--force", action="store_true", help="do not ask the server; remove the node there afterwards")
+    leave.add_argument("--delete-data", action="store_true", help="remove the server too: all its stored data is lost")
+    commands.add_parser("containerd", help="the containerd of a host that has joined, as its unit runs it")
 
 
 def _add_common(command: argparse.ArgumentParser, timeout: str) -> None:
     command.add_argument("--foreground", action="store_true", help=_FOREGROUND)
     command.add_argument(
         "--timeout", type=seconds, default=seconds(timeout), metavar="TIME",
-        help=f"how long to wait until it is ready (default: {timeout})",
+        help=f"timeout until it is ready (default: {timeout})",
     )  # fmt: skip
 
 

@@ -94,16 +94,18 @@ def command_parsers(top: argparse.ArgumentParser) -> dict[str, argparse.Argument
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     top = argparse.ArgumentParser(
-        prog="tarmac", description="One declarative object lands containers and virtual machines in many cities."
+        prog="tarmac", description="Runs containers and virtual machines in many cities from one declarative object."
     )
     top.add_argument("--version", action="version", version=f"tarmac {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    up = commands.add_parser("up", help="everything on this machine, in the foreground")
+    up = commands.add_parser("up", help="run everything on this host, in the foreground")
     _add_server_flags(up)
     _add_node_flags(up)
 
-    down = commands.add_parser("down", help="end what `up` runs on this machine and remove everything it made")
+    down = commands.add_parser(
+        "down", help="stop everything that `up` runs on this host and remove everything it created"
+    )
     _add_data_dir(down)
     add_image(commands, _add_data_dir)
 
@@ -112,7 +114,10 @@ def parser() -> argparse.ArgumentParser:
     _add_sharing_flags(server)
     add_authentication_flags(server)
     server.add_argument(
-        "--config", type=Path, metavar="FILE", help="a file with a ServerConfig: a field for each flag; flags win"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="a file with a ServerConfig: a field for each flag; flags take precedence",
     )
 
     add_controllers(commands)
@@ -121,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
     sim = commands.add_parser("sim", help="play a scenario on a simulated planet, or the random story of a seed")
     _add_sim_flags(sim)
 
-    crds = commands.add_parser("crds", help="print what a Kubernetes cluster must know before `controllers` work there")
+    crds = commands.add_parser("crds", help="print the objects that a Kubernetes cluster needs for `controllers`")
     crds.add_argument(
         "--rbac", nargs="?", const="workloads", default="", metavar="NAMES",
         help="besides the kinds: the roles of these controllers, and an account that may run them (default: workloads, "
@@ -132,17 +137,17 @@ def parser() -> argparse.ArgumentParser:
     _add_config(commands)
     add_machine(commands, listen_address, _add_store_url)
     add_verbs(commands)
-    commands.add_parser("version", help="which Tarmac this is, and which API of Kubernetes it serves")
-    completion = commands.add_parser("completion", help="a script that has a shell complete verbs, flags and names")
+    commands.add_parser("version", help="print the versions of Tarmac and of its Kubernetes API")
+    completion = commands.add_parser("completion", help="print a shell completion script")
     completion.add_argument(
-        "shell", choices=("bash", "zsh", "fish", "words"), help="for which; words: what scripts ask"
+        "shell", choices=("bash", "zsh", "fish", "words"), help="the shell; words: for the scripts themselves"
     )
-    completion.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="what has been typed so far")
+    completion.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="the words typed so far")
     return top
 
 
 def _add_store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    store = commands.add_parser("store", help="look after the SQLite store of a server that is stopped")
+    store = commands.add_parser("store", help="repair or move the SQLite store of a stopped server")
     actions = store.add_subparsers(dest="action", metavar="ACTION", required=True)
     migrate = actions.add_parser(
         "migrate", help="move everything to an etcd, which several servers can share",
@@ -154,21 +159,23 @@ def _add_store(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="the server's configuration file, in which `store` is replaced (default: /etc/tarmac/config.yaml)",
     )  # fmt: skip
     migrate.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="as the server has it, where it has no configuration file"
+        "--data-dir", type=Path, metavar="DIR", help="the server's data directory, if it has no configuration file"
     )
     repair = actions.add_parser(
-        "repair", help="say what is damaged and what would be lost; with --accept-loss, go on without it"
+        "repair", help="print the damage and the loss; with --accept-loss, continue without the lost data"
     )
     _add_data_dir(repair)
     _add_store_url(repair)
-    repair.add_argument("--accept-loss", action="store_true", help="copy the damaged files aside and go on without")
+    repair.add_argument(
+        "--accept-loss", action="store_true", help="copy the damaged files aside and continue without the lost data"
+    )
 
 
 def _add_config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    config = commands.add_parser("config", help="the configuration file of this machine")
+    config = commands.add_parser("config", help="the configuration file of this host")
     check = config.add_subparsers(dest="action", metavar="ACTION", required=True).add_parser(
-        "check", help="every mistake in the file, and what it asks for that the machine cannot give",
-        epilog="Exit codes: 0 nothing is wrong, 3 something is; a line for each on stderr.",
+        "check", help="print every mistake in the file, and requirements that the host does not meet",
+        epilog="Exit codes: 0 no problem, 3 problems; a line for each on stderr.",
     )  # fmt: skip
     check.add_argument(
         "file", type=Path, nargs="?", default=Path("/etc/tarmac/config.yaml"), metavar="FILE",
@@ -186,7 +193,7 @@ def _add_store_url(command: argparse.ArgumentParser) -> None:
 def _add_data_dir(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--data-dir", type=Path, default=default_data_dir(), metavar="DIR",
-        help="where state, keys, certificates and the kubeconfig live (default: %(default)s)",
+        help="the folder of state, keys, certificates and the kubeconfig (default: %(default)s)",
     )  # fmt: skip
 
 
@@ -198,22 +205,22 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     _add_store_url(command)
     add_controller_flags(command)
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="shape of log lines on stderr")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="format of log lines on stderr")
     command.add_argument("--verbose", action="store_true", help="log more")
 
 
 def _add_node_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--cities", type=city_codes, default=list(DEFAULT_CITIES), metavar="CODE,CODE",
-        help=f"IATA codes of the cities to have, each with a Location (default: {','.join(DEFAULT_CITIES)})",
+        help=f"IATA codes of the cities, each with a Location (default: {','.join(DEFAULT_CITIES)})",
     )  # fmt: skip
     command.add_argument(
         "--runtime", choices=("auto", "containerd", "sim"), default="auto",
-        help="what runs instances; sim only pretends to, and needs no rights (default: the best there is)",
+        help="the runtime of instances; sim simulates them and needs no rights (default: auto)",
     )  # fmt: skip
     command.add_argument(
         "--outside", nargs="?", const=OUTSIDE, metavar="CIDR[,CIDR6]",
-        help=f"have a segment outside, every node a gateway on it, and a server there to try external services with "
+        help=f"add an external segment, with every node as a gateway and a server to try external services "
         f"(default: {OUTSIDE})",
     )  # fmt: skip
     command.add_argument(
@@ -221,7 +228,7 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--agent-arg", action="append", default=[], metavar="ARG",
-        help="another flag for every agent, such as --agent-arg=--config=FILE; over those that `up` gives; repeatable",
+        help="another flag for every agent, such as --agent-arg=--config=FILE; takes precedence; repeatable",
     )  # fmt: skip
     command.add_argument(
         "--sim-node-config", type=Path, metavar="FILE",
@@ -229,23 +236,23 @@ def _add_node_flags(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     command.add_argument(
         "--registry", type=port, nargs="?", const=REGISTRY_PORT, metavar="PORT",
-        help=f"have a registry to push your own images to, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
+        help=f"run a registry for your own images, on this port of 127.0.0.1 (without one: {REGISTRY_PORT})",
     )  # fmt: skip
     command.add_argument(
         "--registry-quota", type=size, default=size(REGISTRY_QUOTA), metavar="SIZE",
-        help=f"how much may be pushed to the registry in each namespace (default: {REGISTRY_QUOTA})",
+        help=f"limit of pushed images in each namespace (default: {REGISTRY_QUOTA})",
     )  # fmt: skip
 
 
 def _add_sim_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "scenario", type=Path, nargs="?", metavar="SCENARIO",
-        help="a file such as those in examples/scenarios; without one, people and faults at random",
+        help="a file such as those in examples/scenarios; without one, users and faults at random",
     )  # fmt: skip
-    command.add_argument("--seed", type=int, metavar="N", help="what to draw from (default: the scenario's, or 1)")
+    command.add_argument("--seed", type=int, metavar="N", help="the random seed (default: the scenario's, or 1)")
     command.add_argument("--seeds", type=seed_range, metavar="A-B", help="many random stories; prints failures only")
     command.add_argument("--jobs", type=count, default=os.cpu_count(), metavar="N", help="processes for --seeds")
-    command.add_argument("--verbose", action="store_true", help="tell what people and fate do")
+    command.add_argument("--verbose", action="store_true", help="print the actions of users and faults")
 
 
 def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
@@ -261,7 +268,7 @@ def _add_sharing_flags(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--processes", type=processes, default=1, metavar="N",
-        help="serve with so many processes on one address; more than one needs etcd (default: 1)",
+        help="number of processes on one address; more than one needs etcd (default: 1)",
     )  # fmt: skip
     command.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME", help="another name or address for the certificate"

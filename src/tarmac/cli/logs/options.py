@@ -17,14 +17,14 @@ def add_logs(commands: Any, add_connection_flags: Callable[[argparse.ArgumentPar
     """Add the command to the top parser's subparsers."""
     logs = commands.add_parser(
         "logs", help="the logs of a workload's instances in all cities, ordered by time",
-        epilog="Exit codes: 0 read, or Ctrl-C with -f; 1 not found, or a log could not be read; "
-        "2 the command line is wrong, or means more logs than allowed.",
+        epilog="Exit codes: 0 read, or Ctrl-C with -f; 1 not found, or a log could not be read; 2 the command line is "
+        "wrong, or selects more logs than allowed.",
     )  # fmt: skip
     logs.add_argument(
         "targets", nargs="*", metavar="TARGET", help="a workload's NAME, or wl/NAME, wd/NAME, instance/NAME, pod/NAME"
     )
     logs.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="pods by their labels instead")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on with what comes, new instances included")
+    logs.add_argument("-f", "--follow", action="store_true", help="follow new lines, including those of new instances")
     logs.add_argument("-c", "--container", default="", metavar="NAME", help="of each instance (default: the first)")
     logs.add_argument("--all-containers", action="store_true", help="of each instance")
     logs.add_argument("--city", type=city_codes, default=[], metavar="CODE,CODE", help="only in these cities")
@@ -39,20 +39,20 @@ def add_logs(commands: Any, add_connection_flags: Callable[[argparse.ArgumentPar
     )
     logs.add_argument("-p", "--previous", action="store_true", help="of the last containers that have ended")
     logs.add_argument("--timestamps", action="store_true", help="put the time before each line")
-    logs.add_argument("--grep", default="", metavar="RE", help="only lines in which this regular expression is found")
-    logs.add_argument("--prefix", action="store_true", help="say where lines come from even if there is one log only")
+    logs.add_argument("--grep", default="", metavar="RE", help="only lines that match this regular expression")
+    logs.add_argument("--prefix", action="store_true", help="print the source of lines even if there is one log only")
     logs.add_argument(
         "--max-log-requests", type=_most, default=MOST_STREAMS, metavar="N",
-        help="how many logs may be read at once (default: %(default)s)",
+        help="maximum number of logs to read at once (default: %(default)s)",
     )  # fmt: skip
     logs.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto",
-        help="colour where lines come from (default: on a terminal)",
+        help="colour the source of lines (default: on a terminal)",
     )  # fmt: skip
     add_connection_flags(logs)
     logs.add_argument(
         "-o", "--output", choices=("text", "json"), default="text",
-        help="how to print; json: an object a line (default: text)",
+        help="output format; json: an object a line (default: text)",
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ class Selection:
 def selections(words: Sequence[str], selector: str) -> list[Selection]:
     """Return the selections. Raises BadObject."""
     if bool(words) == bool(selector):
-        raise BadObject("name what to read: NAME, wl|wd|instance|pod/NAME, or pods by their labels with -l")
+        raise BadObject("no logs selected; give NAME, wl|wd|instance|pod/NAME, or pods by their labels with -l")
     return [Selection(labels=selector)] if selector else [_selection(word) for word in dict.fromkeys(words)]
 
 

@@ -166,5 +166,5 @@ def _whose(notice: dict[str, Any]) -> str:
         return "you have the keyboard"
     writer = notice.get("writer")
     if not isinstance(writer, dict):
-        return "nobody has the keyboard"
+        return "the keyboard is free"
     return printable(f"{writer.get('user')} has the keyboard since {writer.get('since')}")

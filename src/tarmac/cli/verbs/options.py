@@ -11,7 +11,7 @@ from tarmac.cli.logs.options import add_logs
 from tarmac.cli.top.options import add_top
 
 _OBJECT = (
-    "what to look at: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, extsvc/…, sipc/…, "
+    "the object: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, extsvc/…, sipc/…, "
     "sourceip/… or sourceipclass/…; or just NAME"
 )
 _WORKLOAD = "the Workload: workload/NAME, or just NAME"
@@ -20,7 +20,7 @@ _WORKLOAD = "the Workload: workload/NAME, or just NAME"
 def add_verbs(commands: Any) -> None:
     """Add the commands to the top parser's subparsers."""
     why = commands.add_parser(
-        "why", help="why an object is as it is, and what would change it",
+        "why", help="explain the state of an object, and the change that would help",
         epilog="Exit codes: 0 explained, or with --reach Yes; 1 not found or failed; 2 the command line is wrong; "
         "3 with --reach No, Some, Wait or Unknown.",
     )  # fmt: skip
@@ -28,15 +28,15 @@ def add_verbs(commands: Any) -> None:
     why.add_argument(
         "--reach", default="", metavar="TARGET:PORT[/udp]",
         help="whether this instance or pod reaches an instance's NAME, NAMESPACE/NAME, pod/…, service/…, "
-        "externalservice/… or an address, such as [fd20::5]:443, and which rule says so",
+        "externalservice/… or an address, such as [fd20::5]:443, and the rule that decides",
     )  # fmt: skip
-    why.add_argument("--both", action="store_true", help="with --reach: the other way round too")
+    why.add_argument("--both", action="store_true", help="with --reach: the opposite direction too")
     add_connection_flags(why)
     add_output_flag(why)
 
     plan = commands.add_parser(
-        "plan", help="what a manifest of Workloads or external services would do, without doing it",
-        epilog="Exit codes: 0 everything in it would run, 1 failed, 2 something would be refused or could not run.",
+        "plan", help="show the effects of a manifest of Workloads or external services without applying it",
+        epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
     )  # fmt: skip
     plan.add_argument("-f", "--filename", required=True, metavar="FILE", help="the manifest; - is standard input")
     plan.add_argument(
@@ -65,28 +65,30 @@ def _add_rollout(commands: Any) -> None:
     actions = rollout.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     status = actions.add_parser(
-        "status", help="wait until every instance is ready and of the newest revision",
+        "status", help="wait until every instance is ready and has the newest revision",
         epilog="Exit codes: 0 complete, 1 not found, timed out or failed.",
     )  # fmt: skip
     # kubectl writes these with "=", and a name may follow, so every form is listed.
     status.add_argument(
         "-w", "--watch", "--watch=true", dest="watch", action="store_true", default=True, help="wait (the default)"
     )
-    status.add_argument("--watch=false", dest="watch", action="store_false", help="say how things stand and end")
+    status.add_argument("--watch=false", dest="watch", action="store_false", help="print the current state and exit")
     status.add_argument(
-        "--timeout", type=_seconds, default=None, metavar="TIME", help="how long to wait, such as 5m (default: no end)"
+        "--timeout", type=_seconds, default=None, metavar="TIME", help="timeout, such as 5m (default: none)"
     )
 
     history = actions.add_parser("history", help="the revisions of the template")
     history.add_argument("--revision", type=int, metavar="N", help="show the template of this revision")
     add_output_flag(history)
 
-    undo = actions.add_parser("undo", help="go back to an earlier revision; the way back is a new revision")
-    undo.add_argument("--to-revision", type=int, default=0, metavar="N", help="which one (default: the one before)")
+    undo = actions.add_parser("undo", help="go back to an earlier revision, as a new revision")
+    undo.add_argument(
+        "--to-revision", type=int, default=0, metavar="N", help="the revision (default: the previous one)"
+    )
     undo.add_argument("--dry-run", "--dry-run=server", dest="dry_run", action="store_true", help="change nothing")
 
-    pause = actions.add_parser("pause", help="stop rollout and scaling where they are")
-    resume = actions.add_parser("resume", help="go on after a pause")
+    pause = actions.add_parser("pause", help="pause rollout and scaling")
+    resume = actions.add_parser("resume", help="resume after a pause")
     restart = actions.add_parser("restart", help="replace every instance, city by city, as if the template had changed")
     for action in (status, history, undo, pause, resume, restart):
         action.add_argument("object", nargs="+", metavar="WORKLOAD", help=_WORKLOAD)
@@ -96,18 +98,19 @@ def _add_rollout(commands: Any) -> None:
 def _add_status(commands: Any) -> None:
     status = commands.add_parser(
         "status", help="the cluster on one screen: servers, store, leader, cities, nodes, certificates, backup",
-        epilog="Exit codes: 0 all that may be seen is well, 1 something is not, or no server answers.",
+        epilog="Exit codes: 0 no visible problem, 1 a problem, or no server answers.",
     )  # fmt: skip
     _add_server_flags(status)
     add_output_flag(status)
 
 
 def _add_egress(commands: Any) -> None:
-    egress = commands.add_parser("egress", help="try an ExternalService from inside its pods")
+    egress = commands.add_parser("egress", help="test an ExternalService from inside its pods")
     actions = egress.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser(
-        "check", help="open a connection from a pod of each source, and say as whom the outside sees it",
-        epilog="Exit codes: 0 every source is seen as it should be, 1 not so or failed, 2 the command line is wrong.",
+        "check", help="open a connection from a pod of each source, and print the address that the outside sees",
+        epilog="Exit codes: 0 every source has the right address, 1 one has not, or failed, 2 the command line is "
+        "wrong.",
     )  # fmt: skip
     check.add_argument("name", metavar="NAME", help="the ExternalService: NAME or extsvc/NAME")
     check.add_argument(
@@ -118,44 +121,40 @@ def _add_egress(commands: Any) -> None:
 
 
 def _add_node(commands: Any) -> None:
-    node = commands.add_parser("node", help="what nodes have, and what became of it")
+    node = commands.add_parser("node", help="node capacity and usage; remove lost nodes")
     actions = node.add_subparsers(dest="action", metavar="ACTION", required=True)
     report = actions.add_parser(
-        "report", help="capacity, reservations with their sources, oversubscription, what pods asked for and use",
+        "report", help="capacity, reservations with their sources, oversubscription, requests and usage of pods",
         epilog="Exit codes: 0 reported, 1 a node was not found or it failed, 2 the command line is wrong.",
     )  # fmt: skip
     report.add_argument("names", nargs="*", metavar="NODE", help="nodes to show in detail (default: a table of all)")
     _add_server_flags(report)
     add_output_flag(report)
     remove = actions.add_parser(
-        "remove", help="take a node away whose machine is lost: its certificates are refused, its pods and disks gone",
-        epilog="Exit codes: 0 removed, 1 no such node, a node that was heard of lately, or failed.",
+        "remove", help="remove a lost node: revoke its certificates, delete its pods and disks",
+        epilog="Exit codes: 0 removed, 1 no such node, a node that was seen lately, or failed.",
     )  # fmt: skip
     remove.add_argument("name", metavar="NODE", help="the node")
-    remove.add_argument("--force", action="store_true", help="also one that was heard of within 40 s")
+    remove.add_argument("--force", action="store_true", help="also a node that was seen in the last 40 s")
     _add_server_flags(remove)
 
 
 def _add_token(commands: Any) -> None:
-    token = commands.add_parser(
-        "token", help="what machines join with: for nodes of one location or a server, counted, with an end"
-    )
+    token = commands.add_parser("token", help="manage join tokens")
     actions = token.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="make one and print it; it is shown only once")
+    create = actions.add_parser("create", help="create a token and print it; it is shown only once")
     kind = create.add_mutually_exclusive_group(required=True)
     kind.add_argument("--location", default="", metavar="CODE", help="the Location that its nodes belong to")
     kind.add_argument(
-        "--server", action="store_true", help="for one more server, which is given every key; at most an hour, one use"
+        "--server", action="store_true", help="for one more server, which gets every key; at most an hour, one use"
     )
-    create.add_argument("--node", action="store_true", default=True, help="for nodes, unless --server says otherwise")
+    create.add_argument("--node", action="store_true", default=True, help="for nodes, unless --server is given")
+    create.add_argument("--ttl", type=_span, default=3600.0, metavar="TIME", help="validity, such as 30m (default: 1h)")
     create.add_argument(
-        "--ttl", type=_span, default=3600.0, metavar="TIME", help="how long it is good for, such as 30m (default: 1h)"
+        "--uses", type=_uses, default=1, metavar="N", help="hosts that may join, 0 for any number (default: 1)"
     )
-    create.add_argument(
-        "--uses", type=_uses, default=1, metavar="N", help="machines that may join, 0 for any number (default: 1)"
-    )
-    listing = actions.add_parser("list", help="tokens, their uses so far and when they end")
-    delete = actions.add_parser("delete", aliases=["revoke"], help="end tokens; nodes that joined stay")
+    listing = actions.add_parser("list", help="list tokens, their uses so far and their expiry")
+    delete = actions.add_parser("delete", aliases=["revoke"], help="delete tokens; nodes that joined stay")
     delete.add_argument("ids", nargs="+", metavar="ID", help="ids, as `list` shows them, or whole tokens")
     for action in (create, listing):
         add_output_flag(action)
@@ -165,13 +164,13 @@ def _add_token(commands: Any) -> None:
 
 def _add_restored(commands: Any) -> None:
     restored = commands.add_parser(
-        "restored", help="after a restore: pods that run and that the store does not know so"
+        "restored", help="after a restore: adopt or stop pods that the restored data does not have"
     )
     actions = restored.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="which, where, and what the store has instead")
+    listing = actions.add_parser("list", help="list the pods, their nodes, and the state in the store")
     add_output_flag(listing)
     adopt = actions.add_parser("adopt", help="store pods as they run; nothing is restarted")
-    remove = actions.add_parser("remove", help="end pods, as if they were deleted")
+    remove = actions.add_parser("remove", help="stop pods, as if they were deleted")
     for action in (adopt, remove):
         action.add_argument("pods", nargs="*", metavar="NAMESPACE/POD", help="which")
         action.add_argument("--all", action="store_true", help="every one of them")
@@ -181,46 +180,45 @@ def _add_restored(commands: Any) -> None:
 
 
 def _add_user(commands: Any) -> None:
-    user = commands.add_parser("user", help="people: a kubeconfig for one, and the end of it")
+    user = commands.add_parser("user", help="create or revoke a user's kubeconfig")
     actions = user.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser(
-        "create", help="make a key here, have a certificate signed for it, and write both into a kubeconfig",
+        "create", help="create a key here, have a certificate signed for it, and write both into a kubeconfig",
         epilog="Exit codes: 0 written, 1 refused or failed, and nothing was written.",
     )  # fmt: skip
-    create.add_argument("name", metavar="NAME", help="who it is: the user in roles and in the audit log")
+    create.add_argument("name", metavar="NAME", help="the user name in roles and in the audit log")
     create.add_argument(
         "--group", action="append", default=[], metavar="GROUP", help="a group that roles may name; repeatable"
     )
     create.add_argument(
         "--ttl", type=_lifetime, default=_lifetime("90d"), metavar="TIME",
-        help="how long the certificate is good for, 10m to 365d (default: 90d)",
+        help="validity of the certificate, 10m to 365d (default: 90d)",
     )  # fmt: skip
     create.add_argument(
-        "-o", "--output", dest="file", type=Path, metavar="FILE", help="what to write (default: NAME.kubeconfig)"
+        "-o", "--output", dest="file", type=Path, metavar="FILE", help="the file to write (default: NAME.kubeconfig)"
     )
-    ending = actions.add_parser("revoke", help="refuse every certificate of a name that was issued until now")
-    ending.add_argument("name", metavar="NAME", help="the name that was created")
+    ending = actions.add_parser("revoke", help="revoke every certificate of a name that was issued until now")
+    ending.add_argument("name", metavar="NAME", help="the user name of the certificate")
     for action in (create, ending):
         _add_server_flags(action)
 
 
 def _add_rotate(commands: Any) -> None:
     rotate = commands.add_parser(
-        "rotate", help="new keys for the cluster, while everything goes on",
-        epilog="Exit codes: 0 done or under way, 1 failed, 3 something speaks against retiring the old key.",
+        "rotate", help="rotate cluster keys without downtime",
+        epilog="Exit codes: 0 done or in progress, 1 failed, 3 obstacles to retiring the old key.",
     )  # fmt: skip
     rotate.add_argument(
         "what", choices=("ca", "tokens", "encryption"),
-        help="the authority behind certificates, the key that signs tokens of service accounts, or the key of Secrets "
-        "at rest",
+        help="the CA of certificates, the signing key of service account tokens, or the key of Secrets at rest",
     )  # fmt: skip
     doing = rotate.add_mutually_exclusive_group()
-    doing.add_argument("--status", action="store_true", help="only say how far it has come")
-    doing.add_argument("--retire", action="store_true", help="end the old key and all that hangs on it")
+    doing.add_argument("--status", action="store_true", help="only print the progress")
+    doing.add_argument("--retire", action="store_true", help="retire the old key and all its certificates or tokens")
     rotate.add_argument(
         "--force",
         action="store_true",
-        help="retire though some use the old key; else: do not wait for nodes",
+        help="retire even if clients use the old key; else: do not wait for nodes",
     )
     add_output_flag(rotate)
     _add_server_flags(rotate)
@@ -249,17 +247,16 @@ def _span(text: str) -> float:
 
 def _add_machines(commands: Any) -> None:
     console = commands.add_parser(
-        "console", help="the serial console of a virtual machine, a shell in a sandbox; and who was there",
-        epilog="Exit codes: 0 left or ended well, 1 not found, refused or broken off, 2 the command line is wrong.",
+        "console", help="the serial console of a virtual machine, a shell in a sandbox; and recorded sessions",
+        epilog="Exit codes: 0 left or ended normally, 1 not found, rejected or disconnected, 2 the command line is "
+        "wrong.",
     )  # fmt: skip
-    console.add_argument("--watch", action="store_true", help="watch only, do not ask for the keyboard")
-    console.add_argument("--takeover", action="store_true", help="take the keyboard from whoever has it")
+    console.add_argument("--watch", action="store_true", help="watch only, do not request the keyboard")
+    console.add_argument("--takeover", action="store_true", help="take the keyboard from its holder")
     console.add_argument("--container", default="", metavar="NAME", help="of a sandbox (default: the first)")
     console.add_argument("--list", action="store_true", help="list recorded sessions instead")
     console.add_argument("--replay", default="", metavar="SESSION", help="show a recorded session instead")
-    console.add_argument(
-        "--speed", type=_speed, default=1.0, metavar="N", help="how fast to replay; 0: at once (default: 1)"
-    )
+    console.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="replay speed; 0: at once (default: 1)")
 
     vnc = commands.add_parser(
         "vnc", help="the screen of a virtual machine at a port of this computer, in a browser, or as a picture",
@@ -268,16 +265,16 @@ def _add_machines(commands: Any) -> None:
     vnc.add_argument("--port", type=_port, default=0, metavar="N", help="on 127.0.0.1 (default: a free one)")
     vnc.add_argument("--view", action="store_true", help="watch only: keys and pointer do nothing")
     vnc.add_argument("--browser", action="store_true", help="serve noVNC to this computer, and open it")
-    vnc.add_argument("--screenshot", default="", metavar="FILE.png", help="write what is on the screen, and end")
+    vnc.add_argument("--screenshot", default="", metavar="FILE.png", help="write the current screen, and exit")
 
-    machine = commands.add_parser("machine", help="press a button of a virtual machine")
+    machine = commands.add_parser("machine", help="reboot, reset, pause, resume, stop or start a virtual machine")
     actions = machine.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action, what in (
-        ("reboot", "shut it down in order and start it again"),
-        ("reset", "start it again at once, as the reset button does"),
-        ("pause", "let it stand still"),
-        ("resume", "let it go on"),
-        ("stop", "shut it down in order until it is started; its disks and addresses are kept"),
+        ("reboot", "shut it down and start it again"),
+        ("reset", "reset it at once, like the reset button"),
+        ("pause", "pause it"),
+        ("resume", "resume it"),
+        ("stop", "shut it down until it is started; its disks and addresses are kept"),
         ("start", "start it after a stop"),
     ):
         made = actions.add_parser(
@@ -290,7 +287,7 @@ def _add_machines(commands: Any) -> None:
 
 def _add_dashboard(commands: Any) -> None:
     dashboard = commands.add_parser(
-        "dashboard", help="the page in a browser of this computer, with the rights of the kubeconfig",
+        "dashboard", help="open the dashboard locally, with the rights of your kubeconfig",
         epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 no kubeconfig, server, port or page, 2 the command line.",
     )  # fmt: skip
     dashboard.add_argument(
@@ -337,7 +334,7 @@ def _add_server_flags(command: argparse.ArgumentParser) -> None:
 def add_output_flag(command: argparse.ArgumentParser) -> None:
     """Add the flag that selects the output format."""
     command.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="how to print (default: text)"
+        "-o", "--output", choices=("text", "json"), default="text", help="output format (default: text)"
     )
 
 

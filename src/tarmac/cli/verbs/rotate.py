@@ -29,7 +29,7 @@ _STAGES = {
     "encryption": {
         _SETTLED: "one key seals, and no other opens anything",
         "trusted": "there is a new key; it seals as soon as every server has it",
-        "sealing": "the new key seals, and what the old one has sealed is being rewritten",
+        "sealing": "the new key encrypts, and values of the old one are being rewritten",
         "sealed": "everything is sealed with the new key, and servers still have the old one: --retire ends it",
     },
 }

@@ -153,7 +153,7 @@ async def _signed(client: Client, name: str, request: bytes, ttl: float) -> byte
         # Also after Ctrl-C: an approved request would be signed for a key that is lost.
         await asyncio.shield(requests.delete(made["metadata"]["name"]))
         if isinstance(error, TimeoutError):
-            why = f"nobody signed the certificate in {_TIMEOUT:g} seconds: does the controller `certificates` run?"
+            why = f"the certificate was not signed in {_TIMEOUT:g} seconds: does the controller `certificates` run?"
             raise NotSigned(why) from error
         raise
 
