@@ -336,3 +336,22 @@ async def test_a_mounted_disk_is_where_the_pod_looks(linux: Bench) -> None:
     found = mount_at(path)
     assert found is not None
     assert (found.kind, found.source.startswith("/dev/loop")) == ("ext4", True)
+
+
+def test_a_loop_of_the_same_path_in_a_different_mount_namespace_is_left_alone(tmp_path: Path) -> None:
+    """Two hosts in boxes of one kernel have the same paths and see each other's loop devices."""
+    image = tmp_path / "a.img"
+    script = (
+        f"mount -t tmpfs none {tmp_path} && truncate -s 1M {image} && device=$(losetup --find --show {image})"
+        " && echo attached && read line; losetup --detach $device"
+    )
+    command = ["unshare", "--mount", "sh", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "attached\n"
+            assert loops(str(tmp_path)) == []
+            image.write_bytes(bytes(MIB))
+            assert loops(str(tmp_path)) == []
+        finally:
+            other.communicate("detach\n", timeout=10)

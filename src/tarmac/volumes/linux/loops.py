@@ -23,6 +23,7 @@ _CONFIG_HEAD = struct.Struct("=II")
 _RESERVED = bytes(64)
 _MAX_ATTEMPTS = 64
 _SYS = "/sys/block"
+_DELETED = " (deleted)"  # appended by the kernel to the path of an unlinked file
 
 
 class Loop(NamedTuple):
@@ -37,7 +38,8 @@ def loops(folder: str) -> list[Loop]:
     """Return the loops with files below a folder.
 
     The kernel reports a path as seen through the mount by which the file was opened. When that mount is gone, files
-    directly in the folder are still found, by name and inode.
+    directly in the folder are still found, by name and inode. A file at the same path in a different mount namespace is
+    a different file: its loop belongs to a different host.
     """
     found: list[Loop] = []
     for name in os.listdir(_SYS):
@@ -46,7 +48,7 @@ def loops(folder: str) -> list[Loop]:
                 told = file.read().strip()
                 below = told.startswith(folder.rstrip("/") + "/")
                 path = told if below else f"{folder}/{os.path.basename(told)}"
-                if below or _is_behind(path, f"/dev/{name}"):
+                if (below and told.endswith(_DELETED)) or _is_behind(path, f"/dev/{name}"):
                     found.append(Loop(f"/dev/{name}", path, _clears_itself(name)))
     return found
 
@@ -57,10 +59,10 @@ def _clears_itself(name: str) -> bool:
 
 
 def _is_behind(path: str, device: str) -> bool:
-    wanted = os.stat(path).st_ino
+    wanted = _identity(path)
     descriptor = os.open(device, os.O_RDONLY)
     try:
-        return _inode_of(descriptor) == wanted
+        return _backing_file(descriptor) == wanted
     finally:
         os.close(descriptor)
 
@@ -85,32 +87,39 @@ def clear(device: str, path: str) -> None:
     with suppress(FileNotFoundError):
         descriptor = os.open(device, os.O_RDONLY)
         try:
-            if _inode_of(descriptor) == os.stat(path).st_ino:
+            if _backing_file(descriptor) == _identity(path):
                 fcntl.ioctl(descriptor, _CLEAR)
         finally:
             os.close(descriptor)
 
 
 def _present(path: str) -> tuple[str, int] | None:
-    inode = os.stat(path).st_ino
+    wanted = _identity(path)
     for loop in loops(os.path.dirname(path)):
         if loop.file != path:
             continue
         descriptor = os.open(loop.device, os.O_RDWR)
-        if _inode_of(descriptor) == inode:  # while held, it cannot clear itself any more
+        if _backing_file(descriptor) == wanted:  # while held, it cannot clear itself any more
             return loop.device, descriptor
         os.close(descriptor)
     return None
 
 
-def _inode_of(descriptor: int) -> int | None:
+def _identity(path: str) -> tuple[int, int]:
+    """Return device and inode, as the kernel reports them for a loop."""
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino
+
+
+def _backing_file(descriptor: int) -> tuple[int, int] | None:
     try:
         status = fcntl.ioctl(descriptor, _STATUS, bytes(_INFO.size))
     except OSError as error:
         if error.errno == errno.ENXIO:
             return None
         raise
-    return _INFO.unpack(status)[1]
+    device, inode, *_ = _INFO.unpack(status)
+    return device, inode
 
 
 def _attach(path: str, autoclear: bool) -> tuple[str, int]:
