@@ -170,6 +170,13 @@ def processes(world: RealWorld, node: int) -> list[int]:
     return found
 
 
+async def gone(world: RealWorld, pid: int) -> None:
+    """Wait for the kernel to end a killed process."""
+    async with asyncio.timeout(PATIENCE):
+        while pid in processes(world, 3):
+            await asyncio.sleep(0.02)
+
+
 async def test_every_connection_survives_a_crash_when_the_partner_knows_it(
     lan: ExternalWorld, conntrackd: Path
 ) -> None:
@@ -221,6 +228,7 @@ async def test_it_is_taken_up_by_the_next_agent_started_again_and_ends_with_the_
     assert processes(world, 3) == [first], "it was not disturbed"
 
     os.kill(first, signal.SIGKILL)
+    await gone(world, first)
     external.state_sync._rests_until = 0.0
     await synced(lan, 3)
     [second] = processes(world, 3)

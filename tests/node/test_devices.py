@@ -214,9 +214,10 @@ def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, t
         planet.apply(workload("refused", BROKEN))
         selector, pods = "compute.datumapis.com/workload-name=refused", set[str]()
         eventually(lambda: bool(planet.get("pods", "-l", selector)["items"]), 30, "the first pod")
-        until, said = time.monotonic() + 20, set[str]()
-        while time.monotonic() < until:
+        began, soon, said = time.monotonic(), 0, set[str]()
+        while (lasted := time.monotonic() - began) < 20 or (len(pods) < 3 and lasted < 90):
             pods |= {each["metadata"]["uid"] for each in planet.get("pods", "-l", selector)["items"]}
+            soon = len(pods) if lasted < 20 else soon
             [instance] = planet.get("instances", "-l", selector)["items"]
             conditions = instance.get("status", {}).get("conditions", ())
             said |= {each["message"] for each in conditions if each["reason"] == "RefusedByNode"}
@@ -224,7 +225,8 @@ def test_an_instance_whose_device_the_plugin_refuses_backs_off(planet: Planet, t
     finally:
         plugin.kill()
         eventually(lambda: allocatable(planet, BROKEN) in (None, "0"), 60, "no device")
-    assert 3 <= len(pods) <= 6, "waits of 1, 2, 4 and 8 s"
+    assert len(pods) >= 3, "tried again"
+    assert soon <= 6, "waits of 1, 2, 4 and 8 s"
     assert all(f"{NODE} has ended its pod " in each for each in said)
     assert said
 

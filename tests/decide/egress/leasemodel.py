@@ -15,6 +15,7 @@ model lets each address suffer its own at any moment. So what holds for one addr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -82,7 +83,9 @@ def steps(state: State, most: int) -> Iterator[tuple[str, State]]:
     for number, node in enumerate(state.nodes):
         yield from _lead(state, number, node, most)
     for index, voter in enumerate(state.voters):
-        for name, changed in _vote(state, voter):
+        if index and voter == state.voters[index - 1]:
+            continue  # voters have no names: the same step of an equal voter leads to the same state
+        for name, changed in _vote(state.nodes, voter):
             yield name, _voting(state, index, changed)
         yield from _rely(state, index, voter)
 
@@ -133,7 +136,12 @@ def _rely(state: State, index: int, voter: Voter) -> Iterator[tuple[str, State]]
             yield "elected", won._replace(elected=max(state.elected, node.epoch), ordered=ordered)
 
 
-def _vote(state: State, voter: Voter) -> Iterator[tuple[str, Voter]]:
+@functools.cache  # a few thousand arguments, each in hundreds of states
+def _vote(nodes: tuple[Node, ...], voter: Voter) -> tuple[tuple[str, Voter], ...]:
+    return tuple(_votes(nodes, voter))
+
+
+def _votes(nodes: tuple[Node, ...], voter: Voter) -> Iterator[tuple[str, Voter]]:
     """What a voter does of itself, or when a message arrives."""
     if voter.silent:
         if not voter.counted | voter.kernel:
@@ -142,7 +150,7 @@ def _vote(state: State, voter: Voter) -> Iterator[tuple[str, Voter]]:
     yield "forget", voter._replace(holder=voter.holder if voter.held else NOBODY, held=False, silent=True)
     if voter.held and not voter.relied_on(voter.holder):
         yield "lapse", voter._replace(held=False)
-    for number, node in enumerate(state.nodes):
+    for number, node in enumerate(nodes):
         own = voter.holder == number
         for ballot in _ballots(node.asked):
             if (own or not voter.held) and (ballot > voter.epoch or (own and ballot == voter.epoch)):
@@ -176,9 +184,12 @@ def _without(state: State, number: int, *, kernel: bool) -> State:
 
 
 def _with(state: State, number: int, node: Node) -> State:
-    return state._replace(nodes=(*state.nodes[:number], node, *state.nodes[number + 1 :]))
+    nodes = (*state.nodes[:number], node, *state.nodes[number + 1 :])
+    return State(state.voters, nodes, state.elected, state.ordered)
 
 
 def _voting(state: State, index: int, voter: Voter) -> State:
     voters = state.voters
-    return state._replace(voters=tuple(sorted((*voters[:index], voter, *voters[index + 1 :]))))
+    return State(
+        tuple(sorted((*voters[:index], voter, *voters[index + 1 :]))), state.nodes, state.elected, state.ordered
+    )
