@@ -57,7 +57,7 @@ class Kind(Struct):
 class Condition(Struct):
     """One observation about an object, with the reason for it."""
 
-    type: Annotated[str, Field("What is observed, such as Available or Ready.", max_length=316)]
+    type: Annotated[str, Field("The observed aspect, such as Available or Ready.", max_length=316)]
     status: Annotated[Literal["True", "False", "Unknown"], Field("Whether it holds.")]
     reason: Annotated[str, Field("Why, as one CamelCase word for programs.", max_length=1024)] = ""
     message: Annotated[str, Field("Why, as a sentence for people.", max_length=32768)] = ""
@@ -67,7 +67,7 @@ class Condition(Struct):
     ] = 0
 
 
-Conditions = Annotated[list[Condition], Field("What is observed about the object, by type.", key="type")]
+Conditions = Annotated[list[Condition], Field("Observations about the object, by type.", key="type")]
 
 ObservedGeneration = Annotated[
     int, Field("The newest metadata.generation that this status speaks about.", minimum=0, format="int64")

@@ -41,12 +41,13 @@ class ContainerResources(Struct):
     requests: Annotated[
         ResourceList,
         Field(
-            "What the container is weighed by. Each resource must be one of the instance's, and no more than it has."
+            "The container's share of the instance's resources. Each resource must be one of the instance's, and no "
+            "more than it has."
         ),
     ] = {}
     limits: Annotated[
         ResourceList,
-        Field("What the container may not exceed. If every container has limits, they must add up to the instance's."),
+        Field("The container's limits. If every container has limits, they must add up to the instance's."),
     ] = {}
 
 
@@ -84,7 +85,7 @@ class Container(Struct):
     resources: Annotated[ContainerResources | None, Field("Share of the instance's resources; by default all.")] = None
     volume_attachments: Annotated[list[VolumeAttachment], Field("Volumes to mount.", max_items=250)] = []
     ports: Annotated[list[Port], Field("Named ports.", key="name", max_items=1000)] = []
-    security_context: Annotated[SecurityContext | None, Field("What the processes may do.")] = None
+    security_context: Annotated[SecurityContext | None, Field("Privileges of the processes.")] = None
     working_dir: Annotated[str, Field("Where the container starts; by default where its image says.")] = ""
     image_pull_policy: Annotated[
         Literal["Always", "IfNotPresent", "Never"] | None,
@@ -97,7 +98,7 @@ class Container(Struct):
     startup_probe: Annotated[
         Probe | None, Field("Whether the container has started; the other probes wait for it. If not, it is restarted.")
     ] = None
-    lifecycle: Annotated[Lifecycle | None, Field("What happens after the start and before the end.")] = None
+    lifecycle: Annotated[Lifecycle | None, Field("Hooks after the start and before the termination.")] = None
 
 
 class Sysctl(Struct):
@@ -116,7 +117,9 @@ class Sandbox(Struct):
     init_containers: Annotated[
         list[Container],
         Field(
-            "Containers that run one after the other, each to its end, before the others.", key="name", max_items=100
+            "Containers that run one after the other, each to completion, before the main containers.",
+            key="name",
+            max_items=100,
         ),
     ] = []
     image_pull_secrets: Annotated[list[LocalObjectReference], Field("Secrets for pulling images.", key="name")] = []
@@ -222,11 +225,13 @@ class NetworkInterface(Struct, kw_only=True):
     ] = []
     addresses: Annotated[list[AddressRequest], Field("Further addresses to hold.", max_items=4)] = []
     reclaim_policy: Annotated[
-        Literal["Delete", "Retain"], Field("What becomes of the addresses when the instance goes; by default Delete.")
+        Literal["Delete", "Retain"], Field("Handling of the addresses when the instance is deleted; by default Delete.")
     ] = "Delete"
     network_policy: Annotated[
         InterfacePolicy | None,
-        Field("Traffic this interface accepts. Without it everything inside the network; with it only what it lists."),
+        Field(
+            "Traffic this interface accepts. Without it everything inside the network; with it only the listed traffic."
+        ),
     ] = None
 
 
@@ -245,7 +250,7 @@ class Toleration(Struct):
 class InstanceTemplateSpec(Struct):
     """The spec of an instance."""
 
-    runtime: Annotated[Runtime, Field("What runs, and with which resources.")]
+    runtime: Annotated[Runtime, Field("The runtime and its resources.")]
     network_interfaces: Annotated[
         list[NetworkInterface], Field("Network interfaces in order.", key="name", min_items=1, max_items=100)
     ]
@@ -274,7 +279,7 @@ class InstanceTemplate(Struct, kw_only=True):
     metadata: Annotated[TemplateMeta | None, Field("Labels and annotations of each instance.")] = None
     labels: Annotated[Labels, Field("Shorthand for metadata.labels; stored there.")] = {}
     annotations: Annotated[Labels, Field("Shorthand for metadata.annotations; stored there.")] = {}
-    spec: Annotated[InstanceTemplateSpec, Field("What each instance is.")]
+    spec: Annotated[InstanceTemplateSpec, Field("The specification of each instance.")]
 
 
 class SchedulingGate(Struct):
@@ -288,7 +293,7 @@ class InstanceController(Struct):
 
     template_hash: Annotated[str, Field("Revision of the template that the instance was made from.")]
     scheduling_gates: Annotated[
-        list[SchedulingGate], Field("What must happen before the instance starts.", key="name")
+        list[SchedulingGate], Field("Conditions that must be met before the instance starts.", key="name")
     ] = []
     running: Annotated[
         bool, Field("The template's `running` that was last applied to the instance's machine; by default true.")
@@ -350,5 +355,5 @@ class InstanceStatus(Struct):
 class Instance(Kind):
     """One running sandbox or virtual machine. Instances are made by Workloads, never by users."""
 
-    spec: Annotated[InstanceSpec, Field("What runs, and where.")]
+    spec: Annotated[InstanceSpec, Field("The desired state of the instance.")]
     status: Annotated[InstanceStatus | None, Field("The instance as it is.")] = None

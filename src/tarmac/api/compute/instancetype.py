@@ -18,14 +18,14 @@ class Lifecycle(Struct):
     phase: Annotated[
         Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.", stored=True)
     ] = "Active"
-    replacement_instance_type: Annotated[str, Field("What to use instead; required once not Active.")] = ""
+    replacement_instance_type: Annotated[str, Field("The replacement; required once not Active.")] = ""
 
 
 class InstanceTypeSpec(Struct):
     """The spec of an instance type."""
 
     display_name: Annotated[str, Field("Name for people.")] = ""
-    description: Annotated[str, Field("What it is good for.")] = ""
+    description: Annotated[str, Field("Its purpose.")] = ""
     resources: Annotated[
         ResourceList,
         Field("cpu and memory of an instance, both above zero. Empty for a custom type. Cannot be changed."),
@@ -44,7 +44,7 @@ class InstanceTypeStatus(Struct):
 class InstanceType(Kind):
     """A named size of instances. `datumcloud/d1-standard-2` in a Workload names `datumcloud-d1-standard-2`."""
 
-    spec: Annotated[InstanceTypeSpec, Field("What an instance of the type has.")]
+    spec: Annotated[InstanceTypeSpec, Field("Resources of an instance of the type.")]
     status: Annotated[InstanceTypeStatus | None, Field("The type as it is.")] = None
 
 

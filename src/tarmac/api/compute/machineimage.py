@@ -51,7 +51,7 @@ class DirectBoot(Struct):
 
     kernel: Annotated[BootFile, Field("The kernel.")]
     initrd: Annotated[BootFile | None, Field("The initial filesystem; by default none.")] = None
-    command_line: Annotated[str, Field("What the kernel is told.", max_length=2048)] = ""
+    command_line: Annotated[str, Field("The command line of the kernel.", max_length=2048)] = ""
 
 
 class ImageLifecycle(Struct):
@@ -60,7 +60,7 @@ class ImageLifecycle(Struct):
     phase: Annotated[
         Phase, Field("Moves forward only: Active, Deprecated (still works, warns), Disabled.", stored=True)
     ] = "Active"
-    replacement_machine_image: Annotated[str, Field("What to use instead; required once not Active.")] = ""
+    replacement_machine_image: Annotated[str, Field("The replacement; required once not Active.")] = ""
 
 
 class MachineImageSpec(Struct, kw_only=True):
@@ -79,15 +79,15 @@ class MachineImageSpec(Struct, kw_only=True):
     checksum: Annotated[
         str, Field("sha256:<64 hex digits> of the file as it is fetched, before it is unpacked; required with source.")
     ] = ""
-    firmware: Annotated[Literal["bios", "uefi"], Field("What starts the machine; by default bios.")] = "bios"
+    firmware: Annotated[Literal["bios", "uefi"], Field("The firmware of the machine; by default bios.")] = "bios"
     boot: Annotated[DirectBoot | None, Field("Boot a kernel that lies beside the image; by default that in it.")] = None
     accepts: Annotated[
         Literal["cloud-init", "none"],
         Field("How it is told keys, addresses and user data: by cloud-init, the default, or not at all (none)."),
     ] = "cloud-init"
     display_name: Annotated[str, Field("Name for people.")] = ""
-    description: Annotated[str, Field("What it is good for.")] = ""
-    default_user: Annotated[str, Field("Whom to log in as when the keys name nobody else.")] = ""
+    description: Annotated[str, Field("Its purpose.")] = ""
+    default_user: Annotated[str, Field("The user to log in as when the keys name no other.")] = ""
     lifecycle: Annotated[ImageLifecycle | None, Field("Whether it may still be used; by default Active.")] = None
 
 
@@ -102,7 +102,7 @@ class MachineImageStatus(Struct):
 class MachineImage(Kind):
     """An operating system for virtual machines. `tarmac/tiny` in a Workload names `tarmac-tiny`."""
 
-    spec: Annotated[MachineImageSpec, Field("What the image is, and where it is to be had.")]
+    spec: Annotated[MachineImageSpec, Field("The image and its source.")]
     status: Annotated[MachineImageStatus | None, Field("The image as it is.")] = None
 
 
@@ -137,14 +137,14 @@ class LocalMachineImageSpec(Struct, kw_only=True):
     ] = None
     source: Annotated[LocalImageSource, Field("Where the file is.")]
     checksum: Checksum
-    firmware: Annotated[Literal["bios", "uefi"], Field("What starts the machine; by default bios.")] = "bios"
+    firmware: Annotated[Literal["bios", "uefi"], Field("The firmware of the machine; by default bios.")] = "bios"
     accepts: Annotated[
         Literal["cloud-init", "none"],
         Field("How it is told keys, addresses and user data: by cloud-init, the default, or not at all (none)."),
     ] = "cloud-init"
     display_name: Annotated[str, Field("Name for people.", max_length=256)] = ""
-    description: Annotated[str, Field("What it is good for.", max_length=4096)] = ""
-    default_user: Annotated[str, Field("Whom to log in as when the keys name nobody else.")] = ""
+    description: Annotated[str, Field("Its purpose.", max_length=4096)] = ""
+    default_user: Annotated[str, Field("The user to log in as when the keys name no other.")] = ""
 
     def for_nodes(self, namespace: str) -> MachineImageSpec:
         """Return the fields that matter to machines, in the form that nodes get. `namespace`: of the image."""
@@ -164,7 +164,7 @@ class LocalMachineImageSpec(Struct, kw_only=True):
 class LocalMachineImage(Kind):
     """An operating system that a namespace brings for its own virtual machines. `./os` in a Workload names `os`."""
 
-    spec: Annotated[LocalMachineImageSpec, Field("What the image is, and where nodes fetch it.")]
+    spec: Annotated[LocalMachineImageSpec, Field("The image and its source.")]
 
 
 _REGISTRY_PREFIX = f"oci://{REGISTRY}/"

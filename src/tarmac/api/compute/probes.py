@@ -30,9 +30,11 @@ class HTTPGetAction(Struct):
     """A request over HTTP; every answer from 200 to 399 is success."""
 
     port: Port
-    path: Annotated[str, Field("What to ask for; by default /.")] = ""
+    path: Annotated[str, Field("The path of the request; by default /.")] = ""
     host: Host = ""
-    scheme: Annotated[Literal["HTTP", "HTTPS"], Field("HTTP, the default, or HTTPS, which trusts anybody.")] = "HTTP"
+    scheme: Annotated[
+        Literal["HTTP", "HTTPS"], Field("HTTP, the default, or HTTPS, which does not verify the certificate.")
+    ] = "HTTP"
     http_headers: Annotated[list[HTTPHeader], Field("Headers to send; a name may be repeated.")] = []
 
 

@@ -20,7 +20,7 @@ class InstanceConsoleOptions(_Answered, frozen=True):
     """A session at the serial console."""
 
     stdin: Annotated[bool, Field("Ask for the keyboard.")] = False
-    takeover: Annotated[bool, Field("Take the keyboard from whoever has it.")] = False
+    takeover: Annotated[bool, Field("Take the keyboard from its holder.")] = False
     since: Annotated[str, Field("ATTEMPT:OFFSET up to which everything was received, to go on from there.")] = ""
 
 
@@ -28,7 +28,7 @@ class InstanceVncOptions(_Answered, frozen=True):
     """A session at the screen."""
 
     view: Annotated[bool, Field("Watch only: keys and pointer do nothing.")] = False
-    takeover: Annotated[bool, Field("Take keys and pointer from whoever has them.")] = False
+    takeover: Annotated[bool, Field("Take keys and pointer from their holder.")] = False
 
 
 PowerAction = Literal["Reboot", "Reset", "Pause", "Resume", "Stop", "Start"]

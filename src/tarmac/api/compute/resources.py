@@ -88,7 +88,7 @@ _INSTANCE_COLUMNS = (
     column("Egress-IP", f"{_FIRST_INTERFACE}.externalIP", "The address the outside sees.", wide=True),
     column("Type", ".spec.runtime.resources.instanceType", "Its size.", wide=True),
     column("QoS", ".status.qosClass", "Its quality of service.", wide=True),
-    computed("Runtime", runtime_of, None, "What it is: a sandbox of containers, or a machine.", wide=True),
+    computed("Runtime", runtime_of, None, "The runtime: a sandbox of containers, or a machine.", wide=True),
 )
 _INSTANCE_TYPE_COLUMNS = (
     NAME,

@@ -21,7 +21,7 @@ class MetricTarget(Struct):
     value: Annotated[Quantity | None, Field("The metric as a whole.")] = None
     average_value: Annotated[Quantity | None, Field("The metric divided by the number of instances.")] = None
     average_utilization: Annotated[
-        int | None, Field("Percent of what the instances request, averaged. Resource metrics only.", minimum=1)
+        int | None, Field("Percent of the instances' requests, averaged. Resource metrics only.", minimum=1)
     ] = None
 
 
@@ -29,7 +29,7 @@ class ResourceMetric(Struct):
     """Use of a resource by the instances themselves."""
 
     name: Annotated[str, Field("cpu, memory, or a collected network metric.")]
-    target: Annotated[MetricTarget, Field("What it should be.")]
+    target: Annotated[MetricTarget, Field("The target value.")]
 
 
 class MetricIdentifier(Struct):
@@ -46,7 +46,7 @@ class ExternalMetric(Struct):
     """A metric from an outside store."""
 
     metric: Annotated[MetricIdentifier, Field("Which metric.")]
-    target: Annotated[MetricTarget, Field("What it should be.")]
+    target: Annotated[MetricTarget, Field("The target value.")]
 
 
 class MetricSpec(Struct):
@@ -102,7 +102,7 @@ class ScaleSettings(Struct):
     max_replicas: Annotated[
         int | None, Field("Most instances in each city. Needs `metrics`.", minimum=1, maximum=1000)
     ] = None
-    metrics: Annotated[list[MetricSpec], Field("What to scale by. Needs `maxReplicas`.", max_items=100)] = []
+    metrics: Annotated[list[MetricSpec], Field("Metrics to scale by. Needs `maxReplicas`.", max_items=100)] = []
     instance_management_policy: Annotated[
         Literal["OrderedReady", "Parallel"],
         Field("OrderedReady (the default) changes one instance at a time, Parallel all at once."),

@@ -56,7 +56,7 @@ class DiskSpec(Struct):
 
     type: Annotated[str, Field("Kind of disk; by default pd-standard.")] = "pd-standard"
     resources: Annotated[DiskResources | None, Field("Size; by default that of the image.")] = None
-    populator: Annotated[DiskPopulator | None, Field("What is on the disk at first.")] = None
+    populator: Annotated[DiskPopulator | None, Field("Initial content of the disk.")] = None
     retain: Annotated[bool, Field("Keep the disk when its instance is scaled away or the workload is deleted.")] = False
 
 
@@ -71,7 +71,7 @@ class DiskTemplate(Struct, kw_only=True):
     """Template of the disk that each instance gets."""
 
     metadata: Annotated[DiskMeta | None, Field("Metadata of each instance's claim.")] = None
-    spec: Annotated[DiskSpec, Field("What the disk is.")]
+    spec: Annotated[DiskSpec, Field("The specification of the disk.")]
 
 
 class DiskSource(Struct, kw_only=True):
@@ -119,7 +119,7 @@ class DownwardSource(Struct):
 class MemorySource(Struct):
     """A filesystem in memory, counted as the instance's memory."""
 
-    size_limit: Annotated[Quantity | None, Field("Most it may hold; by default what the instance has.")] = None
+    size_limit: Annotated[Quantity | None, Field("Maximum size; by default the instance's memory.")] = None
 
 
 class Volume(Struct):

@@ -35,7 +35,7 @@ class Subject(Answered, frozen=True):
 class Line(Answered, frozen=True):
     """What one rule says, and about which city and node."""
 
-    answer: Annotated[Answer, Field("Yes; No, which needs somebody to act; Wait, which goes on by itself; Unknown.")]
+    answer: Annotated[Answer, Field("Yes; No, which requires an action; Wait, which resolves by itself; Unknown.")]
     reason: Annotated[str, Field("A code of the catalogue of reasons.")]
     message: Annotated[str, Field("The reason as a sentence.")]
     rule: Annotated[str, Field("Which rule says so.")] = ""
@@ -49,7 +49,7 @@ class Explanation(Answered, frozen=True):
 
     object: Annotated[Subject, Field("What is explained.")]
     sentence: Annotated[str, Field("All of it in one sentence.")]
-    verdicts: Annotated[list[Line], Field("What it follows from, by city and node.")]
+    verdicts: Annotated[list[Line], Field("The verdicts behind it, by city and node.")]
     change: Annotated[str, Field("The smallest change that would help; empty when nothing need or can be done.")] = ""
 
 
@@ -61,14 +61,14 @@ class ReachPath(Answered, frozen=True):
     target: Annotated[str, Field("Address and port that it comes to.")]
     seen_as: Annotated[str, Field("Address that the other side sees, where it is another.")]
     answer: Annotated[Answer, Field("Yes; No; Wait, for an address or a node; Unknown, on the network of another.")]
-    lines: Annotated[list[Line], Field("What each rule says, in order; the first No ends the path.")]
+    lines: Annotated[list[Line], Field("The result of each rule, in order; the first No ends the path.")]
 
 
 class Reach(Answered, frozen=True):
     """The verdict on one connection, with the deciding rule and the change that would help."""
 
-    from_: Annotated[Subject, Field("Who wants to connect.")] = msgspec.field(name="from")
-    to: Annotated[Subject, Field("With what; of a bare address nobody knows more than it.")]
+    from_: Annotated[Subject, Field("The source of the connection.")] = msgspec.field(name="from")
+    to: Annotated[Subject, Field("The target of the connection; for a bare address, only the address.")]
     port: Annotated[int, Field("At which port.")]
     protocol: Annotated[str, Field("TCP, UDP or SCTP.")]
     answer: Annotated[
@@ -90,7 +90,7 @@ class Cause(Answered, frozen=True):
 
     field: Annotated[str, Field("The field it is about.")]
     reason: Annotated[str, Field("A code, as in a Status.")]
-    message: Annotated[str, Field("What is wrong, and what would be accepted.")]
+    message: Annotated[str, Field("The problem, and the accepted values.")]
 
 
 class Refused(Answered, frozen=True):
@@ -120,12 +120,10 @@ class CityPlan(Answered, frozen=True):
     delete: Annotated[int, Field("Instances that would go.")] = 0
     keep: Annotated[int, Field("Instances that would stay as they are.")] = 0
     moved: Annotated[int, Field("Instances that would run here for a lost city; part of create and keep.")] = 0
-    refused: Annotated[list[Refused], Field("What could not run here, and why.")] = []
+    refused: Annotated[list[Refused], Field("Instances that could not run here, with the causes.")] = []
     wave: Annotated[int, Field("The wave in which a new template reaches the city; 0 when none does.")] = 0
-    endings: Annotated[list[Ending], Field("Who would end to make room here, in the order of instances.")] = []
-    boot_disks: Annotated[
-        int, Field("Machines among those to replace whose boot disk would be made again: their image is another.")
-    ] = 0
+    endings: Annotated[list[Ending], Field("Pods that would be preempted here, in the order of instances.")] = []
+    boot_disks: Annotated[int, Field("Machines to replace with a new boot disk, since their image changes.")] = 0
     stop: Annotated[int, Field("Machines among those to keep that would be stopped.")] = 0
     start: Annotated[int, Field("Machines among those to keep that would be started.")] = 0
 
@@ -135,7 +133,7 @@ class Plan(Answered, frozen=True):
 
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
     causes: Annotated[list[Cause], Field("Why not.")] = []
-    cities: Annotated[list[CityPlan], Field("What would happen, by city.")] = []
+    cities: Annotated[list[CityPlan], Field("The effects, by city.")] = []
 
     @property
     def runs(self) -> bool:

@@ -36,7 +36,7 @@ class OnCityLoss(Struct):
     """Policy for the instances of a lost city."""
 
     policy: Annotated[
-        Literal["Stay", "Move"], Field("Stay (the default) waits for the city, Move starts instances in others.")
+        Literal["Stay", "Move"], Field("Stay (the default) waits for the city, Move starts instances in other cities.")
     ] = "Stay"
     cities: Annotated[list[str], Field("Where to move to, in order of preference.", unique=True, max_items=1000)] = []
     after: Annotated[str, Field("How long a city must be lost first, such as 5m.")] = ""
@@ -49,12 +49,12 @@ class Placement(Struct, kw_only=True):
     city_codes: Annotated[
         list[str], Field("IATA codes of cities. Each gets a deployment of its own.", unique=True, max_items=1000)
     ] = []
-    scope: Annotated[str, Field("What gets a deployment of its own; only cityCode.")] = ""
+    scope: Annotated[str, Field("The unit of a deployment; only cityCode.")] = ""
     selector: Annotated[PlacementSelector | None, Field("Places chosen by an expression.")] = None
     locations: Annotated[list[LocalObjectReference], Field("Locations by name.", key="name", max_items=1000)] = []
     location_selector: Annotated[LabelSelector | None, Field("Locations by their topology keys.")] = None
     scale_settings: Annotated[ScaleSettings, Field("How many instances in each city.")]
-    on_city_loss: Annotated[OnCityLoss | None, Field("What to do when a city is lost; by default stay.")] = None
+    on_city_loss: Annotated[OnCityLoss | None, Field("Reaction to the loss of a city; by default Stay.")] = None
 
 
 class Rollout(Struct):
@@ -93,7 +93,7 @@ class Rollout(Struct):
 class WorkloadSpec(Struct):
     """The spec of a Workload."""
 
-    template: Annotated[InstanceTemplate, Field("What each instance is.")]
+    template: Annotated[InstanceTemplate, Field("The specification of each instance.")]
     placements: Annotated[
         list[Placement], Field("The places, each with its number of instances.", key="name", min_items=1, max_items=100)
     ]
@@ -109,7 +109,7 @@ class Counters(Struct):
         counted()
     )
     desired_replicas: Annotated[int, Field("Instances wanted now.", minimum=0)] = counted()
-    ready_replicas: Annotated[int, Field("Instances that are ready, whatever their template.", minimum=0)] = counted()
+    ready_replicas: Annotated[int, Field("Instances that are ready, with any template.", minimum=0)] = counted()
     updated_replicas: Annotated[int, Field("Instances of the newest template.", minimum=0)] = counted()
     stopped_replicas: Annotated[int, Field("Virtual machines that are stopped.", minimum=0)] = 0
 
@@ -192,7 +192,7 @@ class WorkloadStatus(Counters):
 class Workload(Kind):
     """Instances of one template in as many cities as it names, kept that way for as long as the object exists."""
 
-    spec: Annotated[WorkloadSpec, Field("What should run, and where.")]
+    spec: Annotated[WorkloadSpec, Field("The desired state of the Workload.")]
     status: Annotated[WorkloadStatus | None, Field("The workload as it is; written by the platform.")] = None
 
 
@@ -209,7 +209,7 @@ class WorkloadDeploymentSpec(Struct):
     workload_ref: Annotated[WorkloadReference, Field("The Workload it belongs to. Cannot be changed.")]
     placement_name: Annotated[str, Field("The placement it was made for. Cannot be changed.")]
     city_code: Annotated[str, Field("The city it is in. Cannot be changed.")]
-    template: Annotated[InstanceTemplate, Field("What each instance is; copied from the Workload.")]
+    template: Annotated[InstanceTemplate, Field("The specification of each instance; copied from the Workload.")]
     scale_settings: Annotated[ScaleSettings, Field("How many instances; copied from the placement.")]
     replicas: Annotated[
         int | None,
@@ -222,9 +222,9 @@ class WorkloadDeploymentSpec(Struct):
 class ScalingMetric(Struct):
     """A metric as it was last told."""
 
-    name: Annotated[str, Field("What it is called.")]
-    value: Annotated[str, Field("What it is, as its target is written; empty when it could not be read.")] = ""
-    target: Annotated[str, Field("What it should be.")] = ""
+    name: Annotated[str, Field("Its name.")]
+    value: Annotated[str, Field("Its current value, in the form of its target; empty when it could not be read.")] = ""
+    target: Annotated[str, Field("The target value.")] = ""
     replicas: Annotated[int | None, Field("How many instances it asks for.", minimum=0)] = None
 
 
@@ -251,12 +251,12 @@ class WorkloadDeploymentStatus(Counters):
         StartFailure | None, Field("An instance of the newest template that cannot start, if there is one.")
     ] = None
     restarts: Annotated[int, Field("Restarts of instances of the newest template.", minimum=0)] = 0
-    scaling: Annotated[Scaling | None, Field("What its metrics say; nothing without metrics.")] = None
+    scaling: Annotated[Scaling | None, Field("The values of its metrics; empty without metrics.")] = None
     summary: Annotated[Summary | None, Field("The deployment in a few words.")] = None
 
 
 class WorkloadDeployment(Kind):
     """The part of a Workload that is in one city. Made by the Workload's controller."""
 
-    spec: Annotated[WorkloadDeploymentSpec, Field("What should run in the city.")]
+    spec: Annotated[WorkloadDeploymentSpec, Field("The desired state in the city.")]
     status: Annotated[WorkloadDeploymentStatus | None, Field("The deployment as it is.")] = None

@@ -35,7 +35,7 @@ class Coordinates(Struct):
 class LocationSpec(Struct):
     """The spec of a Location."""
 
-    location_class_name: Annotated[Literal["datum-managed", "self-managed"], Field("Who looks after the place.")]
+    location_class_name: Annotated[Literal["datum-managed", "self-managed"], Field("The operator of the Location.")]
     topology: Annotated[
         Labels,
         Field(
@@ -43,7 +43,7 @@ class LocationSpec(Struct):
             "code); topology.datum.net/region is usual."
         ),
     ]
-    provider: Annotated[Provider, Field("Who runs instances here.")]
+    provider: Annotated[Provider, Field("The provider that runs instances here.")]
     coordinates: Annotated[Coordinates | None, Field("Where on the globe.")] = None
     metrics_url: Annotated[str, Field("Prometheus to ask for external metrics of this place.")] = msgspec.field(
         name="metricsURL", default=""
@@ -57,14 +57,14 @@ class LocationStatus(Struct):
     conditions: Conditions = []
     nodes: Annotated[int, Field("Nodes that belong to it.", minimum=0)] = counted()
     ready_nodes: Annotated[int, Field("Nodes that are ready.", minimum=0)] = counted()
-    allocatable: Annotated[ResourceList, Field("What the nodes that are ready offer together.")] = {}
+    allocatable: Annotated[ResourceList, Field("Resources of the ready nodes together.")] = {}
     summary: Annotated[Summary | None, Field("The place in a few words.")] = None
 
 
 class Location(Kind):
     """A place where instances can run. Several may share a city."""
 
-    spec: Annotated[LocationSpec, Field("What the place is.")]
+    spec: Annotated[LocationSpec, Field("The specification of the Location.")]
     status: Annotated[LocationStatus | None, Field("The place as it is.")] = None
 
 

@@ -69,7 +69,7 @@ class NetworkStatus(Struct):
 class Network(Kind):
     """A private network that instances in every city can be attached to."""
 
-    spec: Annotated[NetworkSpec, Field("What the network is.")]
+    spec: Annotated[NetworkSpec, Field("The specification of the network.")]
     status: Annotated[NetworkStatus | None, Field("The network as it is.")] = None
 
 

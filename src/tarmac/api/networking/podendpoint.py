@@ -27,7 +27,7 @@ PODS: Final = "core/pods"  # the bucket it is projected from
 class EndpointPort(Struct):
     """A port with a name."""
 
-    name: Annotated[str, Field("What policies call it.")]
+    name: Annotated[str, Field("Its name in policies.")]
     port: Annotated[int, Field("Its number in the pod.")]
     protocol: Annotated[Protocol, Field("Its protocol.")] = "TCP"
 

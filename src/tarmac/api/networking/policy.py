@@ -43,7 +43,7 @@ class IngressRule(Struct):
     """Traffic that may come in: from any of the peers, to any of the ports. An empty list means all."""
 
     ports: Annotated[list[PolicyPort], Field("Ports; empty means every port.")] = []
-    from_: Annotated[list[PolicyPeer], Field("Peers; empty means everybody.")] = msgspec.field(
+    from_: Annotated[list[PolicyPeer], Field("Peers; empty means all sources or destinations.")] = msgspec.field(
         name="from", default_factory=list
     )
 
@@ -52,7 +52,7 @@ class EgressRule(Struct):
     """Traffic that may go out: to any of the peers, at any of the ports. An empty list means all."""
 
     ports: Annotated[list[PolicyPort], Field("Ports; empty means every port.")] = []
-    to: Annotated[list[PolicyPeer], Field("Peers; empty means everybody.")] = []
+    to: Annotated[list[PolicyPeer], Field("Peers; empty means all sources or destinations.")] = []
 
 
 class InterfacePolicy(Struct):

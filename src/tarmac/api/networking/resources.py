@@ -39,7 +39,7 @@ def _topology(name: str, key: str, description: str) -> Column:
 
 _LOCATION_COLUMNS = (
     NAME,
-    column("Class", ".spec.locationClassName", "Who looks after the place."),
+    column("Class", ".spec.locationClassName", "The operator of the Location."),
     _topology("City", TOPOLOGY_CITY_CODE, "IATA code of the city."),
     _topology("Region", TOPOLOGY_REGION, "The region."),
     column("Nodes", ".status.nodes", "Nodes that belong to it.", type="integer"),

@@ -29,7 +29,7 @@ class TunnelEndpoint(Kind):
     ready: Annotated[bool, Field("Whether the node is Ready.")] = False
     probes: Annotated[bool, Field("Whether its agent answers tunnel probes.")] = False
     encryption: Annotated[
-        str, Field("By what it encrypts: kernel, userspace or none; empty if its agent is older than encryption.")
+        str, Field("Its means of encryption: kernel, userspace or none; empty if its agent is older than encryption.")
     ] = ""
     public_key: Annotated[str, Field("Its public key for encrypted tunnels, in base64.")] = ""
 

@@ -42,7 +42,7 @@ def components_of(resource: Resource, type_name: str) -> dict[str, Any]:
     item = openapi_schema(resource.schema, root=True)
     item["x-kubernetes-group-version-kind"] = [_gvk(resource, resource.kind)]
     fields = item["properties"]
-    fields["metadata"] = _described(reference(f"{_META}ObjectMeta"), "Name, labels and what the system keeps.")
+    fields["metadata"] = _described(reference(f"{_META}ObjectMeta"), "Name, labels and metadata kept by the system.")
     items = {
         "apiVersion": fields["apiVersion"],
         "items": {"description": f"The {resource.plural}.", "items": reference(type_name), "type": "array"},

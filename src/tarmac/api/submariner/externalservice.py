@@ -24,7 +24,7 @@ class ServiceReference(Struct):
 class Source(Struct):
     """Who may use the service, and which address the outside sees. Exactly one of sourceIP and sourceIPClaim is set."""
 
-    service: Annotated[ServiceReference, Field("The Service whose Pods are meant.")]
+    service: Annotated[ServiceReference, Field("The Service of the source Pods.")]
     source_ip: Annotated[str, Field("Address the outside sees; a claim bound in the same namespace must hold it.")] = (
         msgspec.field(name="sourceIP", default="")
     )
@@ -63,7 +63,7 @@ class ExternalServiceSpec(Struct):
         name="targetIP"
     )
     sources: Annotated[
-        list[Source], Field("Who may use the service, and under which address.", min_items=1, max_items=MOST)
+        list[Source], Field("Sources that may use the service, each with its address.", min_items=1, max_items=MOST)
     ]
     ports: Annotated[list[ServicePort], Field("Ports of the server.", min_items=1, max_items=MOST)]
     gateway: Annotated[GatewayChoice | None, Field("Where the traffic leaves the platform.")] = None
@@ -82,7 +82,7 @@ class SourceStatus(Struct):
     pods_programmed: Annotated[int, Field("Pods that can use it.", minimum=0)] = 0
     inbound_endpoints: Annotated[int, Field("Endpoints that the target can reach.", minimum=0)] = 0
     reason: Annotated[str, Field("Why it does not work, if so.")] = ""
-    message: Annotated[str, Field("The same as a sentence, with what would be accepted.")] = ""
+    message: Annotated[str, Field("The same as a sentence, with the accepted values.")] = ""
 
 
 class PortStatus(Struct):
@@ -119,5 +119,5 @@ class ExternalServiceStatus(Struct):
 class ExternalService(Kind):
     """A server outside the platform that instances reach, and that reaches them, under fixed addresses."""
 
-    spec: Annotated[ExternalServiceSpec, Field("The server, and who reaches it.")]
+    spec: Annotated[ExternalServiceSpec, Field("The server, and the sources that reach it.")]
     status: Annotated[ExternalServiceStatus | None, Field("The service as it is.")] = None

@@ -20,7 +20,7 @@ class SourcePlan(Answered, frozen=True):
     cities: Annotated[list[str], Field("Cities of the pods that could use it, with their number, such as DFW 2.")] = []
     gateway: Annotated[str, Field("The node that would carry the address.")] = ""
     inbound: Annotated[list[str], Field("Ports at which the target would reach the Service, such as 80/TCP.")] = []
-    refused: Annotated[list[Refused], Field("What would not work, and why.")] = []
+    refused: Annotated[list[Refused], Field("Parts that would not work, with the causes.")] = []
 
 
 class ExternalPlan(Answered, frozen=True):
@@ -29,8 +29,8 @@ class ExternalPlan(Answered, frozen=True):
     accepted: Annotated[bool, Field("Whether the server would take the manifest.")]
     causes: Annotated[list[Cause], Field("Why not.")] = []
     addresses: Annotated[list[str], Field("Addresses that a claim would get.")] = []
-    sources: Annotated[list[SourcePlan], Field("What would become of each source.")] = []
-    refused: Annotated[list[Refused], Field("What would not work at all, and why.")] = []
+    sources: Annotated[list[SourcePlan], Field("The effect on each source.")] = []
+    refused: Annotated[list[Refused], Field("Obstacles for all sources, with the causes.")] = []
 
     @property
     def runs(self) -> bool:

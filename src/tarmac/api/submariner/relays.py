@@ -112,7 +112,7 @@ class ExternalServiceReference(Struct):
 class ForwarderSpec(Struct):
     """Rules of one ExternalService on one node."""
 
-    external_service: Annotated[ExternalServiceReference | None, Field("Whose rules these are.")] = None
+    external_service: Annotated[ExternalServiceReference | None, Field("The owner of these rules.")] = None
     node_name: Annotated[str, Field("The node; its agent alone may write the status.")] = ""
     service_ip: Annotated[str, Field("The address that Pods dial.")] = msgspec.field(name="serviceip", default="")
     forwarder_ip: Annotated[str, Field("The node's InternalIP, where its tunnels end.")] = msgspec.field(
@@ -161,7 +161,9 @@ class GatewaySpec(Struct):
             "Nodes that were candidates and have not acknowledged that they are none; voters wait for them.", key="name"
         ),
     ] = []
-    senders: Annotated[list[GatewayNode], Field("Nodes whose Pods use it, as its rules say.", key="name")] = []
+    senders: Annotated[
+        list[GatewayNode], Field("Nodes with Pods that use it, according to its rules.", key="name")
+    ] = []
     egress_rules: Annotated[list[GatewayRule], Field("From Pods to servers outside.")] = msgspec.field(
         name="egressrules", default_factory=list
     )
@@ -191,7 +193,7 @@ class GatewayNodeStatus(Struct):
     owner: Annotated[bool, Field("Whether it carries the address.")] = False
     epoch: Annotated[int, Field("Counts the changes of owner.", format="int64", minimum=0)] = 0
     since: Annotated[Time | None, Field("Since when it carries the address.")] = None
-    former_owner: Annotated[str, Field("Who carried it before, as far as is known here.", max_length=_MAX_NAME)] = ""
+    former_owner: Annotated[str, Field("The previous owner, as far as it is known here.", max_length=_MAX_NAME)] = ""
     cause: Annotated[
         Literal["First", "HandedOver", "Silent", "Regained"] | None,
         Field("Why it has come here: first of all, given up, its owner silent, or after this node's own silence."),
@@ -208,7 +210,7 @@ class GatewayStatus(Struct):
 
     observed_generation: ObservedGeneration = 0
     conditions: Conditions = []
-    nodes: Annotated[list[GatewayNodeStatus], Field("What each node says.", key="name")] = []
+    nodes: Annotated[list[GatewayNodeStatus], Field("The status of each node.", key="name")] = []
 
 
 class Gateway(Kind):

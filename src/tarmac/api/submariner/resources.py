@@ -71,7 +71,7 @@ _CLASS_COLUMNS = (
     condition("Ready", "Ready", "Whether a gateway can carry its addresses."),
     AGE,
     column("Binding", ".spec.bindingMode", "When an address is chosen.", wide=True),
-    column("Reclaim", ".spec.reclaimPolicy", "What becomes of a released address.", wide=True),
+    column("Reclaim", ".spec.reclaimPolicy", "Handling of a released address.", wide=True),
     condition("Redundant", "Redundant", "Whether the loss of a gateway is survived.", wide=True),
 )
 

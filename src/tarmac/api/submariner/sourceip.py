@@ -66,7 +66,7 @@ class AllowedNamespaces(Struct):
 class Inbound(Struct):
     """Whether a target may connect back."""
 
-    policy: Annotated[Literal["Deny", "FromTarget"], Field("Nobody, or the target.", stored=True)] = "Deny"
+    policy: Annotated[Literal["Deny", "FromTarget"], Field("None, or the target.", stored=True)] = "Deny"
     ports: Annotated[list[int], Field("Only to these ports; by default all.", unique=True)] = []
 
 
@@ -105,7 +105,9 @@ class SourceIPClassSpec(Struct):
     ] = []
     subnet: Annotated[ClassSubnet | None, Field("The segment that the addresses belong to.")] = None
     announce: Announce = "gratuitous"
-    allowed_namespaces: Annotated[AllowedNamespaces | None, Field("Who may use the class; nobody by default.")] = None
+    allowed_namespaces: Annotated[
+        AllowedNamespaces | None, Field("Namespaces that may use the class; none by default.")
+    ] = None
     allowed_targets: Annotated[
         list[str], Field("Ranges that an ExternalService may name; never the platform's own.", unique=True)
     ] = []
