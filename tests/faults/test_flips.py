@@ -96,7 +96,7 @@ async def _outcome(folder: Path, acknowledged: Content, what: str) -> str:
         assert found == acknowledged, f"{what}: served what was not written"
         return "harmless"
     assert "is damaged: " in sentence, what
-    assert sentence.endswith("; restore a backup, or run `tarmac store repair --accept-loss`, which says what it drops")
+    assert sentence.endswith("; restore a backup, or run `tarmac store repair --accept-loss`, which lists the losses")
     return "refused"
 
 

@@ -21,7 +21,7 @@ from tarmac.store.sqlite.wal import FRAME
 from tests.store.conftest import SqlitePlace
 from tests.store.objects import PODS, text, value
 
-WAYS_ON = "; restore a backup, or run `tarmac store repair --accept-loss`, which says what it drops"
+WAYS_ON = "; restore a backup, or run `tarmac store repair --accept-loss`, which lists the losses"
 
 
 async def _killed(place: SqlitePlace, folder: Path, writes: int = 30) -> Path:
@@ -57,7 +57,7 @@ async def test_a_flipped_bit_in_a_value_names_its_object(sqlite_place: SqlitePla
         await store.create(PODS, f"ns/{number:02}", value(f"text-{number:02}"))
     await sqlite_place.close(store)
     change(sqlite_place.path, b"text-17", b"text-16")
-    assert await _refusal(sqlite_place.path) == "core/pods ns/17 at revision 19: not what was written"
+    assert await _refusal(sqlite_place.path) == "core/pods ns/17 at revision 19: checksum mismatch"
 
 
 async def test_a_missing_log_is_missed(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_a_missing_or_foreign_marker_is_missed(sqlite_place: SqlitePlace, 
     marker = Path(f"{path}.marker")
     kept = marker.read_bytes()
     marker.unlink()
-    assert await _refusal(path) == f"{marker} is missing, so nobody can say whether the rest is whole"
+    assert await _refusal(path) == f"{marker} is missing, so the rest cannot be verified"
     marker.write_bytes(bytes(1024))
     assert await _refusal(path) == f"{marker} cannot be read"
     other = SqliteStore(tmp_path / "other.db")
@@ -159,7 +159,7 @@ async def test_damage_under_a_running_store_is_found(tmp_path: Path) -> None:
     entry = store.get(PODS, "ns/07")
     assert entry is not None
     assert text(entry) == "text-07"
-    with pytest.raises(Damaged, match="core/pods ns/07 at revision 9: not what was written"):
+    with pytest.raises(Damaged, match="core/pods ns/07 at revision 9: checksum mismatch"):
         await store.history(PODS, 1)
     assert "ns/07" in (integrity() or "")
     await store.close()

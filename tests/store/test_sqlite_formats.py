@@ -83,7 +83,7 @@ async def test_a_store_without_sums_gets_them(path: Path) -> None:
     content = path.read_bytes()
     assert b'"a2"' in content
     path.write_bytes(content.replace(b'"a2"', b'"a3"'))
-    with pytest.raises(Damaged, match="core/pods ns/a at revision 5: not what was written"):
+    with pytest.raises(Damaged, match="core/pods ns/a at revision 5: checksum mismatch"):
         await SqliteStore(path).start()
 
 

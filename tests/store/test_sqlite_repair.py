@@ -83,7 +83,7 @@ async def test_pages_that_cannot_be_read_cost_only_their_rows(tmp_path: Path) ->
     assert findings is not None
     assert 30 <= len(findings.kept) < 40
     [lost, *_] = findings.lost
-    assert lost.startswith("whatever was written at revisions ")
+    assert lost.startswith("all writes at revisions ")
     repair(path, findings, lambda: "new")
     store = SqliteStore(path)
     await store.start()

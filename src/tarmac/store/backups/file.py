@@ -175,7 +175,7 @@ def _check_kind(db: apsw.Connection, path: Path) -> None:
 def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
     told: list[tuple[Any, Any]] = list(db.execute("SELECT format, version FROM backup"))
     if len(told) != 1 or not isinstance(told[0][0], int):
-        raise Damaged("it does not say what is in it")
+        raise Damaged("it has no valid header")
     [(format_, version)] = told
     if format_ > BACKUP_FORMAT:
         known = f"this program knows up to {BACKUP_FORMAT}: install tarmac {version}"
@@ -183,12 +183,12 @@ def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
     [found] = db.execute(_UNTAGGED if format_ == 1 else _TAGGED)
     _, _, revision, at, buckets, digest, keys, rows, tags = found
     if _digest(format_, version, revision, at, buckets, rows) != digest:
-        raise Damaged("what it says of itself fails its digest")
+        raise Damaged("its header fails its digest")
     try:
         known = msgspec.json.decode(tags, type=dict[str, str])
         return BackupHead(format_, version, revision, at, _decode(buckets), digest, keys, rows, known)
     except (TypeError, ValueError) as error:  # its author can write any text, with a digest that fits
-        raise Damaged(f"what it says of itself cannot be read: {error}") from error
+        raise Damaged(f"its header cannot be read: {error}") from error
 
 
 def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:

@@ -223,7 +223,7 @@ class EtcdStore(VisibleState):
             return landed
         except TimeoutError:
             self._answers = False
-            raise Unavailable(f"{_NO_QUORUM}; nobody knows whether this was written") from None
+            raise Unavailable(f"{_NO_QUORUM}; the outcome of the write is unknown") from None
         finally:
             intents.remove(intent)
             if not intents:

@@ -75,7 +75,7 @@ def check_slice(db: apsw.Connection, after: int, count: int) -> tuple[int, list[
 def named(damaged: list[Row]) -> str:
     """Return a text naming the rows that fail their sums."""
     more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
-    return f"{', '.join(row.key for row in damaged[:_NAMED])}{more}: not what was written"
+    return f"{', '.join(row.key for row in damaged[:_NAMED])}{more}: checksum mismatch"
 
 
 def _compare(total: Total, rows: int, recent: int, added: int) -> None:

@@ -25,7 +25,7 @@ from tarmac.store.sqlite.wal import wal_damage
 
 _log = log("store.sqlite")
 
-WAYS_ON = "restore a backup, or run `tarmac store repair --accept-loss`, which says what it drops"
+WAYS_ON = "restore a backup, or run `tarmac store repair --accept-loss`, which lists the losses"
 
 
 class explained:  # noqa: N801 - reads as a statement
@@ -56,7 +56,7 @@ def open_database(path: Path, new_id: Callable[[], str]) -> tuple[apsw.Connectio
             _bring_up(db, version, mark.id)
             return db, marker, mark
         if mark is None:
-            raise Damaged(f"{marker_path(path)} is missing, so nobody can say whether the rest is whole")
+            raise Damaged(f"{marker_path(path)} is missing, so the rest cannot be verified")
         if read_total(db).id != mark.id:
             raise Damaged(f"{marker_path(path)} belongs to another store")
         return db, Marker(marker_path(path), mark.id), mark

@@ -80,10 +80,10 @@ def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
 
 def _losses(salvage: Salvage, newest: dict[tuple[str, str], Row], marked: int) -> list[str]:
     lost = [_fate(row, newest.get((row.bucket, row.name))) for row in salvage.damaged]
-    lost += [f"whatever was written at revisions {low} to {high}" for low, high in salvage.unreadable]
+    lost += [f"all writes at revisions {low} to {high}" for low, high in salvage.unreadable]
     unnamed = salvage.missing
     if unnamed:
-        lost.append(f"{unnamed} rows, nobody can say of which objects")
+        lost.append(f"{unnamed} rows of unknown objects")
     last = max([1, *(row.revision for row in (*salvage.rows, *salvage.damaged))])
     if last < marked:
         lost.append(f"every change after revision {last}; the last one was {marked}")
