@@ -175,10 +175,10 @@ def test_an_address_says_who_keeps_it_from_being_carried_and_from_whom_it_came()
         told = [(each["reason"], each["message"]) for each in sorted(own, key=lambda each: each["firstTimestamp"])]
         assert [reason for reason, _ in told] == ["AddressConflict", "OwnerChanged", "OwnerChanged"]
         assert "02:00:00:00:00:09" in told[0][1]
-        assert told[1][1] == "192.0.2.5 has come to dfw-1: nobody has carried it before."
+        assert told[1][1] == "192.0.2.5 has come to dfw-1: first owner."
         assert told[2][1] == (
             "192.0.2.5 has come to dfw-0 from dfw-1: its gateway was not heard of any more, "
-            "carried by nobody for 1620 ms."
+            "without an owner for 1620 ms."
         )
 
     play(ALL, story)

@@ -30,6 +30,6 @@ def place_health(ready: int, not_ready: int, silent: int) -> Health:
     if not total:
         return Health("False", reasons.NO_READY_NODES, "No node belongs to the Location.")
     if silent == total:
-        message = f"Nothing is heard from any of the {total} nodes; what runs there may well run on."
+        message = f"None of the {total} nodes sends heartbeats; instances there may still run."
         return Health("Unknown", reasons.LOCATION_UNREACHABLE, message)
     return Health("False", reasons.NO_READY_NODES, f"None of the {total} nodes is ready; {silent} are silent.")

@@ -26,7 +26,7 @@ def retirement(instance_type: InstanceType) -> Refusal | None:
     change = f"Use {lifecycle.replacement_instance_type}."
     if lifecycle.phase == "Deprecated":
         return Refusal(reasons.INSTANCE_TYPE_DEPRECATED, f"InstanceType {name} is deprecated.", "", "type", change)
-    message = f"InstanceType {name} is disabled: what runs goes on, and nothing new may name it."
+    message = f"InstanceType {name} is disabled: running instances continue, and new ones may not use it."
     return Refusal(reasons.INSTANCE_TYPE_DISABLED, message, "", "type", change)
 
 

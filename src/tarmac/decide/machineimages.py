@@ -123,7 +123,7 @@ def _ready(image: MachineImage) -> Finding:
     phase = lifecycle.phase if lifecycle is not None else "Active"
     instead = f"Use {lifecycle.replacement_machine_image}." if lifecycle is not None else ""
     if phase == "Disabled":
-        message = f"MachineImage {name} is disabled: what runs goes on, and nothing new may name it. {instead}"
+        message = f"MachineImage {name} is disabled: running instances continue, and new ones may not use it. {instead}"
         return Finding("Ready", "False", reasons.IMAGE_DISABLED, message)
     if image.spec.source is None:
         return Finding("Ready", "False", reasons.IMAGE_UNAVAILABLE, _NO_SOURCE.format(name))

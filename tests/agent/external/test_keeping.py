@@ -99,8 +99,8 @@ async def test_an_address_moves_when_its_gateway_is_cordoned_stopped_or_killed(t
         status = (await world.source_ip("Bound"))["status"]
         assert (status["owner"]["gateway"], status["lastFailover"]) == (other, status["owner"]["since"])
         moves = [message for reason, message in await world.events("SourceIP", SOURCE) if reason == "OwnerChanged"]
-        assert moves[0].startswith(f"{SOURCE} has come to {first}: nobody has carried it before")
-        assert moves[1].startswith(f"{SOURCE} has come to {other} from {first}: it was handed over, carried by nobody")
+        assert moves[0].startswith(f"{SOURCE} has come to {first}: first owner")
+        assert moves[1].startswith(f"{SOURCE} has come to {other} from {first}: it was handed over, without an owner")
         await world.admin.resource(NODES).patch(first, {"spec": {"unschedulable": None}})
         # An owner hands over on its way out only to somebody of whom it knows.
         await until(lambda: first in world.candidates(SOURCE) and first in world.in_line(other, SOURCE))

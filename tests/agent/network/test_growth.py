@@ -300,7 +300,7 @@ class TestWhatIsTooLarge:
             for n in range(1_000)
         ]
         snapshot = {"members": population(1_000), "policies": policies}
-        assert "steps to work out who is meant" in compiled(**snapshot).refusals[NET][0]
+        assert "steps to evaluate selectors" in compiled(**snapshot).refusals[NET][0]
         assert seconds(compiling(**snapshot), 2.0) < 2.0
 
     def test_is_not_made_first_when_ports_and_endpoints_multiply(self) -> None:

@@ -108,7 +108,7 @@ def test_a_pod_that_is_newer_than_the_backup_runs_on_and_is_adopted_without_a_re
             await machine.create()
         why = json.loads((await machine.user.call("GET", PODS.path("default", "web", "why"))).body)
         assert why["sentence"].startswith("Pod default/web is not in the store: default/web with uid")
-        assert why["change"].startswith("Keep what runs with `tarmac restored adopt`")
+        assert why["change"].startswith("Keep the pod with `tarmac restored adopt`")
         await decide(machine, "adopt", "web")
         stored = await machine.get()
         assert stored["metadata"]["uid"] == made["metadata"]["uid"]

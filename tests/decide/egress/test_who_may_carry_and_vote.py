@@ -166,7 +166,7 @@ def test_a_class_says_whose_connections_nobody_else_knows_and_why() -> None:
     )
     assert said(*(node(f"dfw-{n}", n) for n in range(3))) == (
         "NotSynced",
-        "Connections of dfw-2 are known to no other gateway: the others are pairs.",
+        "Connections of dfw-2 have no copy on another gateway: the remaining gateways are pairs.",
     )
     assert said(*(node(f"dfw-{n}", n) for n in range(4)))[0] == "Redundant"
 

@@ -180,8 +180,8 @@ def test_a_held_number_tells_what_the_metric_is_and_should_be(
     ("condition", "change"),
     [
         ("disk", "Free disk space on lhr-0: remove files, images or pods that are not needed."),
-        ("memory", "Free memory on lhr-0: scale down what runs there."),
-        ("pid", "End processes on lhr-0: scale down what runs there."),
+        ("memory", "Free memory on lhr-0: scale down its pods."),
+        ("pid", "End processes on lhr-0: scale down its pods."),
     ],
 )
 def test_what_a_node_is_short_of_is_to_be_freed_and_not_tolerated(condition: str, change: str) -> None:

@@ -132,7 +132,7 @@ def test_a_pod_that_runs_tells_its_classes_and_its_processors() -> None:
         ("processors", "Yes", "Running", "container main has CPUs 2-3 to itself."),
     ]
     _running(scene, {"blockio": "slow"})
-    assert given(scene)[1][3] == "container main shares CPUs with others, weight 512."
+    assert given(scene)[1][3] == "container main shares CPUs, weight 512."
 
 
 def test_a_class_that_is_not_in_effect_is_a_no() -> None:

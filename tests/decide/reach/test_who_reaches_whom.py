@@ -78,7 +78,7 @@ def test_a_policy_that_selects_lets_in_what_it_says_and_names_its_rule(town: Rea
 
 def test_egress_is_limited_only_by_policies_that_speak_of_it(town: ReachTown) -> None:
     town.policy("in", {"selector": WEB})
-    assert message(town.ask("web", "db"), "egress") == "No policy limits what shop/web sends."
+    assert message(town.ask("web", "db"), "egress") == "No policy limits the egress of shop/web."
     town.policy("out", {"selector": WEB, "egress": [{"to": [{"podSelector": DB}], "ports": [{"port": 5432}]}]})
     assert message(town.ask("web", "db", "pg"), "egress") == "NetworkPolicy shop/out egress[0] allows it."
     found = town.ask("web", "db", 80)
@@ -225,7 +225,7 @@ def test_both_directions(town: ReachTown) -> None:
         ("example.com", "443", "", "host name"),
         ("", "443", "", "no target"),
         ("a/b/c", "443", "", "no target"),
-        ("db", "", "", "which one"),
+        ("db", "", "", "port: missing"),
         ("db", "70000", "", "1 to 65535"),
         ("db", "9" * 5000, "", "1 to 65535"),
         ("db", "²", "", "calls no TCP port '²'"),

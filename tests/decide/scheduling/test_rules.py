@@ -295,10 +295,7 @@ def test_a_disk_on_a_lost_node_is_told_first(nodes: list[Json]) -> None:
     """Gone or not ready: the data is there, so nothing else helps."""
     verdict = World(*nodes).choose(pod("p"), disks=[Disk("p-data", any_of(only("b")))])
     assert verdict.refusals[0].reason == "DiskOnLostNode"
-    assert (
-        verdict.refusals[0].change
-        == "Bring b back, or delete claim p-data to start with a new disk, without what is on it."
-    )
+    assert verdict.refusals[0].change == "Bring b back, or delete claim p-data to start with a new, empty disk."
 
 
 def test_spread_over_zones_is_kept_even() -> None:

@@ -88,7 +88,5 @@ def _told(one: _Span, other: _Span, interfaces: Sequence[NetworkInterface]) -> O
     names = f"interfaces {interfaces[one.position].name} and {interfaces[other.position].name}"
     where = f"Networks {one.network} ({one.range}) and {other.network} ({other.range}), which overlap"
     message = f"The {names} are on {where}: an instance could reach and answer their addresses on one of them only."
-    change = (
-        f"Attach {interfaces[other.position].name} to a Network whose range has no address in common with the others."
-    )
+    change = f"Attach {interfaces[other.position].name} to a Network that overlaps none of the others."
     return Overlap(other.position, Refusal(reasons.NETWORK_RANGES_OVERLAP, message, rule="network", change=change))

@@ -22,7 +22,9 @@ def range_refusal(ranges: Iterable[str], holds_node: Callable[[str], bool]) -> R
         if reason := reserved_by(each):
             return Refusal(reasons.NETWORK_RANGE_REFUSED, f"The range {each} {reason}.")
         if holds_node(each):
-            message = f"The range {each} holds the address of a node: use a Network whose range holds none."
+            message = (
+                f"The range {each} holds the address of a node: use a Network without node addresses in its range."
+            )
             return Refusal(reasons.NETWORK_RANGE_REFUSED, message)
     return None
 

@@ -80,7 +80,11 @@ def _unshared(able: Sequence[NodeView]) -> str:
     if without:
         return f"Connections of {_some(without)} are known to no other gateway: conntrackd does not run there."
     alone = sorted(node.name for node in able if node.name not in partners(able))
-    return f"Connections of {_some(alone)} are known to no other gateway: the others are pairs." if alone else ""
+    return (
+        f"Connections of {_some(alone)} have no copy on another gateway: the remaining gateways are pairs."
+        if alone
+        else ""
+    )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from tarmac.decide.verdict import Refusal
 
 _HELD = ("Bound", "Conflict")
 _CAUSES = {
-    "First": "nobody has carried it before",
+    "First": "first owner",
     "HandedOver": "it was handed over",
     "Silent": "its gateway was not heard of any more",
     "Regained": "its lease had lapsed",
@@ -42,7 +42,7 @@ def owner_changed(address: str, before: AddressOwner | None, said: GatewayNodeSt
         return ""
     former = said.former_owner or (before.gateway if before is not None else "")
     move = f"{address} has come to {said.name}" + (f" from {former}" if former else "")
-    gap = f", carried by nobody for {said.gap_milliseconds} ms" if said.gap_milliseconds is not None else ""
+    gap = f", without an owner for {said.gap_milliseconds} ms" if said.gap_milliseconds is not None else ""
     return f"{move}: {_CAUSES.get(said.cause or '', 'no cause is known')}{gap}."
 
 

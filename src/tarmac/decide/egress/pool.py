@@ -149,7 +149,7 @@ class Pool:
         if last is not None and not kept and self._is_of(last, claim.metadata.namespace):
             return Take(address, known)
         when = f" until {until}" if until else ""
-        message = f"{address} rests{when}: outsiders may still take it for whoever had it before."
+        message = f"{address} rests{when}: external servers may still trust it as its previous holder."
         return Refusal(reasons.ADDRESS_QUARANTINED, message, change="Wait, or ask for another.")
 
     def _is_of(self, last: LastClaim, namespace: str) -> bool:

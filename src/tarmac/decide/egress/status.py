@@ -165,7 +165,7 @@ def conflicts(name: str, gateway: Gateway | None) -> Iterator[Refusal]:
     for node in gateway.status.nodes if gateway is not None and gateway.status is not None else ():
         for error in node.errors:
             if error.rule == reasons.ADDRESS_CONFLICT:
-                change = f"Take {name} from whoever has it, or keep it out of the class's ranges."
+                change = f"Take {name} from the host that has it, or keep it out of the class's ranges."
                 yield Refusal(reasons.ADDRESS_CONFLICT, f"{node.name} says: {error.told}.", name, change=change)
 
 

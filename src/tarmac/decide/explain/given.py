@@ -61,7 +61,7 @@ def _processors(pod: JsonObject, entry: PodEntry) -> Iterator[str]:
             yield f"container {name} has CPUs {entry.cpus[name]} to itself"
         else:
             requests = amounts_of((container.get("resources") or {}).get("requests"))
-            yield f"container {name} shares CPUs with others, weight {shares(requests.get(CPU, 0))}"
+            yield f"container {name} shares CPUs, weight {shares(requests.get(CPU, 0))}"
 
 
 def _lasts(pod: JsonObject, container: JsonObject) -> bool:

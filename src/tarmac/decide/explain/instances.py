@@ -113,5 +113,5 @@ def _refused(ready: Condition | None) -> Refusal | None:
 
 def _said(ready: Condition | None, city: str) -> Line:
     """Return a line with the last reason of the Instance's controller."""
-    said = _refused(ready) or Refusal(reasons.PENDING, "Nobody has looked at it yet.")
+    said = _refused(ready) or Refusal(reasons.PENDING, "No controller has processed it yet.")
     return told(replace(said, rule="ready"), city)

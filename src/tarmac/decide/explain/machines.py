@@ -20,7 +20,7 @@ RULE: Final = "machine"
 _LOGS: Final = "See `kubectl logs --previous -n {namespace} {name}`, the serial port of the machine that ended, and "
 _CHANGES: Final = {
     reasons.IMAGE_UNAVAILABLE: "Correct spec.source of {image}, or have the node reach it.",
-    reasons.IMAGE_REFUSED: "Correct what {image} says of the file, or the file, as the message says.",
+    reasons.IMAGE_REFUSED: "Correct the entry of {image} or its file; the message has the difference.",
     reasons.GUEST_PANICKED: _LOGS + "correct its image or kernel.",
     reasons.MACHINE_FAILED: _LOGS + "the journal of the node.",
     reasons.INSTANCE_CRASHING: _LOGS + "keep its operating system from ending.",

@@ -94,7 +94,7 @@ def _preempting(obj: JsonObject, pod: Pod, city: str, candidates: CandidateNodes
     found = candidates.preempted_for(pod)
     if found is None or not found.victims:
         return []
-    broken = f", and break {found.violations} times what disruption budgets allow" if found.violations else ""
+    broken = f", and violate disruption budgets {found.violations} times" if found.violations else ""
     names = named(found.victims, pod.namespace)
     message = f"Less important pods would end on {found.node} to make room: {names}{broken}."
     return [told(Refusal(reasons.PREEMPTING, message, rule="preemption"), city, found.node)]

@@ -16,6 +16,6 @@ def missing_class(snapshot: Snapshot, name: str) -> Refusal | None:
     source = PRIORITY_CLASSES.resource
     if not name or name in SYSTEM or not snapshot.holds(source) or snapshot.get(source, name) is not None:
         return None
-    message = f"PriorityClass {name} does not exist: what runs keeps its priority, and nothing new is admitted."
+    message = f"PriorityClass {name} does not exist: running Pods keep their priority, and no new ones are admitted."
     change = f"Create PriorityClass {name}, or name another in priorityClassName."
     return Refusal(reasons.PRIORITY_CLASS_NOT_FOUND, message, rule="priority", change=change)

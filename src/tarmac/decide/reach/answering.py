@@ -236,5 +236,5 @@ def _sentence(said: str, answer: str, paths: Sequence[ReachPath]) -> str:
         working = sum(path.answer == "Yes" for path in paths)
         return f"{said.format('reaches')} by {working} of {len(paths)} paths: {telling}"
     if answer == "Unknown":
-        return f"Nobody here knows whether {said.format('reaches')}: {telling}"
+        return f"It is unknown whether {said.format('reaches')}: {telling}"
     return f"{said.format('does not reach')}{' yet' if answer == 'Wait' else ''}: {telling}"

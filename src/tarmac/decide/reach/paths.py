@@ -50,7 +50,9 @@ class Walk:
             yield self._no("", "", address, port, "route", reasons.NO_ROUTE, f"No interface leads to {address}")
             return
         if self._is_always(interface, address):
-            said = "its own" if address in own_addresses(interface) else "reached by every pod, whatever policies say"
+            said = (
+                "its own" if address in own_addresses(interface) else "reachable from every pod, regardless of policies"
+            )
             self._yes("always", f"{address} is {said}")
             yield self._end(interface.network, source, address, port, "Yes")
             return
@@ -86,7 +88,7 @@ class Walk:
             yield self._no(network, source, address, port, "service", reason, f"Service {service.key} {why}")
             return
         if not found.backends:
-            message = f"Nobody answers for Service {service.key} port {port}: no endpoint is ready on Network {network}"
+            message = f"Service {service.key} has no ready endpoint for port {port} on Network {network}"
             yield self._no(network, source, address, port, "service", reasons.NO_READY_ENDPOINT, message)
             return
         for place, behind in found.backends:
@@ -166,7 +168,7 @@ class Walk:
         allowances = rules.egress if direction == "egress" else rules.ingress
         chosen, too_large = self._chosen(about, interface.network)
         if allowances is None:
-            free = f"no policy selects {_key(about)}" if not chosen else f"no policy limits what {_key(about)} sends"
+            free = f"no policy selects {_key(about)}" if not chosen else f"no policy limits the egress of {_key(about)}"
             self._yes(direction, free)
             return True
         if (allowing := self.world.allowing(allowances, peer, self.protocol, port)) is not None:

@@ -47,7 +47,7 @@ class PolicyBook:
         members: Iterable[NetworkPod],
         labels: Callable[[str], Labels],
     ) -> None:
-        steps = self._steps = Budget(MOST_STEPS, "steps to work out who is meant")
+        steps = self._steps = Budget(MOST_STEPS, "steps to evaluate selectors")
         self._ranges = Budget(MOST_RANGES, "ranges of addresses and ports")
         self._lines = Budget(MOST_RULES, "different rules")
         self._network = network

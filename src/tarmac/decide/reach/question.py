@@ -48,7 +48,7 @@ def question_of(target: str, port: str, protocol: str, namespace: str, *, both: 
     if protocol not in PROTOCOLS:
         raise BadQuestion(f"protocol: {protocol!r} is none of {', '.join(PROTOCOLS)}")
     if not port:
-        raise BadQuestion("port: which one? A number, or what the target calls it")
+        raise BadQuestion("port: missing; give a number, or the target's name for it")
     if port.isascii() and port.isdigit() and port_number(port) is None:
         raise BadQuestion(f"port: {port[:20]} is none from 1 to 65535")
     return ReachQuestion(_target(target, namespace), port, protocol, both)

@@ -119,7 +119,7 @@ def _by_external(
     if tolerance.covers(ratio):
         return Verdict(current)
     if not reading.ready:
-        return _no(reasons.TOO_FEW_METRICS, name, "no instance is ready, so nothing is known of what one can bear")
+        return _no(reasons.TOO_FEW_METRICS, name, "no instance is ready, so the capacity of one is unknown")
     return Verdict(_keep_direction(ratio, ceil(ratio * reading.ready), current))
 
 

@@ -50,9 +50,9 @@ class DiskFilter:
         disk = _elsewhere(pod, info)
         where = _where(disk)
         if is_lost(disk, cluster):
-            change = f"bring {where} back, or delete claim {disk.claim} to start with a new disk, without what is on it"
+            change = f"bring {where} back, or delete claim {disk.claim} to start with a new, empty disk"
             return Why(f"disk {disk.claim} is on {where}, which is lost", change)
-        change = f"make room on {where}, or delete claim {disk.claim} to start with a new disk, without what is on it"
+        change = f"make room on {where}, or delete claim {disk.claim} to start with a new, empty disk"
         return Why(f"disk {disk.claim} is on {where}, not on {info.node.name}", change)
 
 

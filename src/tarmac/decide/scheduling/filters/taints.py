@@ -14,8 +14,8 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo, Taint
 KEEPS_OFF: Final = frozenset({"NoSchedule", "NoExecute"})
 RELIEF: Final = {
     "node.kubernetes.io/disk-pressure": "free disk space on {node}: remove files, images or pods that are not needed",
-    "node.kubernetes.io/memory-pressure": "free memory on {node}: scale down what runs there",
-    "node.kubernetes.io/pid-pressure": "end processes on {node}: scale down what runs there",
+    "node.kubernetes.io/memory-pressure": "free memory on {node}: scale down its pods",
+    "node.kubernetes.io/pid-pressure": "end processes on {node}: scale down its pods",
     "node.kubernetes.io/network-unavailable": "bring the network of {node} up",
 }
 """Remedies for taints of node conditions. The node removes these taints itself when the condition ends."""
