@@ -193,6 +193,41 @@ async def test_who_asked_for_a_token_and_pushed_nothing_is_forgotten_with_the_na
     assert planet.room.owners == {"blue": "b1"}
 
 
+@pytest.mark.parametrize("action", [PULL, PUSH])
+async def test_a_recreated_namespace_waits_until_tokens_of_the_earlier_one_are_invalid(
+    planet: Planet, action: str
+) -> None:
+    await planet.namespace("green", "g1")
+    upkeep = planet.upkeep()
+    assert planet.room.refusal("green", action) is None
+    await planet.end("green")
+    await upkeep.look()
+    await planet.namespace("green", "g2")
+    for each in (PULL, PUSH):
+        refusal = planet.room.refusal("green", each) or ""
+        assert refusal == 'tokens of an earlier namespace "green" are being invalidated: try again in a minute'
+    await upkeep.look()
+    assert upkeep.needed.is_set()
+    await upkeep.clean()
+    assert planet.room.refusal("green", PUSH) is None
+    await upkeep.look()
+    assert not upkeep.needed.is_set()
+
+
+async def test_a_push_with_a_token_of_the_earlier_namespace_leaves_nothing_to_the_recreated_one(planet: Planet) -> None:
+    await planet.namespace("green", "g1")
+    upkeep = planet.upkeep()
+    assert planet.room.refusal("green", PUSH) is None
+    await planet.end("green")
+    await upkeep.look()
+    await planet.namespace("green", "g2")
+    await upkeep.look()
+    link(planet.files.images, "green/planted", "a" * 64)
+    await upkeep.clean()
+    assert "green" not in usage(planet.files.images)
+    assert planet.room.refusal("green", PULL) is None
+
+
 def eventually(check: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 60
     while not check():
@@ -228,6 +263,7 @@ def test_over_the_wire_a_full_namespace_is_told_and_goes_with_its_images(
     assert refused.message.startswith('the namespace "team" has pushed ')
     assert refused.message.endswith(" and may have 100 bytes")
     assert builder.pull("team/app", "1").status == 200
+    stolen = builder.token
     small.kubectl("delete", "namespace", "team")
     images = small.process.data_dir / "registry" / "images"
     blobs = images / ROOT / "blobs" / "sha256"
@@ -241,3 +277,5 @@ def test_over_the_wire_a_full_namespace_is_told_and_goes_with_its_images(
         return False
 
     eventually(is_pushed, "a push to the new namespace")
+    again.token = stolen
+    assert again.send("GET", "/v2/team/app/manifests/1").status == 401, "a token outlives its namespace"

@@ -111,7 +111,7 @@ def _announce(registry: Registry) -> None:
 
 
 async def _keep(registry: Registry, server: str, pki: Pki, upkeep: Upkeep) -> None:
-    """Run the registry; restart it when it ends, needs a new certificate, or images must be removed."""
+    """Run the registry; restart it when it ends, needs a new certificate, or images and tokens must go."""
     files = registry.files
     command = [*registry.wrapper, str(registry.program), "serve", str(files.config)]
     # Its environment variables would override the file, including the trusted certificates.
@@ -150,7 +150,7 @@ async def _set(event: asyncio.Event) -> None:
 
 
 def _write(registry: Registry, server: str, pki: Pki) -> None:
-    """Write all its files; only its images and its secret are kept from earlier starts."""
+    """Write all its files; only its images and its secret are kept from earlier starts, and no token is."""
     files = registry.files
     files.folder.mkdir(mode=0o700, exist_ok=True)
     if not files.secret.exists():
@@ -158,7 +158,7 @@ def _write(registry: Registry, server: str, pki: Pki) -> None:
     serving = pki.registry_server([ADDRESS, "localhost"])
     write_private(files.certificate, serving.certificate)
     write_private(files.key, serving.key)
-    write_private(files.trusted, pki.registry_tokens().certificate)
+    write_private(files.trusted, pki.renew_registry_tokens().certificate)
     text = config_text(files, registry.port, server, files.secret.read_text())
     write_private(files.config, text.encode())
 

@@ -2,7 +2,8 @@
 
 A repository is not an API object, so it is not deleted with its namespace. A file keeps the uid of the namespace of
 each repository; when that namespace is gone, or a new one has its name, the registry is stopped, the repositories are
-removed, and the registry is started again. The server issues no token for them meanwhile.
+removed, and the registry is started again. The server issues no token for them meanwhile. The same restart, with a new
+key, ends the tokens of a namespace before a new one of its name gets any.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Upkeep:
         self._room = room
         self._clock = clock
         self._outlived: set[str] = set()
-        self.needed = asyncio.Event()  # set if images must be removed, while the registry is stopped
+        self._looking = asyncio.Lock()
+        self.needed = asyncio.Event()  # set if images must be removed, or tokens ended, by a restart
         if files.owners.exists():
             room.owners |= _read(files.owners.read_bytes())
 
@@ -51,24 +53,36 @@ class Upkeep:
 
     async def look(self) -> None:
         """Measure usage, and find repositories of deleted namespaces."""
+        async with self._looking:  # the owners are a file
+            await self._look()
+
+    async def _look(self) -> None:
         await asyncio.to_thread(remove_idle_uploads, self._files.images, self._clock.now() - IDLE_UPLOAD)
         room, used = self._room, await asyncio.to_thread(usage, self._files.images)
         room.used = used
         room.free = await asyncio.to_thread(free_bytes, self._files.folder)
         there = {entry.name: str(decode(entry)["metadata"]["uid"]) for entry in self._store.list(_NAMESPACES).entries}
-        for namespace in used:  # a repository without a recorded owner belongs to the current namespace of that name
-            room.owners.setdefault(namespace, there.get(namespace, ""))
+        for namespace in used:
+            # Without a recorded owner it belongs to the holder of the tokens, which pushed it after the last look, or
+            # to the current namespace of that name.
+            room.owners.setdefault(namespace, room.holders.get(namespace) or there.get(namespace, ""))
         for namespace in room.owners.keys() - used.keys():  # a token was issued, but nothing has been pushed yet
             if room.owners[namespace] != there.get(namespace):
                 del room.owners[namespace]
         await asyncio.to_thread(self._write, dict(room.owners))
         self._outlived = {each for each in used if room.owners[each] != there.get(each)}
-        if self._outlived:
+        recreated = any(there.get(each, uid) != uid for each, uid in room.holders.items())
+        if self._outlived or recreated:
             self.needed.set()
 
     async def clean(self) -> None:
-        """Remove the found repositories. Call only while the registry is stopped: no push may happen meanwhile."""
+        """Remove the found repositories, and the record of tokens that the next registry does not accept.
+
+        Call only while the registry is stopped, and after its key was replaced: no push may happen meanwhile.
+        """
+        await self.look()  # again: a token of an earlier namespace was valid until the registry stopped
         self.needed.clear()
+        self._room.key_replaced()
         outlived, self._outlived = self._outlived, set()
         if outlived:
             await asyncio.to_thread(remove, self._files.images, outlived)

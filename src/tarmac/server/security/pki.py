@@ -131,6 +131,13 @@ class Pki:
             self._pair("registry", lambda: Authority.create("tarmac-registry-tokens", self._clock.now()))
         return KeyPair(*((self._directory / f"registry.{end}").read_bytes() for end in ("crt", "key")))
 
+    def renew_registry_tokens(self) -> KeyPair:
+        """Replace the key that signs registry tokens: a registry that trusts the new one rejects earlier tokens."""
+        pair = Authority.create("tarmac-registry-tokens", self._clock.now())
+        with directory_lock(self._directory):
+            self._write("registry", pair)
+        return pair
+
     def registry_server(self, addresses: Sequence[str]) -> KeyPair:
         """Issue a serving certificate for the registry."""
         return self._serving(REGISTRY, [REGISTRY, *addresses])

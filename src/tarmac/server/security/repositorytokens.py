@@ -66,7 +66,7 @@ class _BadScope(ValueError):
 
 
 class RepositoryTokens:
-    """Answers clients of the registry. The key pair is loaded on first use."""
+    """Answers clients of the registry. The key pair is loaded on first use, and again after each replacement."""
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class RepositoryTokens:
         self._room = room
         self._pair = pair
         self._key: SigningKey | None = None
+        self._key_version = room.key_version
         self._clock = clock
         self._randomness = randomness
 
@@ -132,11 +133,15 @@ class RepositoryTokens:
             "jti": self._randomness.uuid(),
             "access": access,
         }
-        if self._key is None:
-            self._key = SigningKey(self._pair().key, key_id)
-        token = self._key.sign(claims)
+        token = self._signing_key().sign(claims)
         body = {"token": token, "access_token": token, "expires_in": lifetime, "issued_at": rfc3339(now)}
         return Response(200, msgspec.json.encode(body), headers=[("Cache-Control", "no-store")])
+
+    def _signing_key(self) -> SigningKey:
+        if self._key is None or self._key_version != self._room.key_version:
+            self._key_version = self._room.key_version
+            self._key = SigningKey(self._pair().key, key_id)
+        return self._key
 
 
 def _scopes(request: Request) -> list[_Scope]:
