@@ -67,7 +67,7 @@ endif
 pictures: test-tools ## screenshots of the dashboard, for docs/pictures
 	$(PY) -m tests.dashboard.pictures
 
-package: setup node-parts ## dist/tarmac_VERSION_amd64.deb, for Debian 12 and 13; flags go into ARGS
+package: setup node-parts ## dist/tarmac_VERSION_amd64.deb and tarmac-machines, for Debian 12 and 13; flags go into ARGS
 	@$(PY) -m tools.package $(ARGS)
 
 # The packages that decide and those that speak to nothing but memory and loopback: 150 seconds of processor time on a busy machine.

@@ -12,38 +12,34 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.cache import cache_root, cached, digest, say
+from tools.cache import cached, digest, say
 from tools.debs import mirror
 from tools.guestfiles import run_tool
+from tools.machines_package import DEPENDS as MACHINES_DEPENDS
 from tools.package import DEPENDS
 
 RELEASES = {"12": "bookworm", "13": "trixie"}
 _LEFT_OUT = ("doc", "man", "info", "locale")
 _HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"  # as Debian's installer writes it
-_PACKAGES = tuple(re.sub(r"\s*\(.*?\)", "", each).strip() for each in DEPENDS.split(","))
+_NO_VERSION = re.compile(r"\s*\(.*?\)")
+_PACKAGES = tuple(_NO_VERSION.sub("", each).strip() for each in DEPENDS.split(","))
+FOR_MACHINES = tuple(each.strip() for each in MACHINES_DEPENDS.split(","))
+"""Packages that `tarmac-machines` depends on, for a root that it can be installed into without a network."""
 
 
-def find_root(debian: str) -> Path | None:
-    """The root of that Debian; None when it was not made yet."""
-    place = cache_root() / f"debian-root-{debian}-{_key()}"
-    return place / "root" if place.is_dir() else None
-
-
-def ensure(debian: str) -> Path:
-    """The root of that Debian, made if need be. Raises RuntimeError, which also says what is missing."""
+def ensure(debian: str, more: tuple[str, ...] = ()) -> Path:
+    """Return the root of that Debian with `more` packages; make it if need be. Raises RuntimeError with the cause."""
     if os.geteuid() != 0:
         raise RuntimeError("Debian roots can be made by root only")
-    return cached("debian-root", debian, _key(), lambda folder: _bootstrap(folder / "root", debian)) / "root"
+    packages = (*_PACKAGES, *more)
+    key = digest(each.encode() for each in (*packages, *_LEFT_OUT, _HOSTS))
+    return cached("debian-root", debian, key, lambda folder: _bootstrap(folder / "root", debian, packages)) / "root"
 
 
-def _key() -> str:
-    return digest(each.encode() for each in (*_PACKAGES, *_LEFT_OUT, _HOSTS))
-
-
-def _bootstrap(tree: Path, debian: str) -> None:
+def _bootstrap(tree: Path, debian: str, packages: tuple[str, ...]) -> None:
     say(f"making a root of Debian {debian}")
     options = ["--dpkgopt=force-unsafe-io", *(f"--dpkgopt=path-exclude=/usr/share/{each}/*" for each in _LEFT_OUT)]
-    include = f"--include={','.join(_PACKAGES)}"
+    include = f"--include={','.join(packages)}"
     run_tool(
         "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", *options, include, RELEASES[debian], str(tree),
         mirror(),

@@ -1,14 +1,14 @@
-"""`python -m tools.package`: the Debian package of a commit, in `dist`, the same bytes each time it is built.
+"""`python -m tools.package`: the Debian packages of a commit, in `dist`, the same bytes each time they are built.
 
-One package for Debian 12 and 13: libraries for the Python of either, which the launcher chooses between, and everything
-real that a node is made of. Times are the commit's, owners are root, names are sorted, and no bytecode is in it: that
-is made where it is installed. `--without-parts` leaves out the node's programs and images, which are large.
+`tarmac` is one package for Debian 12 and 13: libraries for the Python of either, which the launcher chooses between,
+and everything real that a node is made of. No bytecode is in it: that is made where it is installed. It recommends
+`tarmac-machines` (tools/machines_package.py), for virtual machines. `--without-parts` leaves out the programs and
+images of nodes, which are large, and the second package.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -20,8 +20,9 @@ from tarmac import __version__
 from tarmac.cli.completing import SHELLS, script
 from tarmac.cli.manual import pages
 from tarmac.server.endpoints.commit import PACKAGED
-from tools import node_parts
+from tools import machines_package, node_parts
 from tools.cache import ROOT, say
+from tools.packing import epoch, git, pack, put
 
 PYTHONS = ("3.11", "3.13")
 EXTRAS = ("etcd", "cri", "cel", "fast")
@@ -43,6 +44,7 @@ Maintainer: The Tarmac authors <tarmac@localhost>
 Section: admin
 Priority: optional
 Depends: {DEPENDS}
+Recommends: {machines_package.NAME}
 Description: one declarative object lands containers and virtual machines in many cities
  A platform with the API of Kubernetes: server, controllers and node agent. See
  tarmac init and tarmac join.
@@ -50,14 +52,20 @@ Description: one declarative object lands containers and virtual machines in man
 
 
 def main() -> int:
-    """Build it and print where it is."""
+    """Build the packages and print their paths."""
     options = argparse.ArgumentParser(prog="python -m tools.package", description=__doc__)
     options.add_argument("--without-parts", action="store_true", help="leave out containerd, runc, gVisor and images")
     options.add_argument("--python", action="append", default=[], choices=PYTHONS, help="only for this one; repeatable")
     options.add_argument("--output", type=Path, default=ROOT / "dist", metavar="DIR", help="where to (default: dist)")
     told = options.parse_args()
-    parts = None if told.without_parts else node_parts.ensure()
-    print(build(told.output, told.python or PYTHONS, parts))
+    try:
+        parts = None if told.without_parts else node_parts.ensure()
+        print(build(told.output, told.python or PYTHONS, parts))
+        if parts is not None:
+            print(machines_package.build(told.output, parts))
+    except RuntimeError as failure:
+        print(failure, file=sys.stderr)
+        return 1
     return 0
 
 
@@ -74,7 +82,7 @@ def build(output: Path, pythons: list[str] | tuple[str, ...] = PYTHONS, parts: P
             say("programs and images of nodes")
             _parts(root / "opt/tarmac/parts", parts)
         _files(root)
-        _pack(root, final)
+        pack(root, final)
     return final
 
 
@@ -90,7 +98,7 @@ def _libraries(folder: Path, python: str) -> None:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     shutil.copytree(ROOT / "src/tarmac", folder / "tarmac", ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    _put(folder / "tarmac" / PACKAGED, f"{_git('rev-parse', 'HEAD')}\n".encode())
+    put(folder / "tarmac" / PACKAGED, f"{git('rev-parse', 'HEAD')}\n".encode())
 
 
 @cache
@@ -117,46 +125,17 @@ def _parts(folder: Path, parts: Path) -> None:
 
 def _files(root: Path) -> None:
     packaging = ROOT / "packaging"
-    _put(root / "usr/bin/tarmac", (packaging / "tarmac").read_bytes(), 0o755)
+    put(root / "usr/bin/tarmac", (packaging / "tarmac").read_bytes(), 0o755)
     for unit in UNITS:
-        _put(root / "usr/lib/systemd/system" / unit, (packaging / unit).read_bytes())
+        put(root / "usr/lib/systemd/system" / unit, (packaging / unit).read_bytes())
     for name, text in pages(epoch()).items():
-        _put(root / "usr/share/man/man8" / name, text.encode())
+        put(root / "usr/share/man/man8" / name, text.encode())
     for shell in SHELLS:
-        _put(root / COMPLETIONS[shell], script(shell).encode())
-    _put(root / "usr/share/doc/tarmac/copyright", (ROOT / "LICENSE").read_bytes())
-    _put(root / "DEBIAN/control", CONTROL.encode())
+        put(root / COMPLETIONS[shell], script(shell).encode())
+    put(root / "usr/share/doc/tarmac/copyright", (ROOT / "LICENSE").read_bytes())
+    put(root / "DEBIAN/control", CONTROL.encode())
     for name in SCRIPTS:
-        _put(root / "DEBIAN" / name, (packaging / name).read_bytes(), 0o755)
-
-
-def _put(path: Path, content: bytes, mode: int = 0o644) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    path.chmod(mode)
-
-
-def epoch() -> int:
-    """When the commit was made: the time of everything in the package."""
-    return int(_git("log", "-1", "--format=%ct"))
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _pack(root: Path, final: Path) -> None:
-    when = epoch()
-    for path in [*root.rglob("*"), root]:
-        if not path.is_symlink():
-            runs = path.is_dir() or path.stat().st_mode & 0o100
-            path.chmod(0o755 if runs else 0o644)
-        os.utime(path, (when, when), follow_symlinks=False)
-    partial = final.with_suffix(".part")
-    command = ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z6", "--build", str(root), str(partial)]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(when)}
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-    partial.rename(final)
+        put(root / "DEBIAN" / name, (packaging / name).read_bytes(), 0o755)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The whole package, as `make package` builds it, kept in `dist` until something changes that goes into it."""
+"""The packages, as `make package` builds them, kept in `dist` until something changes that goes into them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools import node_parts
+from tools import machines_package, node_parts
 from tools.cache import ROOT, digest
-from tools.package import PARTS, build, epoch
+from tools.package import PARTS, build
+from tools.packing import epoch
 
-_SOURCES = ("src/tarmac", "packaging", "requirements.lock", "pyproject.toml", "tools/package.py")
+_TOOLS = ("tools/package.py", "tools/machines_package.py", "tools/packing.py")
+_SOURCES = ("src/tarmac", "packaging", "requirements.lock", "pyproject.toml", *_TOOLS)
 
 
 def package() -> Path:
-    """Where it is. Building it takes half a minute, and the one before goes."""
+    """Return the package `tarmac`. Building it takes half a minute, and removes the packages of earlier sources."""
     parts = node_parts.ensure()
+    folder = _folder(parts)
+    return next(folder.glob("tarmac_*.deb"), None) or build(folder, parts=parts)
+
+
+def both_packages() -> tuple[Path, Path]:
+    """Return `tarmac` and `tarmac-machines`. Raises RuntimeError if the second cannot be built here."""
+    first, parts = package(), node_parts.ensure()
+    return first, next(first.parent.glob("tarmac-machines_*.deb"), None) or machines_package.build(first.parent, parts)
+
+
+def _folder(parts: Path) -> Path:
     kept = ROOT / "dist" / "of-tests"
     folder = kept / digest(_inputs(parts))
-    if not (found := list(folder.glob("*.deb"))):
+    if not folder.is_dir():
         shutil.rmtree(kept, ignore_errors=True)
-        found = [build(folder, parts=parts)]
-    return found[0]
+    return folder
 
 
 def _inputs(parts: Path) -> Iterator[bytes]:
@@ -33,6 +45,8 @@ def _inputs(parts: Path) -> Iterator[bytes]:
             yield file.read_bytes()
     for part in sorted(each for name in PARTS for each in (parts / name).iterdir()):
         yield str(part.resolve()).encode()
+    described = parts / "machine-images" / "tiny.json"  # has the checksums of the other machine images
+    yield described.read_bytes() if described.is_file() else b""
 
 
 def _files(top: Path) -> list[Path]:

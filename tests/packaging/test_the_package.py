@@ -1,4 +1,4 @@
-"""The Debian package: the same bytes each time, and what belongs in it."""
+"""The Debian packages: the same bytes each time, and what belongs in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.server.endpoints.commit import commit_of
-from tools.cache import ROOT
+from tools import machines_package
+from tools.cache import ROOT, cache_root
 from tools.package import SCRIPTS, UNITS, build
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -26,6 +27,20 @@ def listed(package: Path) -> list[tuple[str, str, str]]:
     told = subprocess.run(["dpkg-deb", "--contents", str(package)], capture_output=True, text=True, check=True).stdout
     words = [line.split(None, 5) for line in told.splitlines()]
     return [(each[0], each[1], each[5].removeprefix(".")) for each in words]
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return machines_package.build(tmp_path_factory.mktemp("dist"), cache_root() / "node")
+    except RuntimeError as missing:
+        pytest.skip(f"NOT RUN: {missing}")
+
+
+def field(package: Path, name: str) -> str:
+    """Return a field of the package's control file."""
+    told = subprocess.run(["dpkg-deb", "--field", str(package), name], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
 
 
 def test_two_builds_are_the_same_bytes(package: Path, tmp_path: Path) -> None:
@@ -48,6 +63,31 @@ def test_it_holds_what_a_machine_needs_and_belongs_to_root(package: Path) -> Non
     assert {mode for mode, _, path in found if path == "/usr/bin/tarmac"} == {"-rwxr-xr-x"}
 
 
+def test_the_package_recommends_the_one_with_machines_and_needs_no_qemu(package: Path) -> None:
+    assert field(package, "Recommends") == "tarmac-machines"
+    assert "qemu" not in field(package, "Depends")
+
+
+def test_the_package_for_machines_holds_the_trial_kernel_and_depends_on_qemu(machines: Path) -> None:
+    found = listed(machines)
+    assert {owner for _, owner, _ in found} == {"root/root"}
+    files = {path for mode, _, path in found if mode.startswith("-")}
+    images = {f"/opt/tarmac/parts/machine-images/{name}" for name in ("vmlinuz", "initrd", "tiny.raw", "tiny.json")}
+    assert files == {*images, "/usr/share/doc/tarmac-machines/copyright"}
+    depends = {each.split()[0] for each in field(machines, "Depends").split(", ")}
+    assert depends == {"tarmac", "qemu-system-x86", "qemu-utils", "ovmf", "xz-utils", "zstd"}
+
+
+def test_two_builds_of_the_package_for_machines_are_the_same_bytes(machines: Path, tmp_path: Path) -> None:
+    again = machines_package.build(tmp_path, cache_root() / "node")
+    assert hashlib.sha256(again.read_bytes()).hexdigest() == hashlib.sha256(machines.read_bytes()).hexdigest()
+
+
+def test_the_package_for_machines_cannot_be_built_without_their_images(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"has no vmlinuz, initrd, tiny.raw, tiny.json; run make node-parts"):
+        machines_package.build(tmp_path / "dist", tmp_path)
+
+
 def test_it_says_which_commit_it_was_built_from(package: Path, tmp_path: Path) -> None:
     subprocess.run(["dpkg-deb", "--extract", str(package), str(tmp_path)], check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -56,7 +96,8 @@ def test_it_says_which_commit_it_was_built_from(package: Path, tmp_path: Path) -
 
 def test_units_and_scripts_are_sound(tmp_path: Path) -> None:
     packaging = Path(__file__).parents[2] / "packaging"
-    for name in SCRIPTS:
+    machines = (f"machines/{name}" for name in machines_package.SCRIPTS)
+    for name in (*SCRIPTS, *machines):
         assert subprocess.run(["sh", "-n", str(packaging / name)]).returncode == 0
     if not Path("/usr/bin/systemd-analyze").exists():
         pytest.skip("NOT RUN: there is no systemd-analyze to look at the units with")
