@@ -116,6 +116,11 @@ def test_parsing_never_loses_and_rounds_up_below_nano(whole: int, fraction: int,
     assert 0 <= Fraction(quantity.nanos, 10**9) - exact < Fraction(1, 10**9)
 
 
+@pytest.mark.parametrize(("text", "printed"), [("7000e989", "700e990"), ("1" + "0" * 1000, "1" + "0" * 982 + "E")])
+def test_a_number_of_a_thousand_digits_prints_in_canonical_form(text: str, printed: str) -> None:
+    assert str(Quantity.parse(text)) == printed
+
+
 @given(st.text(max_size=12))
 def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
     try:
@@ -130,6 +135,6 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
 )
 def test_a_long_text_costs_no_more_than_its_length(text: str) -> None:
     began = time.process_time()
-    with pytest.raises(ValueError, match=r"^unable to parse|^quantities must match"):
+    with pytest.raises(ValueError, match="longer than 1024 characters"):
         Quantity.parse(text)
     assert time.process_time() - began < 1

@@ -11,7 +11,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import MAX_ATTEMPTS, Client
 from tarmac.client.envelope import is_newer
-from tarmac.client.errors import GarbledReply, api_error, exceeds_quota
+from tarmac.client.errors import GarbledReply, api_error, exceeds_quota, retry_after
 from tarmac.client.local import LocalTransport
 from tarmac.client.targets.untyped import CONFIG_MAPS
 from tests.client.model_server import Answer, ModelServer
@@ -101,3 +101,14 @@ def test_versions_compare_as_numbers() -> None:
     assert not is_newer("9", "9")
     assert not is_newer("9", "10")
     assert is_newer("opaque", "9")
+
+
+@pytest.mark.parametrize("version", ["²", "٣", "9" * 5000, ""])
+def test_a_version_that_is_no_decimal_number_counts_as_new(version: str) -> None:
+    assert is_newer(version, "9")
+    assert is_newer("9", version)
+
+
+@pytest.mark.parametrize("value", ["²", "9" * 5000, "-1", "soon"])
+def test_a_wait_that_is_no_number_of_seconds_is_none(value: str) -> None:
+    assert retry_after(status.TooManyRequests("slow down", headers=[("Retry-After", value)])) is None

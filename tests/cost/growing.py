@@ -6,7 +6,7 @@ place is valid, and entries are valid as far as a schema can say, so that they r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Literal, NamedTuple
 
@@ -52,18 +52,51 @@ def _walk(
         yield from _walk(field, (*path, name), around | {schema.name} if schema.name else around)
 
 
+def texts(resource: Resource) -> Iterator[Place]:
+    """All strings of a kind, and all maps, whose keys are strings."""
+    for path, schema in _scalars(resource.schema, (), frozenset()):
+        yield Place(resource, path, schema)
+
+
+_TEXTUAL = (Type.STRING, Type.QUANTITY, Type.INT_OR_STRING, Type.BYTES, Type.TIME, Type.MICRO_TIME, Type.MAP)
+
+
+def _scalars(
+    schema: Schema, path: tuple[str | int, ...], around: frozenset[str]
+) -> Iterator[tuple[tuple[str | int, ...], Schema]]:
+    if len(path) > _DEEPEST or (schema.name and schema.name in around):
+        return
+    if schema.type in _TEXTUAL:
+        yield path, schema
+    if schema.items is not None:
+        yield from _scalars(schema.items, (*path, 0 if schema.type is Type.LIST else "*"), around)
+    for name, field in schema.fields.items():
+        yield from _scalars(field, (*path, name), around | {schema.name} if schema.name else around)
+
+
 def grown(place: Place, entries: int, filling: Filling, name: str = "grown") -> dict[str, Any]:
     """An object with so many entries in one place."""
+    return _placed(place, lambda schema: _filled(schema, entries, filling), name)
+
+
+def lengthened(place: Place, text: str, name: str = "grown") -> dict[str, Any]:
+    """An object with this text in one place: as the value, or as the one key of a map."""
+
+    def value(schema: Schema) -> Any:
+        return {text: _entry(schema.items, 0, "sparse")} if schema.type is Type.MAP and schema.items else text
+
+    return _placed(place, value, name)
+
+
+def _placed(place: Place, value: Callable[[Schema], Any], name: str) -> dict[str, Any]:
     obj = deepcopy(base(place.resource, name))
-    if not place.path:
-        return obj
     here: Any = obj
     schema = place.resource.schema
-    for step, following in zip(place.path, [*place.path[1:], None], strict=True):
+    for step, following in zip(place.path, [*place.path[1:], None] if place.path else (), strict=True):
         field = schema.fields[str(step)] if schema.type is Type.OBJECT else schema.items
         assert field is not None
         if following is None:
-            _set(here, step, _filled(field, entries, filling))
+            _set(here, step, value(field))
             break
         here, schema = _enter(here, step, field, following), field
     return obj

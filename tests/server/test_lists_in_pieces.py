@@ -12,6 +12,8 @@ import pytest
 from tarmac.api.catalog import build_catalog
 from tarmac.base import pieces
 from tarmac.base.clock import ManualClock
+from tarmac.server.printing.answers import finish
+from tarmac.server.printing.negotiation import AnswerShape
 from tarmac.server.printing.table import Row, TablePrinter
 from tarmac.server.storage import batches
 from tarmac.server.storage.derived import Derived
@@ -165,3 +167,12 @@ def test_what_was_worked_out_goes_with_its_version() -> None:
         assert index.look(Entry(f"p{number}", number, number, splice(value, number))).labels == {"a": "b"}
     gc.collect()
     assert sum(type(each) is Derived for each in gc.get_objects()) == before
+
+
+def test_a_large_list_is_sent_in_its_chunks_also_as_yaml() -> None:
+    """A document beyond the limit of conversion stays JSON, which is valid YAML: joining it would hold the loop."""
+    chunks = [b"[", *[b"1" * 40_000] * 2, b"]"]
+    answer = finish(chunks, AnswerShape(yaml=True))
+    assert answer.body == chunks
+    assert answer.content_type == "application/yaml"
+    assert finish([b'{"a":', b"[1]}"], AnswerShape(yaml=True)).body == b"a:\n- 1\n"

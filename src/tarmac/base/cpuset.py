@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?", re.ASCII)
 # No kernel has more; keeps "0-99999999999" from filling memory.
 _MAX_CPU = 1 << 16
+_MAX_LENGTH = 64 * 1024  # characters
 
 
 class CPUSet:
@@ -21,7 +22,10 @@ class CPUSet:
     @staticmethod
     def parse(text: str) -> CPUSet:
         """Parse `0-3,7`; the empty text is the empty set. Raises ValueError."""
+        if len(text) > _MAX_LENGTH:
+            raise ValueError(f"CPU list is longer than {_MAX_LENGTH} characters")
         cpus: set[int] = set()
+        named = 0
         for part in text.split(",") if text else ():
             match = _RANGE.fullmatch(part)
             if match is None:
@@ -29,6 +33,9 @@ class CPUSet:
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first or last >= _MAX_CPU:
                 raise ValueError(f"invalid CPU range {part!r} in {text!r}")
+            named += last - first + 1
+            if named > _MAX_CPU:  # ranges that overlap: 8 KB of them would cost a second
+                raise ValueError(f"CPU list names more than {_MAX_CPU} CPUs")
             cpus.update(range(first, last + 1))
         return CPUSet(cpus)
 

@@ -30,7 +30,7 @@ KINDS = {
     "InternalError": ("InternalError", "Internal error"),
 }
 MAX_CAUSES = 200
-_MAX_SHOWN = 16 * 1024  # characters of a text
+_MAX_SHOWN = 16 * 1024  # characters of a text or a path
 _VALUELESS = {"Required", "Forbidden", "InternalError", "TooLong"}
 
 
@@ -92,6 +92,8 @@ class FieldErrors:
         if len(self.causes) >= MAX_CAUSES:
             self.cut_short = True
             raise Enough
+        if len(path) > _MAX_SHOWN:  # a path names keys of maps: megabytes of key, once per cause, would hold the loop
+            path = f"{path[:_MAX_SHOWN]}…"
         self.causes.append(FieldError(kind, path, value, detail))
 
     def required(self, path: str, detail: str = "") -> None:

@@ -22,6 +22,7 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _PERCENT = "[0-9]+%"
 
 _SPECIAL_OCTETS = frozenset({0, 127, 169, 224})  # unspecified, loopback, link-local, link-local multicast
+_MAX_ADDRESS = 256  # characters; leading zeros make an address longer than its 45
 _MAX_MATCHED = 4096  # characters; every limit is below, and a longer value is invalid anyway
 
 
@@ -105,7 +106,7 @@ def dns1035_label(value: str) -> list[str]:
 
 def label_key(value: str) -> list[str]:
     """`[prefix/]name`: keys of labels and annotations, resource names, finalizers."""
-    parts = value.split("/")
+    parts = value.split("/", 2)  # a third part is an error, however many follow
     if len(parts) == 1 and len(value) <= 63 and _key(value):
         return []
     if len(parts) == 2 and len(parts[1]) <= 63 and _key(parts[1]) and len(parts[0]) <= 253 and _subdomain(parts[0]):
@@ -280,6 +281,8 @@ def plain_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    if len(value) > _MAX_ADDRESS:  # parsing splits at each separator: megabytes of them would hold the loop
+        raise ValueError(f"longer than {_MAX_ADDRESS} characters")
     if "%" in value:
         raise ValueError("zones are not allowed")
     if "." in value:

@@ -26,6 +26,7 @@ _SYMBOLS = {"==", "!=", "=", "!", "(", ")", ",", "<", ">"}
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _CACHE_SIZE = 1024
 MAX_REQUIREMENTS = 100  # each is evaluated for every object
+MAX_LENGTH = 64 * 1024  # characters; as long as the head of a request
 
 
 class Requirement(NamedTuple):
@@ -180,8 +181,14 @@ def _checked(requirement: Requirement) -> Requirement:
 
 @remembered(_CACHE_SIZE)
 def _parse_labels(text: str) -> LabelSelector:
+    _check_length(text)
     requirements = _Parser(text).requirements()
     return LabelSelector(requirements) if requirements else EVERYTHING
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_LENGTH:  # before parsing: a set of a million values holds the loop for half a second
+        raise ValueError(f"a selector may have {MAX_LENGTH} characters, this one has {len(text)}")
 
 
 def _check_count(requirements: Sequence[object]) -> None:
@@ -330,6 +337,7 @@ def _escape(match: re.Match[str]) -> str:
 
 @remembered(_CACHE_SIZE)
 def _parse_fields(text: str) -> FieldSelector:
+    _check_length(text)
     requirements: list[tuple[str, str, str]] = []
     for term in sorted(filter(None, re.findall(r"(?:\\.|[^,\\]|\\$)+", text, re.DOTALL))):
         operator = _TERM_OPERATOR.search(term)

@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
+from tarmac.base.digits import whole
 from tarmac.client.errors import GarbledReply
+
+_MAX_REVISION = (1 << 64) - 1
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -105,9 +108,8 @@ def metadata_of(raw: bytes | msgspec.Raw) -> Metadata:
 
 def is_newer(version: str, than: str) -> bool:
     """True if a resource version comes after `than`. They are decimal numbers; anything else counts as new."""
-    if not (version.isdigit() and than.isdigit()):
-        return True
-    return int(version) > int(than)
+    number, previous = whole(version, _MAX_REVISION), whole(than, _MAX_REVISION)
+    return number is None or previous is None or number > previous
 
 
 def split_key(key: str) -> tuple[str, str]:

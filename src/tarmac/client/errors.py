@@ -20,6 +20,8 @@ from typing import Any
 import msgspec
 
 from tarmac.api import status
+from tarmac.base.digits import whole
+from tarmac.base.duration import MAX_SECONDS
 
 _CLASSES: tuple[type[status.ApiError], ...] = (
     status.BadRequest,
@@ -117,7 +119,7 @@ def exceeds_quota(error: status.ApiError) -> bool:
 def retry_after(error: status.ApiError) -> float | None:
     """Return the seconds to wait before a retry; None when the server does not invite one."""
     for name, value in error.headers or ():
-        if name.lower() == "retry-after" and value.isdigit():
-            return float(value)
+        if name.lower() == "retry-after" and (wait := whole(value, MAX_SECONDS)) is not None:
+            return float(wait)
     seconds = (error.details or {}).get("retryAfterSeconds")
     return float(seconds) if isinstance(seconds, int) and seconds > 0 else None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
+from tarmac.base.digits import whole
 from tarmac.base.pieces import Pieces, Work
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
@@ -23,6 +24,7 @@ BY_SERVICE = "service"
 LABEL_SERVICE = "kubernetes.io/service-name"
 LABEL_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 MANAGED_BY = "endpointslice-controller.datumapis.com"
+_MAX_INDEX = 10**9  # of slices of one group
 _HEADLESS = {"service.kubernetes.io/headless": ""}
 
 
@@ -150,8 +152,9 @@ def _by_prefix(present: Mapping[str, Item[Any]]) -> dict[str, dict[int, Item[Any
     found: dict[str, dict[int, Item[Any]]] = {}
     for name, item in present.items():
         prefix, _, number = name.rpartition("-")
-        if number.isdigit():
-            found.setdefault(prefix, {})[int(number)] = item
+        index = whole(number, _MAX_INDEX)
+        if index is not None:
+            found.setdefault(prefix, {})[index] = item
     return found
 
 

@@ -7,19 +7,23 @@ but it blocks an upgrade until an operator has checked it. A component that repo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tarmac.base.digits import whole
 
 Minor = tuple[int, int]
 SILENT = "0.1"
 """The last version that did not report its version."""
+_MAX_PART: Final = 10**6
 _UNREADABLE = "says that it has tarmac {!r}, which is no version such as 0.2.0; see that it fits, and install a release"
 
 
 def minor_of(version: str) -> Minor | None:
     """Return the major and minor version; None if they cannot be parsed."""
-    parts = version.split(".")[:2]
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+    parts = [whole(part, _MAX_PART) for part in version.split(".", 2)[:2]]
+    if len(parts) != 2 or parts[0] is None or parts[1] is None:
         return None
-    return int(parts[0]), int(parts[1])
+    return parts[0], parts[1]
 
 
 def joins(own: str, server: str) -> str:

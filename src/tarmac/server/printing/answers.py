@@ -10,7 +10,7 @@ from tarmac.server.encoding import encode_json
 from tarmac.server.printing.metadata import partial_metadata
 from tarmac.server.printing.negotiation import PLAIN, AnswerShape, named, shape_of
 from tarmac.server.printing.table import TablePrinter
-from tarmac.server.printing.texts import as_yaml, indented
+from tarmac.server.printing.texts import as_yaml, indented, is_convertible
 
 Headers = list[tuple[str, str]]
 
@@ -67,10 +67,10 @@ def finish(body: bytes | list[bytes], shape: AnswerShape, status: int = 200, war
     headers = warning_headers(warnings)
     # A list comes in chunks; its apiVersion is completely in the first one.
     body = named(body, shape) if isinstance(body, bytes) else [named(body[0], shape), *body[1:]] if body else body
-    if (shape.yaml or shape.pretty) and isinstance(body, list):
+    if isinstance(body, list) and (shape.pretty or (shape.yaml and is_convertible(sum(map(len, body))))):
         body = b"".join(body)
-    if isinstance(body, list):
-        return Response(status, body, headers=headers)
+    if isinstance(body, list):  # never joined: a list of a gigabyte would hold the loop for as long as its copy takes
+        return Response(status, body, "application/yaml" if shape.yaml else "application/json", headers)
     if shape.yaml:
         return Response(status, as_yaml(body), "application/yaml", headers)
     return Response(status, indented(body) if shape.pretty else body, headers=headers)

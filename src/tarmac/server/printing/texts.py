@@ -12,9 +12,14 @@ _MOST_VALUES = 2000
 _LONGEST = 64 * 1024  # bytes
 
 
+def is_convertible(length: int) -> bool:
+    """Return True if a document of so many bytes is small enough to become YAML."""
+    return length <= _LONGEST
+
+
 def as_yaml(body: bytes) -> bytes:
     """Convert a document to YAML, keys sorted as in Kubernetes. A large one stays JSON, which is valid YAML."""
-    if len(body) > _LONGEST or body.count(b",") + body.count(b"{") > _MOST_VALUES:
+    if not is_convertible(len(body)) or body.count(b",") + body.count(b"{") > _MOST_VALUES:
         return body
     import yaml  # imported on first use: rarely needed
 

@@ -28,14 +28,14 @@ def is_reference(image: str) -> bool:
 
 def check_image(image: str, path: str, errors: FieldErrors) -> None:
     """Check a fully qualified image reference."""
-    if not names_registry(image) and _short(image):
+    if len(image) <= _MAX_LENGTH and not names_registry(image) and _short(image):
         repository = image if "/" in image else f"library/{image}"
         errors.invalid(path, image, f"must include a registry, e.g. docker.io/{repository}")
-    elif not _reference(image) or len(image) > _MAX_LENGTH:
+    elif not is_reference(image):
         errors.invalid(path, image, "must be an image reference, e.g. ghcr.io/acme/api:1.4.2")
 
 
 def means_latest(image: str) -> bool:
     """Return True if the reference has neither tag nor digest."""
-    match = _reference(image)
+    match = _reference(image) if len(image) <= _MAX_LENGTH else None
     return match is not None and not match[2] and not match[3]
