@@ -133,7 +133,7 @@ async def _remove(machine: Machine, *, with_server: bool) -> None:
     tell("processes")
     await stop_all(machine, server=with_server)
     tell("node")
-    left = await remove_agent(settle(told_by(_agent_options(machine)), Reservations()))
+    left = await remove_agent(settle(told_by(_agent_options(machine)), Reservations()), runtime_follows=True)
     tell("containerd")
     await _remove_containerd(machine)
     tell("files")

@@ -33,8 +33,12 @@ from tarmac.volumes.linux.mountinfo import mounts
 _SECONDS = 60.0
 
 
-async def remove_agent(config: AgentConfig) -> list[str]:
-    """Remove from the inside out: pods, links, cgroups, mounts, files. Return descriptions of the remains."""
+async def remove_agent(config: AgentConfig, *, runtime_follows: bool = False) -> list[str]:
+    """Remove from the inside out: pods, links, cgroups, mounts, files. Return descriptions of the remains.
+
+    `runtime_follows`: the caller removes the runtime with its records next, so a runtime that does not answer, because
+    it was stopped together with the agent, leaves nothing behind.
+    """
     if pids := running_agents(config.root_dir):
         return [f"process {pid}, an agent with this root directory: stop it first" for pid in pids]
     hierarchy = mounted()
@@ -47,7 +51,7 @@ async def remove_agent(config: AgentConfig) -> list[str]:
         hierarchy.kill(cgroups.top)
         hierarchy.remove(cgroups.top)
     await asyncio.to_thread(_remove_files, config, uids)
-    return [*trouble, *_remains(config, cgroups.top)]
+    return [*([] if runtime_follows else trouble), *_remains(config, cgroups.top)]
 
 
 def running_agents(root_dir: Path) -> list[int]:

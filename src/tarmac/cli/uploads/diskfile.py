@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from tarmac.runtimes.interface.errors import ImageMismatch
+from tarmac.runtimes.interface import ImageMismatch
 from tarmac.runtimes.qemu.images.qcow2 import check_qcow2
 
 Format = Literal["raw", "qcow2"]

@@ -27,7 +27,7 @@ from tarmac.api.shared import LocationReference
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.children.instances import instance_document
-from tarmac.decide.rollout.template import template_hash
+from tarmac.decide.rollout import template_hash
 from tarmac.server.admission.chain import Attributes, Chain
 from tarmac.server.encoding import encode_object
 from tarmac.server.nodes.adoptedinterfaces import check_interfaces
