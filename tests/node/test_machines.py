@@ -142,6 +142,9 @@ def test_a_machine_boots_and_is_ready_when_it_serves(guest: Guest) -> None:
     assert guest.container["image"] == "tarmac/tiny"
     label = guest.planet.get("node", "dfw-0")["metadata"]["labels"]["compute.datumapis.com/machine-accelerator"]
     assert label in ("kvm", "tcg")
+    conditions = guest.planet.get("node", "dfw-0")["status"]["conditions"]
+    [ready] = [each for each in conditions if each["type"] == "MachinesReady"]
+    assert (ready["status"], ready["reason"], f"({label})" in ready["message"]) == ("True", "MachinesRun", True), ready
     metrics = guest.planet.kubectl("get", "--raw", "/api/v1/nodes/dfw-0/proxy/metrics")
     for phase in ("process", "ready"):  # tests before this one may have started machines on the node
         counted = re.search(rf'^tarmac_machine_start_seconds_count{{phase="{phase}"}} (\d+)$', metrics, re.MULTILINE)

@@ -1,4 +1,7 @@
-"""The package `tarmac-machines` on fresh roots of Debian 12 and 13: a node with it offers virtual machines."""
+"""The package `tarmac-machines` on fresh roots of Debian 12 and 13: a node with it offers virtual machines.
+
+A node without it says so in its condition MachinesReady.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.machines.boxes import until
-from tests.machines.packaged import both_packages
+from tests.machines.packaged import both_packages, package
 from tests.machines.sites import SiteBox, sites
 from tools.debian_roots import FOR_MACHINES, RELEASES, ensure
 
@@ -28,6 +31,8 @@ _ACCELERATOR = (
     "-o",
     r"jsonpath={.items[*].metadata.labels.compute\.datumapis\.com/machine-accelerator}",
 )
+_READY = '{.items[*].status.conditions[?(@.type=="MachinesReady")]'
+_CONDITION = ("get", "nodes", "-o", f"jsonpath={_READY}.status}} {_READY}.reason}} {_READY}.message}}")
 _TRIAL_SECONDS = 120.0
 
 
@@ -54,9 +59,22 @@ def test_a_node_upgraded_from_the_single_package_offers_machines_once_both_are_i
         box.install(earlier(deb, tmp_path))
         box.install(deb)
         box.install(machines)
-        init = ("init", "--location", "dfw", "--listen", f"{box.address}:6443", "--foreground")
-        box.start(*init).until_said("join another machine", _TRIAL_SECONDS)
+        become_a_node(box)
         until(lambda: box.kubectl(*_ACCELERATOR) in ("kvm", "tcg"), _TRIAL_SECONDS)
+        until(lambda: box.kubectl(*_CONDITION).startswith("True MachinesRun virtual machines run "), _TRIAL_SECONDS)
+
+
+def test_a_node_from_the_first_package_alone_names_the_second_in_its_condition(tmp_path: Path) -> None:
+    with sites(tmp_path / "machines", dallas=ensure("12")) as (box,):
+        box.install(package())
+        become_a_node(box)
+        until(lambda: box.kubectl(*_CONDITION).startswith("False MachinesNotInstalled no qemu-system"), _TRIAL_SECONDS)
+        assert "run `apt install tarmac-machines`" in box.kubectl(*_CONDITION)
+
+
+def become_a_node(box: SiteBox) -> None:
+    init = ("init", "--location", "dfw", "--listen", f"{box.address}:6443", "--foreground")
+    box.start(*init).until_said("join another machine", _TRIAL_SECONDS)
 
 
 def test_the_package_for_machines_is_not_removed_while_machines_run(tmp_path: Path) -> None:

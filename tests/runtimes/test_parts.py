@@ -67,10 +67,14 @@ def test_a_missing_part_says_how_to_get_it(ours: Path) -> None:
 
 
 def test_virtual_machines_need_qemu_and_a_kernel_to_prove_it_with(ours: Path, tmp_path: Path) -> None:
-    with pytest.raises(PartMissing, match="no qemu-system-x86_64 on the PATH"):
+    with pytest.raises(
+        PartMissing, match="no qemu-system-x86_64 and qemu-img on the PATH: run `apt install tarmac-machines`"
+    ):
         find_machine_parts(path="")
     system = _programs(tmp_path / "system", "qemu-system-x86_64", "qemu-img")
-    with pytest.raises(PartMissing, match=r"no vmlinuz for virtual machines in .*make node-parts"):
+    with pytest.raises(
+        PartMissing, match=r"no vmlinuz for virtual machines in .*apt install tarmac-machines`, .*make node-parts"
+    ):
         find_machine_parts(path=str(system))
     for name in ("vmlinuz", "initrd"):
         (ours / "machine-images").mkdir(exist_ok=True)

@@ -100,7 +100,10 @@ def test_the_table_names_every_write_that_nodes_have_a_right_to() -> None:
 STATUS: Json = {
     "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110", "example.com/gpu": "1"},
     "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
-    "conditions": [{"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastHeartbeatTime": None}],
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastHeartbeatTime": None},
+        {"type": "MachinesReady", "status": "True", "reason": "MachinesRun", "message": "m"},
+    ],
     "addresses": [{"type": "InternalIP", "address": "10.0.0.9"}],
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
     "nodeInfo": {"kubeletVersion": "v1.35.0", "architecture": "amd64", "operatingSystem": "linux"},

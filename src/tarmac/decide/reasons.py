@@ -81,6 +81,7 @@ ACTIVE = fine("Active", "The instance type or machine image may be used.")
 NODES_READY = fine("NodesReady", "The Location has ready nodes.")
 PROVIDER_READY = fine("ProviderReady", "The provider reports that the Location is ready.")
 TUNNELS_OPEN = fine("TunnelsOpen", "Every other node that shares a Network answers tunnel probes.")
+MACHINES_RUN = fine("MachinesRun", "The node runs virtual machines; the message has the accelerator.")
 NETWORK_READY = fine("NetworkReady", "The network has its number and its ranges.")
 NETWORK_CONTEXT_READY = fine("NetworkContextReady", "The network is usable at the Location.")
 SUBNET_READY = fine("SubnetReady", "The subnet is usable.")
@@ -190,6 +191,13 @@ POD_ANTI_AFFINITY_UNSATISFIED = user(
     31, "PodAntiAffinityUnsatisfied", "A pod that matches the pod anti-affinity is there."
 )
 RUNTIME_UNAVAILABLE = platform(31, "RuntimeUnavailable", "The node does not offer the pod's runtime.")
+MACHINES_NOT_INSTALLED = platform(
+    31, "MachinesNotInstalled", "The node has no QEMU, or no kernel to probe it with; the message has the command."
+)
+MACHINE_TRIAL_FAILED = platform(31, "MachineTrialFailed", "No kernel booted in a virtual machine of the node.")
+CONNECTED_BY_PLUGINS = platform(
+    31, "ConnectedByPlugins", "Network plugins connect the node's pods; machines need Networks that the agent makes."
+)
 DEVICE_UNSUPPORTED = user(31, "DeviceUnsupported", "The pod requests devices, which its runtime does not support.")
 CLASS_UNAVAILABLE = user(31, "ClassUnavailable", "The node does not offer a class that the pod requests.")
 CLASS_EXHAUSTED = platform(30, "ClassExhausted", "A class that the pod requests has no free place on the node.")

@@ -16,6 +16,7 @@ _CONTAINERD = ("containerd", "ctr", "containerd-shim-runc-v2")
 _CNI_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")  # of Debian, and of other distributions
 _GVISOR = ("runsc", "containerd-shim-runsc-v1")
 _QEMU = ("qemu-system-x86_64", "qemu-img")
+_INSTALL_MACHINES = "run `apt install tarmac-machines`, or in a clone, as root, `make setup` and `make node-parts`"
 FIRST_LINE = "tarmac-guest: the kernel runs"
 """The line that our guests' initial filesystem prints on the serial port: the kernel has started its first process."""
 
@@ -86,12 +87,12 @@ def find_parts(*, path: str | None = None) -> NodeParts:
 def find_machine_parts(*, path: str | None = None) -> MachineParts:
     """Find the parts of virtual machines. Raises PartMissing."""
     folder = parts_folder() / "machine-images"
-    qemu, qemu_img = _needed(_QEMU, parts_folder(), path)
+    if not (programs := _group(_QEMU, parts_folder(), path)):
+        raise PartMissing(f"no {' and '.join(_QEMU)} on the PATH: {_INSTALL_MACHINES}")
     kernel, initrd = folder / "vmlinuz", folder / "initrd"
     if missing := next((each for each in (kernel, initrd) if not os.access(each, os.R_OK)), None):
-        raise PartMissing(
-            f"no {missing.name} for virtual machines in {folder}: run `make node-parts` as root in a clone"
-        )
+        raise PartMissing(f"no {missing.name} for virtual machines in {folder}: {_INSTALL_MACHINES}")
+    qemu, qemu_img = programs
     return MachineParts(qemu, qemu_img, kernel, initrd, folder)
 
 

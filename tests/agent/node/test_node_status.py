@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tarmac.agent.model.devices import DeviceAmounts
+from tarmac.agent.model.machines import MachineState
 from tarmac.agent.node.machine import capacity
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts, changes, node_status
@@ -63,6 +64,20 @@ def test_pressure_and_trouble() -> None:
     said = {each["type"]: (each["status"], each["message"]) for each in status(facts)["conditions"]}
     assert said["MemoryPressure"] == ("True", "kubelet has insufficient memory available")
     assert said["Ready"] == ("False", "container runtime is down")
+
+
+def test_virtual_machines_are_a_condition_once_they_have_been_probed() -> None:
+    missing = MachineState(False, "MachinesNotInstalled", "no qemu-system-x86_64: run `apt install tarmac-machines`")
+    before = status(replace(FACTS, machines=missing))
+    found = next(each for each in before["conditions"] if each["type"] == "MachinesReady")
+    assert (found["status"], found["reason"], found["message"]) == ("False", missing.reason, missing.message)
+    working = MachineState(True, "MachinesRun", "virtual machines run by KVM (kvm)")
+    after = status(replace(FACTS, machines=working), before, NOW + 60)
+    found = next(each for each in after["conditions"] if each["type"] == "MachinesReady")
+    assert (found["status"], found["lastTransitionTime"]) == ("True", found["lastHeartbeatTime"])
+    unknown = status(before=after)
+    assert "MachinesReady" not in {each["type"] for each in unknown["conditions"]}, "a starting agent leaves it alone"
+    assert changes(unknown, after) == {}
 
 
 def test_transitions_keep_their_time_until_the_next() -> None:

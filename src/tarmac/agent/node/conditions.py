@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
+from tarmac.api.compute.names import MACHINES_READY
 from tarmac.api.networking.tunnels import TUNNELS_REACHABLE
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
@@ -48,10 +50,11 @@ def conditions(
     now: float,
     tell: Tell,
     tunnels: TunnelState | None = None,
+    machines: MachineState | None = None,
 ) -> list[JsonObject]:
     """Return the node's own conditions, Ready last. `unready` is the reason why it is not; empty if it is.
 
-    Without a state of `tunnels` the server keeps its condition: a starting agent does not know it yet.
+    Without a state of `tunnels` or `machines` the server keeps its condition: a starting agent does not know it yet.
     """
     known = {each["type"]: each for each in before}
     found: list[JsonObject] = []
@@ -63,6 +66,8 @@ def conditions(
             tell(wording.event, wording.event)
     if tunnels is not None:
         found.append(_tunnels(known.get(TUNNELS_REACHABLE), tunnels, now, tell))
+    if machines is not None:
+        found.append(_machines(known.get(MACHINES_READY), machines, now))
     found.append(_ready(known.get("Ready"), unready, now, tell))
     return found
 
@@ -72,6 +77,11 @@ def _tunnels(before: JsonObject | None, state: TunnelState, now: float, tell: Te
     if (before["status"] if before else "True") != status:
         tell(state.reason, state.message)
     return _condition(before, TUNNELS_REACHABLE, status, state.reason, state.message, now)
+
+
+def _machines(before: JsonObject | None, state: MachineState, now: float) -> JsonObject:
+    status = "True" if state.ready else "False"
+    return _condition(before, MACHINES_READY, status, state.reason, state.message, now)
 
 
 def _ready(before: JsonObject | None, unready: str, now: float, tell: Tell) -> JsonObject:

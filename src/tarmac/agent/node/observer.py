@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.machine import Machine, capacity
@@ -36,6 +37,7 @@ class Observer:
         troubles: Sequence[Callable[[], str]] = (),
         classes: Callable[[RuntimeStatus | None], JsonObject] = lambda _status: {},
         tunnels: Callable[[], TunnelState | None] = lambda: None,
+        machines: Callable[[], MachineState | None] = lambda: None,
     ) -> None:
         self._config = config
         self._machine = machine
@@ -46,6 +48,7 @@ class Observer:
         self._troubles = troubles
         self._classes = classes
         self._tunnels = tunnels
+        self._machines = machines
 
     async def __call__(self) -> Facts:
         """Return the facts as of now."""
@@ -66,6 +69,7 @@ class Observer:
             devices=NodeDevices(frozenset(devices.capacity), self._health.device_handlers()),
             offered=self._classes(self._health.status),
             tunnels=self._tunnels(),
+            machines=self._machines(),
         )
 
 

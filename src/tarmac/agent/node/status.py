@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
 from tarmac.agent.node.machine import Machine
@@ -47,6 +48,8 @@ class Facts:
     """Fields of the status about classes."""
     tunnels: TunnelState | None = None
     """The tunnels to other nodes; None if unknown, or not managed by the agent."""
+    machines: MachineState | None = None
+    """Virtual machines; None until they have been probed."""
 
 
 def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> JsonObject:
@@ -56,7 +59,7 @@ def node_status(facts: Facts, before: JsonObject, now: float, tell: Tell) -> Jso
     status: JsonObject = {
         **sizes_in_status(facts.ledger),
         "conditions": conditions(
-            before.get("conditions") or (), facts.pressures, facts.unready, now, tell, facts.tunnels
+            before.get("conditions") or (), facts.pressures, facts.unready, now, tell, facts.tunnels, facts.machines
         ),
         "addresses": list(facts.addresses),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},

@@ -56,6 +56,8 @@ ANNOTATION_MOUNTS = f"{GROUP}/mounts"  # volume -> mount path, for disks
 MACHINE_ANNOTATIONS = (ANNOTATION_CLOUD_INIT, ANNOTATION_MACHINE_IMAGES, ANNOTATION_MOUNTS)
 LABEL_ACCELERATOR = f"{GROUP}/machine-accelerator"
 """On a Node that runs virtual machines: `kvm`, or `tcg` where they are emulated."""
+MACHINES_READY = "MachinesReady"
+"""Condition of a Node: True if it runs virtual machines; the message has the accelerator, or the cause and a fix."""
 
 FINALIZER = f"{GROUP}/workload-controller"
 INSTANCE_FINALIZER = f"{GROUP}/instance-controller"

@@ -99,7 +99,9 @@ class NodeAgent:
         self._all_known = False
         self._sizing: dict[str, Callable[[], Awaitable[None]]] = {}
         datapath, groups = networking.datapath if networking else None, surveyed.hierarchy
-        self._machines = NodeMachines.find(config, groups, datapath, self._clock) if datapath else None
+        machines = NodeMachines.find(config, groups, datapath, self._clock)
+        self._machines = machines if isinstance(machines, NodeMachines) else None
+        self._machine_state = machines.state if isinstance(machines, NodeMachines) else lambda: machines
         drivers = [self._machines.driver()] if self._machines else []
         self._parts = machinery(config, surveyed, self._clock, drivers)
         self._unregistered = self._as_nobody_knows_it()
@@ -252,6 +254,7 @@ class NodeAgent:
             [lambda: "node is shutting down" if self._shutting_down else ""],
             self._offered,
             self._networking.tunnel_state if self._networking else lambda: None,
+            self._machine_state,
         )
         self._reporter = NodeReporter(
             self._client, self._informers, config, observer, self._recorder, self._annotations

@@ -1,8 +1,8 @@
 """Virtual machines on a node: finds the driver's dependencies, tests them and reports the result.
 
-A node has machines only if the agent connects pods itself and the dependencies are installed; otherwise none of this
-exists. The test runs in the background: the node becomes ready without it, and offers the handler after a kernel has
-booted.
+A node has machines only if the agent connects pods itself and the dependencies are installed; otherwise it has only
+the condition `MachinesReady`, with the cause. The test runs in the background: the node becomes ready without it, and
+offers the handler after a kernel has booted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.machines import MachineGroups
 from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.model.machines import MachineState
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.pods.machineshape import machine_check
 from tarmac.agent.pods.manager import PodManager
@@ -23,6 +24,7 @@ from tarmac.agent.stats.summary import Sample
 from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
+from tarmac.apps.node import machinestate
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.client import Client
@@ -66,6 +68,7 @@ class NodeMachines:
     ) -> None:
         self.taps = MachineTaps(datapath)
         self._clock = clock
+        self._state: MachineState | None = None
         self._folder = config.root_dir / "machine-images"
         flags = config.flags
         networks = TenantNetworks(flags.tenant_image_networks, flags.tenant_image_denied_networks)
@@ -80,14 +83,22 @@ class NodeMachines:
         self.runtime = QemuRuntime(machine_folders(config), self.taps, groups, self.images, clock, tried, ROUTER)
 
     @staticmethod
-    def find(config: AgentConfig, hierarchy: Hierarchy, datapath: Datapath, clock: Clock) -> NodeMachines | None:
-        """Return the machines of this node; None if dependencies are missing."""
+    def find(
+        config: AgentConfig, hierarchy: Hierarchy, datapath: Datapath | None, clock: Clock
+    ) -> NodeMachines | MachineState:
+        """Return the machines of this node, or its condition if it can have none."""
+        if datapath is None:
+            return machinestate.NO_NETWORKS
         try:
             parts = find_machine_parts()
         except PartMissing as missing:
             _log.info("virtual machines are not available", why=str(missing))
-            return None
+            return machinestate.not_installed(missing)
         return NodeMachines(config, parts, hierarchy, datapath, clock)
+
+    def state(self) -> MachineState | None:
+        """Return the condition `MachinesReady`; None until the test has ended."""
+        return self._state
 
     def driver(self) -> Driver:
         """Return the driver for the node's runtime."""
@@ -113,6 +124,8 @@ class NodeMachines:
         try:
             proven = await self.runtime.prove()
         except RuntimeRefused as refusal:
+            self._state = machinestate.trial_failed(str(refusal))
+            wake()
             say(
                 "Warning",
                 "RuntimeHandlerFailed",
@@ -120,6 +133,7 @@ class NodeMachines:
             )
             await self._clock.sleep(_EVER_SECONDS)
             return
+        self._state = machinestate.running(proven)
         if proven.accelerator == "tcg":
             message = f"Virtual machines run here without the processor's support, and slowly: {proven.why}"
             say("Normal", "MachinesAreEmulated", message)

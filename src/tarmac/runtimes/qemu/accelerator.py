@@ -69,7 +69,7 @@ async def prove(file: Path, boot: BootFiles | None) -> Proven:
 
 async def _prove(file: Path, boot: BootFiles | None) -> Proven:
     if shutil.which(PROGRAM) is None:
-        raise RuntimeRefused(f"{PROGRAM} is not installed: install qemu-system-x86")
+        raise RuntimeRefused(f"{PROGRAM} is not installed: run `apt install tarmac-machines`")
     version = await _version()
     file.parent.mkdir(parents=True, exist_ok=True)
     lock = open_lock(file.with_suffix(".lock"))

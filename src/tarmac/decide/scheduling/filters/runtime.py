@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, SANDBOX_CLASS
+from tarmac.api.compute.names import MACHINES_READY
+from tarmac.api.kubernetes.runtimeclasses import HOST_CLASS, MACHINE_CLASS, SANDBOX_CLASS
 from tarmac.decide import reasons
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
@@ -31,7 +32,9 @@ class RuntimeHandler:
     def brief(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Brief:
         """Name the handler."""
         handler = pod.demand.handler
-        return Brief(f"no devices under {handler}" if _unsupported(pod, info) else f"no runtime {handler}")
+        if _unsupported(pod, info):
+            return Brief(f"no devices under {handler}")
+        return Brief("no virtual machines" if handler == MACHINE_CLASS else f"no runtime {handler}")
 
     def describe(self, pod: Pod, info: NodeInfo, cluster: Cluster) -> Why:
         """Name the handler."""
@@ -40,6 +43,9 @@ class RuntimeHandler:
             classes = ", ".join(sorted(filter(None, info.node.devices.handlers))) or "none"
             message = f"runtime {handler} of node {name} does not pass {', '.join(asked)} on to containers"
             return Why(message, f"ask for a RuntimeClass that does ({classes}), which takes the right to use it")
+        if handler == MACHINE_CLASS:
+            message = f"node {name} runs no virtual machines; its condition {MACHINES_READY} has the cause"
+            return Why(message, f"run apt install tarmac-machines on {name}, and restart its agent")
         fix = f"install {handler} on {name}"
         if handler == SANDBOX_CLASS:
             fix += f", or ask for the RuntimeClass {HOST_CLASS}, which takes the right to use it"

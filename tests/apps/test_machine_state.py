@@ -1,0 +1,50 @@
+"""The condition MachinesReady of a node: the accelerator, or the cause and the command that removes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.model.machines import MachineState
+from tarmac.apps.node import machinestate
+from tarmac.apps.node.machines import NodeMachines
+from tarmac.base.clock import ManualClock
+from tarmac.datapath.interface import Datapath
+from tarmac.runtimes.qemu.accelerator import Proven
+from tests.agent.node.settings import agent_config
+
+
+def found(root: Path, datapath: Datapath | None) -> NodeMachines | MachineState:
+    return NodeMachines.find(agent_config(root), cast("Hierarchy", None), datapath, ManualClock())
+
+
+def test_a_node_without_qemu_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TARMAC_NODE_PARTS", str(tmp_path))
+    state = found(tmp_path, cast("Datapath", object()))
+    assert isinstance(state, MachineState)
+    assert (state.ready, state.reason) == (False, "MachinesNotInstalled")
+    assert state.message.startswith("no qemu-system-x86_64 and qemu-img on the PATH: run `apt install tarmac-machines`")
+    assert state.message.endswith("; then restart the agent")
+
+
+def test_a_node_whose_pods_plugins_connect_has_no_machines(tmp_path: Path) -> None:
+    state = found(tmp_path, None)
+    assert isinstance(state, MachineState)
+    assert (state.ready, state.reason) == (False, "ConnectedByPlugins")
+
+
+def test_a_failed_trial_is_the_cause() -> None:
+    state = machinestate.trial_failed("tcg: QEMU ended: it said nothing")
+    assert (state.ready, state.reason) == (False, "MachineTrialFailed")
+    assert state.message == "no kernel booted in a virtual machine: tcg: QEMU ended: it said nothing"
+
+
+def test_a_node_with_machines_names_their_accelerator() -> None:
+    fast, slow = machinestate.running(Proven("kvm", "")), machinestate.running(Proven("tcg", "/dev/kvm is not there"))
+    assert (fast.ready, fast.reason, fast.message) == (True, "MachinesRun", "virtual machines run by KVM (kvm)")
+    assert slow.ready
+    assert slow.message == "virtual machines run emulated (tcg), which is slow: /dev/kvm is not there"
