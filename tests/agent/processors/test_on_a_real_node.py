@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -192,9 +193,13 @@ def test_what_somebody_changes_behind_its_back_is_mended(node: RealNode) -> None
     node.run("own", "1")
     uid = node.get("other")["metadata"]["uid"]
     top = Path("/sys/fs/cgroup/cpuset") / node.agent.cgroup_root.strip("/")
-    for group in sorted(top.glob(f"kubepods/**/pod{uid}/**/")):
-        (group / "cpuset.cpus").write_text("0-1")
-    assert node.allowed("other") == {"0-1"}
+    os.kill(node.agent.pid, signal.SIGSTOP)  # it would undo the change before the assertion
+    try:
+        for group in sorted(top.glob(f"kubepods/**/pod{uid}/**/")):
+            (group / "cpuset.cpus").write_text("0-1")
+        assert node.allowed("other") == {"0-1"}
+    finally:
+        os.kill(node.agent.pid, signal.SIGCONT)
     until(lambda: node.allowed("other") == {"0"}, 10)
 
 
