@@ -211,7 +211,8 @@ def follow_a_container(node: Node) -> None:
     assert near(rates[0], SLOW), rates
     assert near(rates[1], FAST), rates
     assert near(rates[2], FAST), rates
-    assert (node.container("writer")["containerID"], node.container("writer")["restartCount"]) == (first, 0)
+    after = node.container("writer")
+    assert (after["containerID"], after["restartCount"]) == (first, 0), after
 
 
 def test_a_container_writes_as_fast_as_its_class_lets_it(node: Node) -> None:
