@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,10 @@ from tarmac.agent.model.machines import MachineState
 from tarmac.apps.node import machinestate
 from tarmac.apps.node.machines import NodeMachines
 from tarmac.base.clock import ManualClock
+from tarmac.client.client import Client
 from tarmac.datapath.interface import Datapath
+from tarmac.runtimes.interface import RuntimeRefused
+from tarmac.runtimes.parts import MachineParts
 from tarmac.runtimes.qemu.accelerator import Proven
 from tests.agent.node.settings import agent_config
 
@@ -37,10 +41,28 @@ def test_a_node_whose_pods_plugins_connect_has_no_machines(tmp_path: Path) -> No
     assert (state.ready, state.reason) == (False, "ConnectedByPlugins")
 
 
-def test_a_failed_trial_is_the_cause() -> None:
-    state = machinestate.trial_failed("tcg: QEMU ended: it said nothing")
-    assert (state.ready, state.reason) == (False, "MachineTrialFailed")
-    assert state.message == "no kernel booted in a virtual machine: tcg: QEMU ended: it said nothing"
+async def test_a_failed_trial_is_the_cause_and_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> Proven:
+        raise RuntimeRefused("tcg: QEMU ended: it said nothing")
+
+    parts, woken = MachineParts(*[tmp_path] * 5), asyncio.Event()
+    machines = NodeMachines(
+        agent_config(tmp_path), parts, cast("Hierarchy", None), cast("Datapath", None), ManualClock()
+    )
+    monkeypatch.setattr(machines.runtime, "prove", refuse)
+    assert machines.state() is None, "unknown until the trial has ended"
+    offer = asyncio.create_task(machines.offer(cast("Client", None), "n", lambda *_: None, woken.set))
+    try:
+        await woken.wait()
+        state = machines.state()
+    finally:
+        offer.cancel()
+        await asyncio.gather(offer, return_exceptions=True)
+    assert state == MachineState(
+        False, "MachineTrialFailed", "no kernel booted in a virtual machine: tcg: QEMU ended: it said nothing"
+    )
 
 
 def test_a_node_with_machines_names_their_accelerator() -> None:
