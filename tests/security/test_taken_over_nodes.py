@@ -14,6 +14,8 @@ from cryptography.x509.oid import NameOID
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, NodeTunnel, write_tunnel
 from tarmac.api.status import Invalid
+from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
+from tarmac.api.submariner.nodefacts import NodeFacts, write_facts
 from tarmac.base.clock import SystemClock
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS, SERVICES
@@ -96,6 +98,24 @@ async def test_a_node_publishes_no_tunnel_key_of_others(wire: Wire) -> None:
     assert (await wire.node("n2").patch("/api/v1/nodes/n2/status", published("key of n2"))).status == 200
     await wire.admin.resource(NODES).delete("n2")
     assert (await wire.node("n1").patch(STATUS, published("key of n2"))).status == 200
+
+
+async def test_a_node_publishes_no_key_of_others_in_its_facts_either(wire: Wire) -> None:
+    """Each annotation is compared with both of the other nodes: they publish one key in two places."""
+
+    def tunnel(key: str) -> Json:
+        return {"metadata": {"annotations": {ANNOTATION_TUNNEL: write_tunnel(NodeTunnel(True, "kernel", key))}}}
+
+    def facts(key: str) -> Json:
+        return {"metadata": {"annotations": {ANNOTATION_NODE_FACTS: write_facts(NodeFacts(public_key=key))}}}
+
+    path = "/api/v1/nodes/n2/status"
+    for own in (facts("key of n2"), tunnel("key of n2")):
+        assert (await wire.node("n2").patch(path, own)).status == 200
+        for said in (facts, tunnel):
+            answer = await wire.node("n1").patch(STATUS, said("key of n2"))
+            assert (answer.status, 'that of node "n2"' in answer.message) == (403, True), answer
+    assert (await wire.node("n1").patch(STATUS, facts("key of n1"))).status == 200
 
 
 async def test_the_claim_is_looked_at_when_a_node_registers_as_well(wire: Wire) -> None:

@@ -103,14 +103,16 @@ class NodeAddresses(Plugin):
 
         It would not redirect packets, but keep that node from getting any.
         """
-        key = _tunnel_key(_annotations(attributes.obj))
-        if not key or key == _tunnel_key(_annotations(attributes.old)):
+        before = _tunnel_keys(_annotations(attributes.old))
+        new = {key: said for key, said in _tunnel_keys(_annotations(attributes.obj)).items() if key not in before}
+        if not new:
             return
         self._load()
-        others = sorted(self._holders.get(key, set()) - {node})
-        if others:
-            why = f'its key is that of node "{others[0]}": delete that Node if it is gone'
-            raise refuse(attributes, f'node "{node}" may not publish this in annotation {ANNOTATION_TUNNEL}: {why}')
+        for key, annotation in new.items():
+            others = sorted(self._holders.get(key, set()) - {node})
+            if others:
+                why = f'its key is that of node "{others[0]}": delete that Node if it is gone'
+                raise refuse(attributes, f'node "{node}" may not publish this in annotation {annotation}: {why}')
 
     def _holder(self, node: str, labels: dict[str, str], said: str) -> str | None:
         address = canonical(said)
@@ -150,8 +152,7 @@ class NodeAddresses(Plugin):
 
     def _take(self, entry: Entry) -> None:
         shown = [str(canonical(each.address) or "") for each in read_addresses(entry.raw)]
-        if key := _tunnel_key(_decode(entry.raw).metadata.annotations or {}):
-            shown.append(key)
+        shown += _tunnel_keys(_decode(entry.raw).metadata.annotations or {})
         self._shown[entry.name] = shown
         for address in shown:
             self._holders.setdefault(address, set()).add(entry.name)
@@ -186,10 +187,14 @@ def _claimed(node: JsonObject | None) -> dict[Address, str]:
     return {address: field for address, field in found.items() if address is not None}
 
 
-def _tunnel_key(annotations: Mapping[str, str]) -> str:
-    """Return the key with a prefix, so that it never equals an address."""
-    key = read_tunnel(annotations.get(ANNOTATION_TUNNEL, "")).public_key
-    return f"key {key}" if key else ""
+def _tunnel_keys(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of a Node with their annotations, each with a prefix, so that it never equals an address."""
+    facts = read_facts(annotations)
+    found = {
+        facts.public_key if facts is not None else "": ANNOTATION_NODE_FACTS,
+        read_tunnel(annotations.get(ANNOTATION_TUNNEL, "")).public_key: ANNOTATION_TUNNEL,
+    }
+    return {f"key {key}": annotation for key, annotation in found.items() if key}
 
 
 def _labels(node: JsonObject | None) -> dict[str, str]:

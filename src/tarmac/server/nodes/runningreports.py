@@ -167,7 +167,7 @@ def decoded(request: Request, kind: type[_T]) -> _T:
     """Decode the body of a request. Raises BadRequest."""
     try:
         return msgspec.json.decode(request.body, type=kind)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # also UnicodeDecodeError, which is no error of msgspec's own
         raise BadRequest(f"the body cannot be read: {error}") from error
 
 

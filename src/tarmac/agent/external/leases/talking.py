@@ -185,7 +185,7 @@ def _words(body: bytes) -> list[Word | Together]:
     """Decode a body. Raises Malformed."""
     try:
         rows = _decode(body)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # also UnicodeDecodeError, which is no error of msgspec's own
         raise Malformed(str(error)) from error
     return [_word(*row) for row in rows]
 

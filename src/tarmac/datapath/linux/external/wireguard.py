@@ -161,9 +161,14 @@ def _listens(path: Path) -> bool:
 
 
 def is_key(text: str) -> bool:
-    """Return True if the text is an X25519 key."""
+    """Return True if the text is an X25519 key.
+
+    The last letter has two unused bits: `wg` rejects a text in which they are set, and with it the configuration of
+    all peers. A second text of the same key would also pass for a different key.
+    """
     try:
-        return len(base64.b64decode(text, validate=True)) == _KEY_BYTES
+        key = base64.b64decode(text, validate=True)
+        return len(key) == _KEY_BYTES and base64.b64encode(key).decode() == text
     except (binascii.Error, ValueError):
         return False
 
