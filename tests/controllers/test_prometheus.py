@@ -28,6 +28,8 @@ from tarmac.sim.nodes.settings import SimLocation
 from tests.client.backends import ADMIN, model
 from tests.controllers.test_autoscaling import DEPLOYMENTS, REQUESTS, scaled
 
+NO_TEXT = b'{"status":"\xff"}'
+
 
 class FakePrometheus:
     """Answers instant queries from a table, as Prometheus words its answers."""
@@ -41,7 +43,7 @@ class FakePrometheus:
             while (await reader.readline()).strip():
                 pass
             query = parse_qs(urlsplit(head.split()[1].decode()).query)["query"][0]
-            body = json.dumps(self._answer(query)).encode()
+            body = NO_TEXT if query == "no text" else json.dumps(self._answer(query)).encode()
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
             )
@@ -80,6 +82,14 @@ async def test_values_are_summed_by_the_arithmetic_and_what_is_no_number_is_left
         for query in ("nothing", "odd", "unknown"):
             with pytest.raises(NoMetric, match=query):
                 await metrics.external(ExternalQuestion(query, "dfw", fake.url))
+        await metrics.close()
+
+
+async def test_an_answer_that_is_no_utf_8_is_named() -> None:
+    async with prometheus() as fake, model() as client:
+        metrics = ServedMetrics(client)
+        with pytest.raises(NoMetric, match="answers something else than Prometheus does"):
+            await metrics.external(ExternalQuestion("no text", "dfw", fake.url))
         await metrics.close()
 
 

@@ -87,7 +87,7 @@ class ServedMetrics:
 def _values(body: bytes, question: ExternalQuestion) -> list[int]:
     try:
         answer = _read(body)
-    except msgspec.MsgspecError as error:
+    except ValueError as error:  # also UnicodeDecodeError, which is no error of msgspec's own
         raise NoMetric(f"{question.url} answers something else than Prometheus does: {error}") from error
     if answer.data is None or answer.status != "success":
         raise NoMetric(f"{question.url} refuses {question.query}: {answer.error}")
