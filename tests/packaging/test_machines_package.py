@@ -5,6 +5,7 @@ A node without it says so in its condition MachinesReady.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 from tests.machines.boxes import until
 from tests.machines.packaged import both_packages, package
 from tests.machines.sites import SiteBox, sites
+from tools.cache import ROOT
 from tools.debian_roots import FOR_MACHINES, RELEASES, ensure
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900), pytest.mark.soak(minutes=3, only=True)]
+_EXAMPLE = ROOT / "examples" / "vm.yaml"
 _PID_FILE = "/run/tarmac/agent/vm/vm-1/0/pid"
 # A process with QEMU's name, and the pid file that a machine has.
 _MACHINE = f"""
@@ -70,6 +73,20 @@ def test_a_node_from_the_first_package_alone_names_the_second_in_its_condition(t
         become_a_node(box)
         until(lambda: box.kubectl(*_CONDITION).startswith("False MachinesNotInstalled no qemu-system"), _TRIAL_SECONDS)
         assert "run `apt install tarmac-machines`" in box.kubectl(*_CONDITION)
+
+
+def test_a_machine_boots_on_a_node_from_both_packages_which_then_stay(tmp_path: Path) -> None:
+    deb, machines = both_packages()
+    with sites(tmp_path / "machines", dallas=ensure("13", FOR_MACHINES)) as (box,):
+        box.install(deb)
+        box.install(machines)
+        become_a_node(box)
+        spec = {"spec": json.loads(box.path("/opt/tarmac/parts/machine-images/tiny.json").read_text())}
+        box.kubectl("patch", "machineimage", "tarmac-tiny", "--type", "merge", "-p", json.dumps(spec))
+        box.kubectl("create", "-f", "-", stdin=_EXAMPLE.read_text().replace('["DFW", "SEA"]', '["DFW"]'))
+        until(lambda: "Running" in box.kubectl("get", "instances"), _TRIAL_SECONDS)
+        refused = remove(box)
+        assert (refused.returncode, "virtual machines still run here" in refused.stderr) == (1, True), refused
 
 
 def become_a_node(box: SiteBox) -> None:
