@@ -153,9 +153,12 @@ def one(**part: object) -> bytes:
         (b"\xff\xff", "no message of the device plugin API"),
         (
             one(mounts=[pb.Mount(container_path="relative", host_path="/x")]),
-            "mount: 'relative' is not an absolute path",
+            "mount: 'relative' is not an absolute path without ..",
         ),
-        (one(devices=[pb.DeviceSpec(container_path="/x", host_path="")]), "device: '' is not an absolute path"),
+        (
+            one(devices=[pb.DeviceSpec(container_path="/x", host_path="")]),
+            "device: '' is not an absolute path without ..",
+        ),
         (
             one(devices=[pb.DeviceSpec(container_path="/x", host_path="/x", permissions="rwx")]),
             "permissions 'rwx' are not out of r, w, m",

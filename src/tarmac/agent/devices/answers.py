@@ -19,6 +19,7 @@ LONGEST: Final = 64 * 1024
 """Maximum bytes of an answer: it is kept on disk for as long as the pod lives."""
 MOST: Final = 1024
 """Maximum entries of each sort in an answer."""
+_SHOWN: Final = 256  # characters of an invalid name or path
 
 
 class BadAnswer(Exception):
@@ -70,12 +71,15 @@ def _check(part: pb.ContainerAllocateResponse) -> None:
         _absolute("device", each.container_path, each.host_path)
         if set(each.permissions) - set("rwm"):
             raise BadAnswer(f"device {each.container_path}: permissions {each.permissions!r} are not out of r, w, m")
-    for name in part.envs:
+    for name, value in part.envs.items():
         if not name or "=" in name or "\0" in name:
-            raise BadAnswer(f"{name!r} is no name of an environment variable")
+            raise BadAnswer(f"{name[:_SHOWN]!r} is no name of an environment variable")
+        if "\0" in value:
+            raise BadAnswer(f"environment variable {name[:_SHOWN]!r}: the value has a NUL character")
 
 
 def _absolute(what: str, *paths: str) -> None:
     for path in paths:
-        if not path.startswith("/") or "\0" in path:
-            raise BadAnswer(f"{what}: {path!r} is not an absolute path")
+        # With `..` in it, the path that is checked or shown is not the one that is mounted.
+        if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
+            raise BadAnswer(f"{what}: {path[:_SHOWN]!r} is not an absolute path without ..")

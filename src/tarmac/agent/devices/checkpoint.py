@@ -7,7 +7,6 @@ it. Files are not synced to disk: they survive a killed agent, and after a power
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,10 @@ import msgspec
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.devices.holdings import Held, Holder, Holdings
+from tarmac.base.statefiles import read_state, replace_state
 
 FILE: Final = "device_manager_state"
+_MAX_BYTES: Final = 256 << 20  # the longest lists and answers of all plugins
 _NO_NODE: Final = "-1"  # NUMA node: topology is ignored
 
 
@@ -52,7 +53,7 @@ class DeviceCheckpoint:
     def read(self) -> tuple[Holdings, dict[str, list[str]]]:
         """Return the devices in use and the registered ones. Raises BadConfig."""
         try:
-            text = self._path.read_bytes()
+            text = read_state(self._path, _MAX_BYTES)
         except FileNotFoundError:
             return Holdings(), {}
         except OSError as error:
@@ -73,11 +74,7 @@ class DeviceCheckpoint:
             for holder, held in holdings
         ]
         data = _encode(_Data(entries, {name: list(ids) for name, ids in registered.items()}))
-        unfinished = self._path.with_suffix(".new")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(b'{"Data":%b,"Checksum":%d}' % (data, zlib.crc32(data)))
-        unfinished.replace(self._path)
+        replace_state(self._path, b'{"Data":%b,"Checksum":%d}' % (data, zlib.crc32(data)))
 
     def _holdings(self, data: _Data) -> Holdings:
         holdings = Holdings()

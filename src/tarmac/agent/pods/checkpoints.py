@@ -11,9 +11,7 @@ Static pods have no checkpoint: their manifests serve as such.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -24,8 +22,10 @@ from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
+from tarmac.base.statefiles import read_state, replace_state
 
 DELAY = 0.5
+_MAX_BYTES = 16 << 20  # a Pod has 3 MiB at most
 _VOLATILE = ("managedFields", "resourceVersion")
 
 _log = log("pods")
@@ -79,7 +79,7 @@ class PodCheckpoints:
         path = self._paths.definition(pod.uid)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-            _replace(path, data)
+            replace_state(path, data)
         except OSError as error:
             _log.warning("pod checkpoint write failed", pod=pod.key, error=str(error))
             return
@@ -94,16 +94,7 @@ class PodCheckpoints:
         """Yield all checkpoints. Unreadable files stay in place and are logged."""
         for path in sorted((self._paths.root / "pods").glob("*/pod.json")):
             try:
-                kept = _decode(path.read_bytes())
+                kept = _decode(read_state(path, _MAX_BYTES))
                 yield Pod(kept.pod), kept.promised
             except (OSError, msgspec.MsgspecError, KeyError) as error:
                 _log.warning("pod checkpoint cannot be read", path=str(path), error=str(error))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Replace the file atomically: a reader sees either the old or the new content."""
-    unfinished = path.with_suffix(".new")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-    unfinished.replace(path)

@@ -8,7 +8,6 @@ agent: ignoring it could put two containers on one CPU.
 from __future__ import annotations
 
 import binascii
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,9 +16,12 @@ import msgspec
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.base.cpuset import CPUSet
+from tarmac.base.statefiles import read_state, replace_state
 
 NAME: Final = "cpu_manager_state"
 STATIC: Final = "static"
+_MAX_BYTES: Final = 4 << 20  # far more than the pods of a node need
+_MAX_SHOWN: Final = 500  # characters of an error that quotes the file
 _REMEDY: Final = "drain the node, delete this file and start the agent again"
 
 Assignments = dict[str, dict[str, CPUSet]]
@@ -46,7 +48,7 @@ class StateFile:
     def read(self, online: CPUSet, reserved: CPUSet) -> Assignments | None:
         """Return the assignments, if the file exists and is of the static policy. Raises BadConfig."""
         try:
-            state = msgspec.json.decode(self._path.read_bytes(), type=_State)
+            state = msgspec.json.decode(read_state(self._path, _MAX_BYTES), type=_State)
             if state.checksum != _checksum(state):
                 raise ValueError("checksum does not match")
             if state.policy_name != STATIC:
@@ -55,8 +57,10 @@ class StateFile:
             _check(found, online, reserved)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise BadConfig(f"{self._path}: {error}; {_REMEDY}") from error
+        except OSError as error:
+            raise BadConfig(f"{self._path}: {error.strerror or error}; {_REMEDY}") from error
+        except ValueError as error:
+            raise BadConfig(f"{self._path}: {str(error)[:_MAX_SHOWN]}; {_REMEDY}") from error
         return found
 
     def write(self, shared: CPUSet, assignments: Assignments) -> None:
@@ -68,11 +72,7 @@ class StateFile:
         entries = {uid: {name: str(cpus) for name, cpus in own.items()} for uid, own in assignments.items()}
         state = _State(STATIC, str(shared), entries)
         state.checksum = _checksum(state)
-        unfinished = self._path.with_suffix(".new")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(state))
-        unfinished.replace(self._path)
+        replace_state(self._path, msgspec.json.encode(state))
 
     def remove(self) -> None:
         """Delete the file: the policy is no longer static."""

@@ -17,6 +17,7 @@ from tarmac.decide.allocatable.reservations import Reserved, reserved_amounts
 KIND: Final = "SizingProviderResponse"
 SYSTEM: Final = "systemReserve"
 KUBE: Final = "kubeReserve"
+_MAX_AMOUNT: Final = (1 << 63) - 1  # what the kernel and JSON can hold
 _FIELDS: Final = ("apiVersion", "kind", SYSTEM, KUBE)
 _MEANT: Final = {"systemReserved": SYSTEM, "kubeReserved": KUBE}
 
@@ -102,6 +103,10 @@ def _amounts(field: str, found: Any, said_by: str) -> Mapping[str, Reserved]:
                 f'{field}: the quantity of {quoted(resource)} is not a text; write it in quotes, such as "1"'
             )
     try:
-        return reserved_amounts(found, said_by)
+        amounts = reserved_amounts(found, said_by)
     except ValueError as error:
         raise BadResponse(f"{field}: {error}") from error
+    for resource, amount in amounts.items():
+        if amount.amount > _MAX_AMOUNT:
+            raise BadResponse(f"{field}: the quantity of {quoted(resource)} is more than any machine has")
+    return amounts
