@@ -17,6 +17,10 @@ HOSTILE = (
 )
 # By these the page finds its way; the server gives them no other letters than those of names.
 _KEYS = frozenset(("name", "namespace", "uid", "kind", "apiVersion", "resourceVersion", "continue"))
+# Validated by no server: everything in these is hostile, names too.
+_FREE = frozenset(("involvedObject", "regarding", "related", "subjects"))
+# Maps whose keys come from tenants.
+_MAPS = frozenset(("labels", "annotations", "data", "matchLabels", "nodeSelector"))
 # What makes the page a page: kinds, schemas, rights.
 _WAYS = re.compile(r"^/(apis?|openapi/.*|version|apis/authorization[^/]*/.*|apis/authentication[^/]*/.*)$")
 _LOOK = """() => {
@@ -51,13 +55,20 @@ _NO_CLIPBOARD = """() => {
 }"""
 
 
-def spoil(value: Any) -> Any:
-    """The same with hostile words in it."""
+def spoil(value: Any, free: bool = False) -> Any:
+    """The same with hostile words in it; with `free`, in names too."""
     if isinstance(value, dict):
-        return {key: each if key in _KEYS else spoil(each) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _spoilt(key, each, free) for key, each in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list):
-        return [spoil(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+        return [spoil(each, free) for each in value]  # pyright: ignore[reportUnknownVariableType]
     return value + HOSTILE if isinstance(value, str) and value else value
+
+
+def _spoilt(key: str, value: Any, free: bool) -> Any:
+    if key in _KEYS and not free:
+        return value
+    spoilt = spoil(value, free or key in _FREE)
+    return {**spoilt, HOSTILE: HOSTILE} if key in _MAPS and isinstance(value, dict) else spoilt
 
 
 def serve_hostile_words(page: Page) -> None:
