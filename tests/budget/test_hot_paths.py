@@ -159,7 +159,7 @@ async def test_get(server: Server) -> None:
     async def run() -> None:
         for _ in range(4):
             for _ in range(50):
-                assert server.call("GET", f"{CONFIG_MAPS}/made-000001").status == 200
+                assert (await server.read(f"{CONFIG_MAPS}/made-000001")).status == 200
             await asyncio.sleep(0)  # one client may ask so often in one turn of the loop, not more
 
     assert await cost(run, 200) < GET_BUDGET

@@ -63,7 +63,7 @@ def test_a_workload_that_asks_for_it_is_refused_at_the_interface(names: tuple[st
         (cause,) = (refused.value.details or {})["causes"]
         assert cause["field"] == f"spec.template.spec.networkInterfaces[{len(names) - 1}].network"
         assert "10.128.0.0/9" in cause["message"]
-        assert "whose range has no address in common" in cause["message"]
+        assert "which overlap" in cause["message"]
         await planet.apply(**on("wide", "apart"))
         await planet.ready(2)
         with pytest.raises(Invalid):
