@@ -6,8 +6,10 @@ import base64
 import http.client
 import json
 import re
+import socket
 import ssl
 import tarfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -15,6 +17,7 @@ from urllib.parse import quote, urlsplit
 from tests.support.registry import content
 
 HOST = "registry.tarmac.local"
+_RESTART_SECONDS = 10.0
 
 
 class Answer(NamedTuple):
@@ -132,10 +135,15 @@ def _with(location: str, digest: str) -> str:
 
 
 def _to_loopback(address: tuple[str, int], *rest: Any, **options: Any) -> Any:
-    """As with the line in /etc/hosts."""
-    import socket
-
-    return socket.create_connection(("127.0.0.1", address[1]), *rest, **options)
+    """As with the line in /etc/hosts. The registry restarts for a moment to remove images of deleted namespaces."""
+    end = time.monotonic() + _RESTART_SECONDS
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", address[1]), *rest, **options)
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
 
 
 def _answered(
