@@ -40,10 +40,10 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.config.reading import stated
 from tarmac.agent.config.settings import settle
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, API_VERSION, NAMESPACE
 from tarmac.api.identities import controller_user
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, API_VERSION, NAMESPACE
-from tarmac.apps.node.external import NodeExternal
+from tarmac.apps.node.nodeegress import NodeExternal
 from tarmac.base.garbage import collect_rarely
 from tarmac.base.heap import share_one_heap
 from tarmac.base.tasks import Tasks
@@ -59,7 +59,7 @@ from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.datapath import LinuxDatapath
 from tarmac.decide.allocatable.reservations import Reservations
 from tests.datapath.conftest import real_world
-from tests.datapath.external_worlds import RANGES
+from tests.datapath.egress_worlds import RANGES
 from tests.datapath.segment import Segment
 from tests.support.tarmac_process import TarmacProcess
 from tools.cache import ROOT

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from ipaddress import ip_network
 
+from tarmac.api.egress.names import API_VERSION, LABEL_NODE, NAMESPACE, forwarder_name
 from tarmac.api.networking.interfaces import encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, DIALLED, TRANSITS
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import API_VERSION, LABEL_NODE, NAMESPACE, forwarder_name
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import NODES, PODS, SERVICE_ACCOUNTS
 from tests.datapath.segment import TARGET

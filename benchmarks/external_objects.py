@@ -31,7 +31,7 @@ from tarmac.client.targets.untyped import PODS, SERVICES
 from tarmac.datapath.fake import FakeUnderlay
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.server.security.users import User
-from tests.agent.external.nodes import (
+from tests.agent.egress.nodes import (
     CITY,
     CLAIMS,
     CLASSES,
@@ -44,7 +44,7 @@ from tests.agent.external.nodes import (
 )
 from tests.client.backends import our_server
 from tests.datapath.conftest import real_world
-from tests.datapath.external_worlds import RANGES, SOURCE1
+from tests.datapath.egress_worlds import RANGES, SOURCE1
 from tests.datapath.segment import TARGET, Segment
 from tests.datapath.worlds import RealWorld, nic
 from tools.cache import ROOT

@@ -25,15 +25,15 @@ from benchmarks.external_claims import claim_rows
 from benchmarks.external_objects import object_rows
 from benchmarks.report import Row
 from tarmac.api.networking.names import DIALLED, TRANSITS
-from tarmac.datapath.external import Departure, Exit, ExternalState, Forwarding, Outside, SourceAddress, TunnelPeer
-from tarmac.datapath.linux.external.wireguard import WireGuardPrograms
+from tarmac.datapath.egress import Departure, Exit, ExternalState, Forwarding, Outside, SourceAddress, TunnelPeer
+from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.decide.egress.compiling import compile_service
 from tarmac.decide.egress.sources import resolve
 from tarmac.runtimes.parts import PartMissing, find_program
 from tests.datapath.conftest import real_world
-from tests.datapath.external_worlds import DIAL, KEP, ONE, POD, SOURCE1, SOURCE2, ExternalWorld, external_world
+from tests.datapath.egress_worlds import DIAL, KEP, ONE, POD, SOURCE1, SOURCE2, ExternalWorld, external_world
 from tests.datapath.segment import INTERFACE, SEGMENTS, TARGET, connected
-from tests.datapath.test_external_packets import refusal
+from tests.datapath.test_egress_packets import refusal
 from tests.decide.egress.making import service
 from tests.decide.egress.worlds import Plain, web
 from tools.cache import ROOT

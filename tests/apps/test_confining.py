@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tarmac.agent.cgroups.v2 import V2
-from tarmac.agent.stats.machine import MachineStats
+from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.cities.cgroups import Confinement
 from tarmac.apps.cities.layout import CityLayout
 

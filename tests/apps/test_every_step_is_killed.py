@@ -14,10 +14,10 @@ APPS = Path(tarmac.apps.__file__).parent
 KILLED = {
     "backups/backup.py": test_backups.STEPS,
     "backups/restore.py": test_restoring.STEPS,
-    "machine/initializing.py": test_two_machines.INIT,
-    "machine/joining.py": test_two_machines.JOIN,
-    "machine/leaving.py": test_two_machines.LEAVE,
-    "machine/serverjoining.py": test_one_more_server.STEPS,
+    "host/initializing.py": test_two_machines.INIT,
+    "host/joining.py": test_two_machines.JOIN,
+    "host/leaving.py": test_two_machines.LEAVE,
+    "host/serverjoining.py": test_one_more_server.STEPS,
     "storemigration.py": test_moving_to_etcd.STEPS,
 }
 """By module. The steps of `rotate` are writes of a record: `test_killed_rotations` counts them as they are made."""

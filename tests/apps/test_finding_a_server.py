@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.nodetokens import AUTHORITIES_PATH, NodeToken
-from tarmac.apps.machine.checks import server_obstacles
-from tarmac.apps.machine.discovery import FoundServer, WrongAuthority, discover, url_of
-from tarmac.apps.machine.layout import Machine, SetupFailed, setting_up
+from tarmac.apps.host.checks import server_obstacles
+from tarmac.apps.host.discovery import FoundServer, WrongAuthority, discover, url_of
+from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up
 from tarmac.base.clock import SystemClock
 from tarmac.http.authorities import key_hash
 from tarmac.server.security.pki import Pki

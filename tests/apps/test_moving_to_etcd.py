@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Gone
-from tarmac.apps.machine.configuration import documents_in, replace_field
+from tarmac.apps.host.configuration import documents_in, replace_field
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport

@@ -20,10 +20,10 @@ from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import SECRET_PREFIX, SERVERS_GROUP, SERVERS_PATH, USED, NodeToken, token_secret
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, ApiError, Conflict, Forbidden
-from tarmac.apps.machine.configuration import documents_in
-from tarmac.apps.machine.layout import SetupFailed
-from tarmac.apps.machine.serverjoining import store_keys
-from tarmac.apps.machine.services import running
+from tarmac.apps.host.configuration import documents_in
+from tarmac.apps.host.hostlayout import SetupFailed
+from tarmac.apps.host.serverjoining import store_keys
+from tarmac.apps.host.services import running
 from tarmac.apps.processes import end
 from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.cli.verbs.tokens import create_token

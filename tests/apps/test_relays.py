@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.apps.cities.layout import CityLayout
-from tarmac.apps.cities.relays import relays
+from tarmac.apps.cities.loopbackproxies import relays
 from tarmac.base.clock import ManualClock
 from tarmac.datapath.hosts import CityHost
 from tarmac.datapath.linux import namespaces

@@ -8,9 +8,9 @@ from pathlib import Path
 from tarmac import __version__
 from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.apps import formatraising
-from tarmac.apps.fieldsgoing import fields_that_go
+from tarmac.apps import formatupgrade
 from tarmac.apps.leaderelection import elector
+from tarmac.apps.removedfields import fields_that_go
 from tarmac.apps.simworld import world
 from tarmac.base.randomness import Randomness
 from tarmac.client.leader import Leadership
@@ -114,7 +114,7 @@ def test_the_format_is_raised_when_every_server_has_been_new_for_a_minute() -> N
             lease["spec"] = {"holderIdentity": "https://a:6443"}
             await client.resource(LEASES).create(lease)
             store = _Store()
-            raising = loop.create_task(formatraising.raise_format(client, store))  # pyright: ignore[reportArgumentType]
+            raising = loop.create_task(formatupgrade.raise_format(client, store))  # pyright: ignore[reportArgumentType]
             await made.clock.sleep(300)
             assert store.raised == 0, "one of them reads only the older format"
             change = {"metadata": {"annotations": {VERSION: __version__}}}

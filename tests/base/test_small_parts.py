@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base import log as logs
+from tarmac.base.boundedcache import remembered
 from tarmac.base.cpuset import CPUSet
-from tarmac.base.memory import remembered
 from tarmac.base.randomness import SUFFIX_ALPHABET, Randomness
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.callers import Nobody
+from tarmac.agent.http.auth import Nobody
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock

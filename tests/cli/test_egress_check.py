@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.egress.connections import CarriedConnection, ForwardedConnection, NodeConnections
+from tarmac.api.egress.externalservice import ServiceReference, SourceStatus
+from tarmac.api.egress.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE, NAMESPACE, forwarder_name
 from tarmac.api.status import NotFound
-from tarmac.api.submariner.connections import CarriedConnection, ForwardedConnection, NodeConnections
-from tarmac.api.submariner.externalservice import ServiceReference, SourceStatus
-from tarmac.api.submariner.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE, NAMESPACE, forwarder_name
 from tarmac.apps.main import main
 from tarmac.cli.egress import checking
 from tarmac.cli.egress.check import egress_check

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.whyandplan import Explanation, Plan
+from tarmac.api.compute.explanations import Explanation, Plan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.cli.options import parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from tarmac.api.compute.whyandplan import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
+from tarmac.api.compute.explanations import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_table

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tarmac.base import pieces
+from tarmac.base import cooperative
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata
@@ -89,7 +89,7 @@ async def test_readers_share_a_watch() -> None:
 
 
 async def test_a_large_state_is_taken_in_pieces_and_changes_wait_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(cooperative, "_SLICE_SECONDS", 0.0)
     clock = ManualClock()
     server = ModelServer(clock=clock)
     client = Client(server.transport(), clock)

@@ -11,7 +11,7 @@ from tarmac.client.controller import Controller
 from tarmac.client.local import LocalTransport
 from tarmac.client.transport import Request
 from tarmac.client.turns import ALLOWED, turns
-from tarmac.controllers.writing import in_batches
+from tarmac.controllers.writes import in_batches
 
 PIECE = 0.001
 MOST = 2 * round(ALLOWED / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it

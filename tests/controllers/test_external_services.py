@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tarmac.api.egress.names import API_VERSION, NAMESPACE
+from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import API_VERSION, NAMESPACE
-from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS
 from tarmac.client.targets.untyped import SERVICES as CORE_SERVICES

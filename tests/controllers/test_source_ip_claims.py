@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.egress.names import API_VERSION
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
-from tarmac.api.submariner.names import API_VERSION
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES
-from tarmac.controllers.external.taking import Taking
+from tarmac.controllers.egress.binder import Taking
 from tests.controllers.cities import Cities, condition, play
 
 CLASSES = dynamic(API_VERSION, "sourceipclasses", "SourceIPClass", namespaced=False)

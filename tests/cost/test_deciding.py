@@ -26,7 +26,7 @@ from tarmac.controllers.networkaddresses import NetworkAddresses
 from tarmac.decide.addresses.interfaces import Pools, assign
 from tarmac.decide.addresses.pool import Pool
 from tarmac.decide.addresses.subnets import carve
-from tarmac.decide.children.goal import goal_of
+from tarmac.decide.derived.goal import goal_of
 from tarmac.decide.endpoints import EndpointsFacts, Listing, mirrors
 from tarmac.decide.endpoints.groups import grouped
 from tarmac.decide.endpoints.shares import shared_out

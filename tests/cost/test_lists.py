@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from tarmac.base.clock import SystemClock
-from tarmac.base.pieces import Pieces
+from tarmac.base.cooperative import Pieces
 from tarmac.client.cache import Cache, by_namespace
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Kept

@@ -11,7 +11,7 @@ from math import log
 
 import pytest
 
-from tarmac.api.submariner.externalservice import MOST, ExternalService
+from tarmac.api.egress.externalservice import MOST, ExternalService
 from tarmac.decide.egress.openings import Openings
 from tarmac.decide.egress.sources import Resolution, resolve, resolving
 from tests.cost.measuring import ALLOWED

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.datapath.external_worlds import ExternalWorld, external_world
+from tests.datapath.egress_worlds import ExternalWorld, external_world
 from tests.datapath.worlds import FakeWorld, RealWorld, World
 
 ON_A_KERNEL = (pytest.mark.root,)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tarmac.datapath.linux.external.probing import question
+from tarmac.datapath.linux.egress.probing import question
 from tarmac.datapath.linux.naming import outside_mac, virtual_mac
 from tests.datapath.eye import Eye, Frame
 from tests.datapath.worlds import PATIENCE, RealWorld

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
 from tests.datapath.conftest import OF_MACHINES_TOO
 from tests.datapath.worlds import World, nic, one_network
 

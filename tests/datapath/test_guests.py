@@ -18,7 +18,7 @@ from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.datapath.interface import Traffic
 from tarmac.datapath.linux.naming import ROUTER_MAC, link_local
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.policyrules import Rules
 from tarmac.runtimes.fake import FakeRuntime
 from tests.datapath.frames import icmp_frame, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, A, B, two_pods

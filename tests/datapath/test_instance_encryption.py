@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tarmac.datapath.external import ExternalState, InstanceTunnels, TunnelPeer
+from tarmac.datapath.egress import ExternalState, InstanceTunnels, TunnelPeer
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
 from tarmac.datapath.linux import LinuxDatapath
-from tarmac.datapath.linux.external import encryption, wireguard
-from tarmac.datapath.linux.external.encryption import TABLE
-from tarmac.datapath.linux.external.wireguard import WireGuardPrograms
+from tarmac.datapath.linux.egress import encryption, wireguard
+from tarmac.datapath.linux.egress.encryption import TABLE
+from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.runtimes.parts import PartMissing, find_program
-from tests.datapath.test_external_encryption import kernel_has_driver
+from tests.datapath.test_egress_encryption import kernel_has_driver
 from tests.datapath.worlds import RealWorld, nic
 
 pytestmark = [pytest.mark.root]

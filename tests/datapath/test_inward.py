@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.agent.callers import link_of_connection
+from tarmac.agent.ingresslink import link_of_connection
 from tarmac.datapath.interface import HostPort, NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
 from tarmac.decide.reach.marks import NODES, node_marks
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, RANGES, A, B, two_pods
 from tests.datapath.worlds import RealWorld, World, nic, one_network
 from tests.support.agent_process import until

@@ -14,8 +14,8 @@ from tarmac.agent.network.compiler import Compiler, Snapshot
 from tarmac.agent.network.failures import closed
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.datapath.linux.nftables import NftablesFault
-from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
 from tarmac.decide.reach.policies import DENIED
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
 from tests.agent.network.test_compiling import member, policy
 from tests.agent.network.test_growth import holes
 from tests.datapath.test_datapath_contract import B6, NET, PLAIN, A, B

@@ -16,7 +16,7 @@ import pytest
 from tarmac.datapath.interface import NodeNetworks, Remote
 from tarmac.datapath.linux.naming import ROUTER_MAC, tunnel_mac
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
 from tests.datapath.frames import arp_reply, udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B, two_nodes, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network

@@ -14,8 +14,8 @@ from tarmac.datapath.interface import NetworkState
 from tarmac.datapath.linux import revoking
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.revoking import is_revoked, may_revoke
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
-from tarmac.decide.reach.permitting import merged, permits, ranges, widens
+from tarmac.decide.reach.evaluation import merged, permits, ranges, widens
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
 
 BASE = NetworkState("a/b", 1, 1460)
 NARROW = Allowance(("10.0.0.1/32",), ports=(Ports("TCP", 80),))

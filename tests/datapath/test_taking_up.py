@@ -13,7 +13,7 @@ from tarmac.datapath.interface import HostPort, NetworkState, Remote
 from tarmac.datapath.linux import LinuxDatapath, namespaces
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
-from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, RANGES, A, B, two_pods
 from tests.datapath.worlds import RealWorld, nic, of_both, one_network
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from tarmac.datapath.linux.external.wireguard import is_key
+from tarmac.datapath.linux.egress.wireguard import is_key
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 ALIASES = [KEY[:-2] + letter + "=" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"]

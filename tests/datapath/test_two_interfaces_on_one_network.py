@@ -11,7 +11,7 @@ import pytest
 from tarmac.datapath.interface import NodeNetworks, Remote
 from tarmac.datapath.linux.naming import ROUTER_MAC
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
 from tests.datapath.frames import udp_frame
 from tests.datapath.test_datapath_contract import A6, B6, FAR, FAR6, NET, PLAIN, A, B
 from tests.datapath.test_packets import receiver

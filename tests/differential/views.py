@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64decode
 from collections.abc import Callable
 
-from tarmac.api.kubernetes.ownfields import OWN_FIELDS, OWN_TYPES
+from tarmac.api.kubernetes.extensionfields import OWN_FIELDS, OWN_TYPES
 from tarmac.api.kubernetes.servedresources import SERVED
 from tarmac.api.kubernetes.tables import read_generated
 from tests.differential.allowed import SUBRESOURCES_OF_OUR_OWN

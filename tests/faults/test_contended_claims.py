@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.egress.names import API_VERSION
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import API_VERSION
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport

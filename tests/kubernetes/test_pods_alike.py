@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.kubernetes.core.pods import validation
-from tarmac.api.kubernetes.core.pods.alike import Unremarkable, text_of
+from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
 from tests.kubernetes.rules import container, pod, refused
 
 NOT_FOUND = ['spec.containers[0].volumeMounts[0].name: Not found: "{}"']

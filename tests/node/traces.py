@@ -12,7 +12,7 @@ from tarmac.agent.cgroups.hierarchy import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.datapath.hosts import HostUnderlay
-from tarmac.runtimes.containerd.leftovers import processes_naming
+from tarmac.runtimes.containerd.orphans import processes_naming
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.mountinfo import mounts
 

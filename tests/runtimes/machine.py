@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.processors.placement import Placement
-from tarmac.agent.processors.runtime import PinningRuntime
+from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake import FakeRuntime, Program
@@ -33,8 +33,8 @@ from tarmac.runtimes.interface import (
 )
 from tarmac.runtimes.qemu.driver import QemuRuntime
 from tarmac.runtimes.routed import Driver, RoutedRuntime
-from tests.agent.processors.kernel import Kernel
-from tests.agent.processors.scene import CPUS, manager
+from tests.agent.cpumanager.kernel import Kernel
+from tests.agent.cpumanager.scene import CPUS, manager
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
 from tests.support.qemunode import QemuNode
 

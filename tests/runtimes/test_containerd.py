@@ -17,7 +17,7 @@ import pytest
 
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings, config_text, processes, runsc_text, sandboxes
-from tarmac.runtimes.containerd.leftovers import is_memory_backed, processes_naming, unmount_below
+from tarmac.runtimes.containerd.orphans import is_memory_backed, processes_naming, unmount_below
 from tarmac.runtimes.interface import Container, LinuxSecurity, Unreachable
 from tarmac.runtimes.parts import NodeParts
 from tests.runtimes.machine import RealMachine, Running

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.runtimes.containerd.leftovers import _parent, _with_descendants
+from tarmac.runtimes.containerd.orphans import _parent, _with_descendants
 from tarmac.runtimes.cri.driver import LARGEST_OUTPUT, CriRuntime
 from tarmac.runtimes.interface import RuntimeRefused
 from tests.support.cri_server import CriServer

@@ -15,28 +15,28 @@ from typing import Any
 
 import pytest
 
-from tests.admission import test_external_references as references
-from tests.admission import test_what_nodes_say_of_relays as relays
-from tests.agent.external import test_compiling as compiling
-from tests.agent.external import test_keeping as keeping
-from tests.agent.external import test_talking as talking
-from tests.agent.external import test_who_carries as carrying
+from tests.admission import test_egress_references as references
+from tests.admission import test_node_forwarding as relays
+from tests.agent.egress import test_compiling as compiling
+from tests.agent.egress import test_keeping as keeping
+from tests.agent.egress import test_talking as talking
+from tests.agent.egress import test_who_carries as carrying
 from tests.attacking import PACKETS_TWICE, TWICE
 from tests.controllers import test_external_services as controllers
-from tests.datapath import test_external_attacks as packets
-from tests.datapath import test_external_defences as defences
-from tests.datapath import test_external_encryption as encryption
-from tests.datapath import test_external_leases as leases
-from tests.datapath import test_external_limits as limits
-from tests.datapath import test_external_packets as views
-from tests.datapath import test_external_taking_up as meddling
-from tests.datapath import test_external_values as values
+from tests.datapath import test_egress_adoption as meddling
+from tests.datapath import test_egress_attacks as packets
+from tests.datapath import test_egress_defences as defences
+from tests.datapath import test_egress_encryption as encryption
+from tests.datapath import test_egress_leases as leases
+from tests.datapath import test_egress_limits as limits
+from tests.datapath import test_egress_packets as views
+from tests.datapath import test_egress_values as values
 from tests.datapath import test_packets as plain
 from tests.decide.egress import test_what_becomes_of_a_released_address as releasing
 from tests.decide.egress import test_what_becomes_of_an_external_service as resolving
 from tests.decide.egress import test_which_address_a_claim_gets as claims
-from tests.security import test_external_attacks as writes
-from tests.security import test_external_services as rights
+from tests.security import test_egress_attacks as writes
+from tests.security import test_egress_rights as rights
 
 Test = Callable[..., Any]
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"

@@ -17,8 +17,8 @@ import pytest
 
 from tarmac.apps.backups.origin import Allowed
 from tarmac.apps.backups.restore import restore
+from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.joining import Blocked
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.server.security.backupkeys import seal_keys

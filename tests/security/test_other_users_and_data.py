@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.apps.host.hostlayout import Machine, setting_up
 from tarmac.apps.lock import held
-from tarmac.apps.machine.layout import Machine, setting_up
 from tarmac.apps.processes import start
 from tarmac.base.lockfiles import open_lock
 from tarmac.server.security.files import directory_lock

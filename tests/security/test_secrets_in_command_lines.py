@@ -15,8 +15,8 @@ import pytest
 
 from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
-from tarmac.apps.machine.initializing import tell_how_to_join
-from tarmac.apps.machine.tokens import VARIABLE, joining_token
+from tarmac.apps.host.initializing import tell_how_to_join
+from tarmac.apps.host.tokens import VARIABLE, joining_token
 from tarmac.cli.options import command_parsers, parsed, parser
 from tarmac.client.targets.untyped import LOCATIONS
 from tests.client.backends import in_process

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NETWORKS, NODES
 from tests.security.wire import Answer, Json, Wire, serving

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.api.submariner.names import NAMESPACE
+from tarmac.api.egress.names import NAMESPACE
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NODES
 from tests.security.wire import Answer, Json, Wire, serving

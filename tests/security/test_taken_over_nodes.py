@@ -11,11 +11,11 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
+from tarmac.api.egress.nodefacts import NodeFacts, write_facts
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, NodeTunnel, write_tunnel
 from tarmac.api.status import Invalid
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
-from tarmac.api.submariner.nodefacts import NodeFacts, write_facts
 from tarmac.base.clock import SystemClock
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import BUDGETS, NAMESPACES, NODES, PODS, SERVICES

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.api.identities import RESTORED, TOKEN_OF_NODE, VERSION
 from tarmac.api.kubernetes.core.nodeclasses import FIELDS, RESOURCES_ANNOTATION
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
@@ -22,7 +23,6 @@ from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.restored import running_path
 from tarmac.api.rotations import TRUSTS
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS
 from tarmac.client.targets.untyped import NETWORKS, NODES, PODS, SERVICE_ACCOUNTS, VOLUME_CLAIMS
 from tarmac.server.security.policy import CLUSTER_ROLES, NODE_EXTERNAL, NODE_RULES
 from tests.security.wire import Json, Wire, serving

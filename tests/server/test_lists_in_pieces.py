@@ -1,4 +1,4 @@
-"""Lists and initial states that are made in pieces, while others write: each is still of one revision."""
+"""Lists and initial states that are made in cooperative, while others write: each is still of one revision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarmac.api.catalog import build_catalog
-from tarmac.base import pieces
+from tarmac.base import cooperative
 from tarmac.base.clock import ManualClock
 from tarmac.server.printing.answers import finish
 from tarmac.server.printing.negotiation import AnswerShape
@@ -32,7 +32,7 @@ COUNT = 40
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every object took a whole turn."""
-    monkeypatch.setattr(pieces, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(cooperative, "_SLICE_SECONDS", 0.0)
     monkeypatch.setattr(batches, "_BATCH", 1)
 
 
@@ -100,7 +100,7 @@ async def test_a_list_in_pieces_is_what_it_is_in_one(api: Client, accept: str, m
     for query in ("", "?pretty=1", "?limit=7", "?labelSelector=half%3D0&limit=7", "?labelSelector=no%3Dthing&pretty=1"):
         whole = (await api.get(CONFIGMAPS + query, accept=accept)).raw
         with monkeypatch.context() as patched:
-            patched.setattr(pieces, "_SLICE_SECONDS", 0.0)
+            patched.setattr(cooperative, "_SLICE_SECONDS", 0.0)
             patched.setattr(batches, "_BATCH", 1)
             assert (await api.get(f"{CONFIGMAPS}{query}", accept=accept)).raw == whole
         if "pretty" in query:

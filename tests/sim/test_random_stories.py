@@ -17,7 +17,7 @@ from tarmac.apps.sim import play_seeds, replay, report
 from tarmac.apps.simtrial import TrialSettings, trial
 from tarmac.controllers.ipam import AddressBook
 from tarmac.decide.scheduling import demand
-from tarmac.decide.scheduling.filters import classes
+from tarmac.decide.scheduling.filters import qosclasses
 from tests.soak import SOAK
 
 SEEDS = range(1, 10_001) if SOAK else (*range(1, 61), 89, 156, 180, 214)
@@ -75,9 +75,9 @@ def found(seeds: Sequence[int], *rules: str) -> bool:
 
 def test_a_scheduler_that_counts_one_place_too_many_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A class takes one container more than it has places for."""
-    right = classes._limits  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(classes, "_limits", lambda *asked: tuple((place, most + 1) for place, most in right(*asked)))
-    monkeypatch.setattr(classes.Offer, "full", lambda *_: 0)
+    right = qosclasses._limits  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(qosclasses, "_limits", lambda *asked: tuple((place, most + 1) for place, most in right(*asked)))
+    monkeypatch.setattr(qosclasses.Offer, "full", lambda *_: 0)
     assert found((8, 11, 12, 13), "never-refused", "bound-once")
 
 

@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tarmac.api.compute.explanations import Explanation
 from tarmac.api.compute.names import LABEL_CITY_CODE
-from tarmac.api.compute.whyandplan import Explanation
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.tasks import background

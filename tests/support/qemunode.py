@@ -28,8 +28,8 @@ from tarmac.runtimes.interface import (
     SandboxConfig,
 )
 from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.driver import QemuRuntime
-from tarmac.runtimes.qemu.needs import BootFiles
 from tarmac.runtimes.qemu.records import Folders
 from tests.support.bootsector import Behaviour, boot_sector
 from tests.support.containerd import BUSYBOX

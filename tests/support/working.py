@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import Any, TypeVar
 
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 
 T = TypeVar("T")
 

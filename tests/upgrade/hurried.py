@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from tarmac.apps import formatraising
+from tarmac.apps import formatupgrade
 from tarmac.apps.main import main
 
 if __name__ == "__main__":
-    formatraising.STABLE_SECONDS, formatraising.POLL_INTERVAL = 2.0, 0.5
+    formatupgrade.STABLE_SECONDS, formatupgrade.POLL_INTERVAL = 2.0, 0.5
     sys.exit(main())

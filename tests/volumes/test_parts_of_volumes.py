@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.volumes.interface import MountedVolume, Unusable
-from tarmac.volumes.linux.beneath import Outside, hold
+from tarmac.volumes.linux.safepath import Outside, hold
 from tests.volumes.bench import UID, Bench, content, put
 
 _libc = ctypes.CDLL(None)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.wire.http2 import Answered, AnsweringSession, Asked, Ended, Event, Received, Session
-from tarmac.wire.http2.answering import MAX_STREAMS
 from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, PREFACE, FrameType, frame, literals
+from tarmac.wire.http2.serversession import MAX_STREAMS
 from tarmac.wire.violations import ProtocolViolation
 
 HEADERS = ((":path", "/s/M"), ("colour", "green"))

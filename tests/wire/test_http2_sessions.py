@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.wire.http2 import Answered, Cut, Ended, Received, Session
+from tarmac.wire.http2.clientsession import CANCEL
 from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
@@ -25,7 +26,6 @@ from tarmac.wire.http2.frames import (
     literals,
 )
 from tarmac.wire.http2.headers import HeaderReader
-from tarmac.wire.http2.session import CANCEL
 from tarmac.wire.violations import ProtocolViolation
 
 HEADERS = (("colour", "green"), ("length", "x" * 300))

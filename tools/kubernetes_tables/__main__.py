@@ -25,7 +25,7 @@ _STAMP = "made-of"
 def _key() -> str:
     """Changes whenever the tables could: pins, what is served, our own fields, and this generator."""
     kinds = ROOT / "src/tarmac/api/kubernetes"
-    sources = [PINS / "go.mod", PINS / "go.sum", kinds / "servedresources.py", kinds / "ownfields.py"]
+    sources = [PINS / "go.mod", PINS / "go.sum", kinds / "servedresources.py", kinds / "extensionfields.py"]
     sources += sorted(Path(__file__).parent.glob("*.py")) + sorted((ROOT / "src/tarmac/api/openapi").glob("*.py"))
     return digest(path.read_bytes() for path in sources)
 

@@ -1,10 +1,10 @@
-"""Adds Tarmac's own fields, `api/kubernetes/ownfields.py`, to what Kubernetes publishes and to its Go types."""
+"""Adds Tarmac's own fields, `api/kubernetes/extensionfields.py`, to what Kubernetes publishes and to its Go types."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.kubernetes.ownfields import OWN_FIELDS, OWN_TYPES, OwnField
+from tarmac.api.kubernetes.extensionfields import OWN_FIELDS, OWN_TYPES, OwnField
 from tools.kubernetes_tables.gotypes import Field, GoTypes
 
 _CORE = "io.k8s.api.core.v1"

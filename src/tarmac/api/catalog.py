@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tarmac.api.compute import resources as compute
+from tarmac.api.compute.explanations import LEDGER, WHY
 from tarmac.api.compute.lookup import Lookup
-from tarmac.api.compute.whyandplan import LEDGER, WHY
+from tarmac.api.egress import resources as submariner
 from tarmac.api.kubernetes import resources as kubernetes
 from tarmac.api.networking import resources as networking
 from tarmac.api.resource import Resource
-from tarmac.api.submariner import resources as submariner
 
 
 class Catalog:

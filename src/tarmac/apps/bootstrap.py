@@ -13,12 +13,12 @@ from contextlib import suppress
 from tarmac.api.compute.instancetype import built_in
 from tarmac.api.compute.machineimage import built_in_images
 from tarmac.api.compute.names import LOCAL_DISKS, STORAGE_CLASS
+from tarmac.api.egress.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.api.kubernetes.priorityclasses import SYSTEM
 from tarmac.api.kubernetes.runtimeclasses import CLASSES, OVERHEADS
 from tarmac.api.networking.names import ANNOTATION_DEFAULT_NETWORK
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
-from tarmac.api.submariner.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic
 

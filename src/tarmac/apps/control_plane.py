@@ -21,7 +21,7 @@ from tarmac.api.rotations import ROTATIONS_PATH
 from tarmac.apps.authentication import Authentication
 from tarmac.apps.bootstrap import ensure_initial_objects, ensure_local_disks, ensure_own_service
 from tarmac.apps.clusterkeys import ClusterKeys
-from tarmac.apps.formatraising import raise_format
+from tarmac.apps.formatupgrade import raise_format
 from tarmac.apps.handover import HandOver
 from tarmac.apps.layout import Layout
 from tarmac.apps.leaderelection import elector

@@ -24,7 +24,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.kubeconfig import ServerContext, load
 from tarmac.dashboard.files import DashboardFiles
 from tarmac.dashboard.loopback import Loopback
-from tarmac.dashboard.relaying import Relay
+from tarmac.dashboard.proxying import Relay
 from tarmac.http.listener import Listener, serve
 
 LOOPBACK = "127.0.0.1"

@@ -8,7 +8,7 @@ from typing import Final
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates, Part
 from tarmac.controllers.context import DEFAULT_SCHEDULER, Settings
 from tarmac.controllers.manager import WORKLOADS
-from tarmac.decide.children.pods import SCHEDULER
+from tarmac.decide.derived.pods import SCHEDULER
 
 EVERYTHING: Final = "*"
 

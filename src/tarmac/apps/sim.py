@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tarmac.api.catalog import build_catalog
-from tarmac.api.submariner.names import LABEL_GATEWAY
+from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.apps.simtrial import TrialResult, trial
 from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES

@@ -18,10 +18,10 @@ from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.checker.convergence import lies, orphans, unmet
-from tarmac.sim.checker.external import lies_outside, unmet_outside
+from tarmac.sim.checker.egressrules import lies_outside, unmet_outside
 from tarmac.sim.checker.replay import LEASES, Checker, RuleViolation
 from tarmac.sim.checker.safety import safety
-from tarmac.sim.externalusers import Partner
+from tarmac.sim.egressusers import Partner
 from tarmac.sim.faults.director import Director
 from tarmac.sim.faults.draws import Luck, Odds
 from tarmac.sim.history import Moment

@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.apps.host.configuration import replace_field
+from tarmac.apps.host.hostlayout import DONE, FAILED, USAGE, SetupFailed, tell
 from tarmac.apps.layout import Layout, layout_of
-from tarmac.apps.machine.configuration import replace_field
-from tarmac.apps.machine.layout import DONE, FAILED, USAGE, SetupFailed, tell
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
 from tarmac.cli.configfile import BadConfigFile

@@ -20,11 +20,11 @@ from tarmac.api.identities import NAMESPACE, PROCESS, VERSION
 from tarmac.api.status import ApiError, NotFound
 from tarmac.apps.backups.backup import NOTE
 from tarmac.apps.backups.places import layout_named
-from tarmac.apps.fieldsgoing import fields_that_go
-from tarmac.apps.formatraising import server_versions
+from tarmac.apps.formatupgrade import server_versions
+from tarmac.apps.host.checks import Obstacle
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, tell
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.checks import Obstacle
-from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, tell
+from tarmac.apps.removedfields import fields_that_go
 from tarmac.base.clock import Clock, SystemClock, parse_rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.base.log import configure

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import total_ordering
 from typing import Final
 
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 
 NANO: Final = 10**9
 _MAX_INT64 = 2**63 - 1

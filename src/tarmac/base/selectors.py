@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tarmac.base import names
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]

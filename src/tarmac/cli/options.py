@@ -17,8 +17,8 @@ from tarmac.cli.authentication import add_authentication_flags
 from tarmac.cli.backup import add_backup
 from tarmac.cli.cities import city_codes
 from tarmac.cli.controllers import add_controller_flags, add_controllers
+from tarmac.cli.host import add_machine
 from tarmac.cli.image import REGISTRY_PORT, add_image
-from tarmac.cli.machine import add_machine
 from tarmac.cli.unknownflags import BadFlag, unknown_flags
 from tarmac.cli.verbs.options import add_verbs
 

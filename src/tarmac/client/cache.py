@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
 from typing import Generic, TypeVar
 
+from tarmac.base.compactset import Few, added, members, removed
+from tarmac.base.cooperative import Work
 from tarmac.base.exhaustion import end_if_out_of_memory
-from tarmac.base.few import Few, added, members, removed
 from tarmac.base.log import log
-from tarmac.base.pieces import Work
 from tarmac.client.envelope import Metadata, is_newer, metadata_of
 from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change

@@ -19,7 +19,7 @@ import msgspec
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, SystemClock
-from tarmac.base.pieces import Pieces
+from tarmac.base.cooperative import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import GarbledReply, api_error, retry_after
 from tarmac.client.transport import NO_HEADERS, Reply, Request, StreamReply, Transport

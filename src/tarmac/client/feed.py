@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
+from tarmac.base.cooperative import Work
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
-from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector, Sink
 from tarmac.client.targets.target import Target

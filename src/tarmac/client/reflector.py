@@ -21,8 +21,8 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Invalid
+from tarmac.base.cooperative import Work
 from tarmac.base.log import log
-from tarmac.base.pieces import Work
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client, Query
 from tarmac.client.envelope import envelope_of, is_newer

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
+from tarmac.base.cooperative import Pieces, Work
 from tarmac.base.digits import whole
-from tarmac.base.pieces import Pieces, Work
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
-from tarmac.controllers.writing import create_if_absent, delete_same
+from tarmac.controllers.writes import create_if_absent, delete_same
 from tarmac.decide.endpoints import Endpoint, Group, ServiceFacts, shared_out
 
 MANAGER = "tarmac-service"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarmac.api.shared import ObjectMeta
 from tarmac.client.resources import ResourceClient
-from tarmac.controllers.writing import release, set_finalizers
+from tarmac.controllers.writes import release, set_finalizers
 
 
 async def hold(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer: str, *, used: bool) -> bool:

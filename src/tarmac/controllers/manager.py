@@ -30,8 +30,8 @@ from tarmac.controllers.clusterrole.controller import ClusterRoleController
 from tarmac.controllers.context import Context, RootCa, Settings, Sign, SignToken, no_root_ca
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
+from tarmac.controllers.egress.controller import ExternalController
 from tarmac.controllers.endpointslicemirroring.controller import MirroringController
-from tarmac.controllers.external.controller import ExternalController
 from tarmac.controllers.garbage.collector import GarbageCollector
 from tarmac.controllers.instance.controller import InstanceController
 from tarmac.controllers.ipam import AddressBook

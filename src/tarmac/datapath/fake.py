@@ -18,12 +18,12 @@ from typing import Literal
 from msgspec.structs import replace as replace_fields
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.external import Means
-from tarmac.datapath.fakeexternal import FakeExternal
+from tarmac.datapath.egress import Means
+from tarmac.datapath.fakeegress import FakeExternal
 from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Traffic, ignore
-from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.evaluation import permits
 from tarmac.decide.reach.marks import node_marks
-from tarmac.decide.reach.permitting import permits
+from tarmac.decide.reach.policyrules import Rules
 from tarmac.decide.reach.routing import is_within, own_address, own_addresses, way_out
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.external import ExternalDatapath, InstanceTunnels, Means
-from tarmac.decide.reach.allowances import Rules, ServicePort
+from tarmac.datapath.egress import ExternalDatapath, InstanceTunnels, Means
+from tarmac.decide.reach.policyrules import Rules, ServicePort
 
 HOST: Final = ""
 """Key in `apply`'s failures for the node's own part, which belongs to no network."""

@@ -19,8 +19,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 from tarmac.decide import reasons
-from tarmac.decide.classes.counting import Place, Places
-from tarmac.decide.quotaclasses import AllowedClasses, allowed_classes, class_charges, pod_class_charges
+from tarmac.decide.classquotas import AllowedClasses, allowed_classes, class_charges, pod_class_charges
+from tarmac.decide.qosclasses.counting import Place, Places
 from tarmac.decide.verdict import Refusal
 
 ONE: Final = Quantity.of(1)

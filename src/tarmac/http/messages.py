@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 
 
 class Request:

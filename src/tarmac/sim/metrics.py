@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.base.pieces import Pieces, Work
+from tarmac.base.cooperative import Pieces, Work
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
 from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric

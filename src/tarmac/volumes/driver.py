@@ -24,8 +24,8 @@ from tarmac.volumes.interface import (
     nobody_runs,
 )
 from tarmac.volumes.layout import Layout
-from tarmac.volumes.linux.beneath import Outside, hold
 from tarmac.volumes.linux.removal import remove_folder
+from tarmac.volumes.linux.safepath import Outside, hold
 from tarmac.volumes.medium import Medium
 from tarmac.volumes.mounting import ATTACHING, PodMounts, Workshop, telling, used_volumes
 from tarmac.volumes.node import Facts

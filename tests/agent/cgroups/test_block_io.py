@@ -11,7 +11,7 @@ import pytest
 from tarmac.agent.cgroups.blockio import BlkioV1, IoV2
 from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
 from tarmac.agent.cgroups.v1 import V1
-from tarmac.decide.classes.blockio import NO_CLASS, BlockioParameters
+from tarmac.decide.qosclasses.blockio import NO_CLASS, BlockioParameters
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 

@@ -10,7 +10,7 @@ import pytest
 from tarmac.agent.collection import images as collecting
 from tarmac.agent.collection.images import Images, missing_bytes
 from tarmac.agent.config.reading import API_VERSION, KIND, decode
-from tarmac.agent.stats.machine import FileSystem
+from tarmac.agent.stats.hostusage import FileSystem
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.runtimes.interface import Image, Runtime, RuntimeRefused
 from tests.agent.stats.scene import Scene

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tarmac.agent.cgroups.pods import KubePods
-from tarmac.agent.collection.leftovers import Leftovers
+from tarmac.agent.collection.orphans import Leftovers
 from tarmac.runtimes.interface import Runtime
 from tests.agent.stats.scene import Scene, pod
 

@@ -15,7 +15,7 @@ from tarmac.agent.collection.images import Images
 from tarmac.agent.eviction.judgement import Judgement
 from tarmac.agent.eviction.manager import Evictions
 from tarmac.agent.eviction.signals import Signals
-from tarmac.agent.stats.machine import MachineStats
+from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.pods import PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.client.events import InvolvedObject, Recorder

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tarmac.agent.http.answers import HttpError
-from tarmac.agent.http.callers import CallerTimes, ReviewedCallers, attributes
+from tarmac.agent.http.auth import CallerTimes, ReviewedCallers, attributes
 from tarmac.api.identities import CERTIFICATE_NOT_BEFORE
 from tarmac.base.clock import ManualClock, parse_rfc3339
 from tarmac.base.randomness import Randomness

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.callers import ReviewedCallers
+from tarmac.agent.http.auth import ReviewedCallers
 from tarmac.agent.http.serving import NodeListener
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.metadata.egress import PodEgress
-from tarmac.api.submariner.names import LABEL_NODE, NAMESPACE
+from tarmac.api.egress.names import LABEL_NODE, NAMESPACE
 from tarmac.apps.control_plane import local_transport
 from tarmac.base.tasks import background
 from tarmac.client.client import Client

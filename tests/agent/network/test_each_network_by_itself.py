@@ -15,8 +15,8 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NETWORK_POLICIES
 from tarmac.datapath.interface import HOST, NetworkState, NodeNetworks
 from tarmac.decide.reach import policies
-from tarmac.decide.reach.allowances import Rules
 from tarmac.decide.reach.policies import DENIED
+from tarmac.decide.reach.policyrules import Rules
 from tests.agent.network.test_keeping import NIC, World
 from tests.agent.network.test_keeping import world as world
 

@@ -11,7 +11,7 @@ from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.networking.tunnels import NodeTunnel, read_tunnel
 from tarmac.api.shared import ObjectMeta
 from tarmac.base.clock import ManualClock
-from tarmac.datapath.external import InstanceTunnels, Means, TunnelPeer
+from tarmac.datapath.egress import InstanceTunnels, Means, TunnelPeer
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import NetworkState, Remote
 

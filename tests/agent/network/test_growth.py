@@ -37,9 +37,9 @@ from tarmac.datapath.linux.tables.services import services as services_table
 from tarmac.decide.addresses import FIRST_VNI, NodeAddresses, allocate_vni, carve, default_range
 from tarmac.decide.endpoints import EndpointPod, ServiceFacts, shared_out
 from tarmac.decide.endpoints import grouped as group_endpoints
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules, ServicePort
-from tarmac.decide.reach.permitting import grouped, merged, ranges, widens
+from tarmac.decide.reach.evaluation import grouped, merged, ranges, widens
 from tarmac.decide.reach.policies import DENIED
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules, ServicePort
 from tests.agent.network.growing import LOOP_SECONDS, assert_grows_gently, seconds
 from tests.agent.network.test_compiling import HERE, NET, endpoints, member, policy, service
 

@@ -25,7 +25,7 @@ from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NETWORK_POLICIES, NODES, PODS, SERVICE_ACCOUNTS, SERVICES
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
-from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.policyrules import Rules
 from tarmac.server.security.users import User
 from tests.client.backends import our_server
 

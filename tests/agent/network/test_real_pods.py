@@ -21,7 +21,7 @@ from tarmac.api.networking.interfaces import AttachedInterface, encode_interface
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.schema import JsonObject
 from tarmac.datapath.interface import NetworkState, NodeNetworks
-from tarmac.decide.reach.allowances import Rules, ServicePort
+from tarmac.decide.reach.policyrules import Rules, ServicePort
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd import ContainerdSettings
 from tarmac.runtimes.cri.driver import CriRuntime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.agent.network.leftovers import Sweeper
+from tarmac.agent.network.orphanlinks import Sweeper
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.clock import ManualClock
 from tarmac.datapath.fake import FakeDatapath

@@ -22,7 +22,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import Datapath, NetworkState
-from tarmac.decide.reach.allowances import Rules
+from tarmac.decide.reach.policyrules import Rules
 from tests.datapath.conftest import world as world
 from tests.datapath.test_datapath_contract import NET, PLAIN, A, B
 from tests.datapath.worlds import RealWorld, World, nic, one_network

@@ -8,10 +8,10 @@ from typing import Any
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.reading import API_VERSION, KIND, Stated, decode, stated
 from tarmac.agent.config.settings import AgentConfig, settle
-from tarmac.agent.node.machine import Machine
+from tarmac.agent.node.host import Machine
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.processors.topology import Topology
+from tarmac.decide.cpus.topology import Topology
 
 MACHINE = Machine(
     topology=Topology.flat(range(4)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.node.addresses import node_addresses, outgoing
-from tarmac.agent.node.machine import capacity, machine
+from tarmac.agent.node.host import capacity, machine
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from tarmac.agent.model.devices import DeviceAmounts
 from tarmac.agent.model.machines import MachineState
-from tarmac.agent.node.machine import capacity
+from tarmac.agent.node.host import capacity
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts, changes, node_status
 from tarmac.decide.allocatable.ledger import node_ledger, sized

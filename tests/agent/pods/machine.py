@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment
-from tarmac.agent.model.classes import PodClasses
 from tarmac.agent.model.interfaces import PodCgroups
+from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.manager import PodManager, no_notes
 from tarmac.api.schema import JsonObject

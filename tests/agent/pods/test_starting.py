@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
-from tarmac.agent.pods.admission import handler_refusal
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
+from tarmac.agent.pods.predicates import handler_refusal
 from tarmac.runtimes.fake import Program, RegistryImage
 from tarmac.runtimes.interface import ExecResult, ImageMismatch, RuntimeRefused
 from tests.agent.pods.machine import IMAGE, Machine, condition, container, container_status, play

@@ -6,8 +6,8 @@ import asyncio
 
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.node.sizes import NodeSizes
+from tarmac.agent.sizing.periodic import Resizing
 from tarmac.agent.sizing.providers import ProviderFailed
-from tarmac.agent.sizing.repeating import Resizing
 from tarmac.base.clock import ManualClock
 from tarmac.decide.allocatable.reservations import Reservations, Reserved
 

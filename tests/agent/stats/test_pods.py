@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
-from tarmac.agent.stats.machine import MachineStats
+from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.summary import Figures
-from tarmac.runtimes.qemu.figures import MachineFigures
+from tarmac.runtimes.qemu.machinemetrics import MachineFigures
 from tests.agent.stats.scene import Scene, pod, volume
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tarmac.agent.stats.topology import online, topology
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.processors.topology import Place
+from tarmac.decide.cpus.topology import Place
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.callers import Nobody
+from tarmac.agent.http.auth import Nobody
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness

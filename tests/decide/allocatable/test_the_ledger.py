@@ -17,7 +17,7 @@ from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
 from tarmac.decide.allocatable.nodestatus import ledger_of_node, sizes_in_status, three_decimals
 from tarmac.decide.allocatable.reservations import Holding, Reservations, Reserved
 from tarmac.decide.allocatable.thresholds import DEFAULT_HARD, thresholds
-from tarmac.decide.processors.pools import exclusive_capacity
+from tarmac.decide.cpus.pools import exclusive_capacity
 
 CAPACITY = {"cpu": 104_000, "memory": 10 << 30, "ephemeral-storage": 100 << 30, "pods": 110}
 LENT = (0, 1000, 1500, 4000, 5000)

@@ -8,9 +8,9 @@ from tarmac.api.compute.instance import Instance
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.decide.children.pods import pod_of
-from tarmac.decide.children.sources import ObjectSource, sources
-from tarmac.decide.children.volumes import claims
+from tarmac.decide.derived.pods import pod_of
+from tarmac.decide.derived.sources import ObjectSource, sources
+from tarmac.decide.derived.volumes import claims
 
 WHOLE = {"cpu": Quantity.parse("2"), "memory": Quantity.parse("2Gi")}
 GPU = "datumcloud.com/nvidia-tesla-a100"

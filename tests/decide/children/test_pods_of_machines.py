@@ -12,9 +12,9 @@ from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
-from tarmac.decide.children.pods import pod_of
-from tarmac.decide.children.sources import ObjectSource, sources
-from tarmac.decide.children.volumes import claims
+from tarmac.decide.derived.pods import pod_of
+from tarmac.decide.derived.sources import ObjectSource, sources
+from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import images_of
 from tests.decide.children.test_pods_of_instances import WHOLE, container, instance
 

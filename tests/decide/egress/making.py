@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.declare import decode
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 
 
 def _metadata(name: str, namespace: str = "", **more: Any) -> JsonObject:

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from tarmac.api.declare import encode
+from tarmac.api.egress.names import NAMESPACE
+from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import NAMESPACE
-from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.base.clock import rfc3339
 from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.reading import node_view
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.explain.sourceips import explain_source_ip
 from tarmac.decide.nodes import UNSCHEDULABLE
-from tarmac.decide.snapshot.external import GATEWAYS, SOURCE_IP_CLASSES, SOURCE_IPS
+from tarmac.decide.snapshot.egressobjects import GATEWAYS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import NODES, Objects
 from tests.decide.egress.making import address_class, source_ip
 

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarmac.api.submariner.externalservice import ExternalService
+from tarmac.api.egress.externalservice import ExternalService
 from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.sources import first_place, resolve
 from tarmac.decide.egress.status import Observed, roll_up
 from tarmac.decide.explain.externalservices import explain_service
-from tarmac.decide.plans.external import plan_service
+from tarmac.decide.plans.egress import plan_service
 from tests.decide.egress.making import address_class, service
 from tests.decide.egress.worlds import Plain, web
 

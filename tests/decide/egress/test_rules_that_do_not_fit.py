@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.forwarding import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec, PeerReference
+from tarmac.api.egress.names import NAMESPACE, forwarder_name
 from tarmac.api.shared import ObjectMeta
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import NAMESPACE, forwarder_name
-from tarmac.api.submariner.relays import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec, PeerReference
 from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.fitting import MAX_VALUES, compile_fitting
 from tarmac.decide.egress.gateways import rules_of, with_part

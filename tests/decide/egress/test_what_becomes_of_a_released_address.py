@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.submariner.sourceip import SourceIP
+from tarmac.api.egress.sourceip import SourceIP
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.egress.claims import holders
 from tarmac.decide.egress.releasing import Step, hold_down, next_step

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tarmac.api.declare import decode
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.forwarding import Forwarder, ForwarderStatus, Gateway
 from tarmac.api.shared import ObjectMeta
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.relays import Forwarder, ForwarderStatus, Gateway
-from tarmac.decide.egress.admitting import grants
 from tarmac.decide.egress.compiling import Compiled, compile_service
 from tarmac.decide.egress.numbers import transit_number
+from tarmac.decide.egress.sourceresolution import grants
 from tarmac.decide.egress.sources import first_place, resolve
 from tarmac.decide.egress.status import Observed, roll_up
 from tarmac.decide.egress.views import EndpointView, PortView

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
 from tarmac.decide.egress.claims import allows, names_claim
 from tarmac.decide.egress.numbers import dialled_address, next_id, next_transit, transit_address, transit_number
 from tarmac.decide.egress.pool import Pool

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tarmac.api.egress.forwarding import Gateway, GatewayNode, GatewayNodeStatus, GatewaySpec, GatewayStatus
+from tarmac.api.egress.nodefacts import NodeFacts
 from tarmac.api.shared import ObjectMeta
-from tarmac.api.submariner.nodefacts import NodeFacts
-from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewayNodeStatus, GatewaySpec, GatewayStatus
+from tarmac.decide.egress.addressclasses import class_findings
 from tarmac.decide.egress.candidates import (
     can_tunnel,
     candidates,
@@ -20,7 +21,6 @@ from tarmac.decide.egress.candidates import (
     partners,
     voters,
 )
-from tarmac.decide.egress.classes import class_findings
 from tarmac.decide.egress.gateways import gateway_spec, sharing
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.syncing import sync_pairs

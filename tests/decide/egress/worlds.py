@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import Address
-from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.names import Address
+from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.claims import allows, is_held_by
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView, age
 from tests.decide.egress.making import address_class, bound, source_ip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.api.compute.whyandplan import Explanation, Line
+from tarmac.api.compute.explanations import Explanation, Line
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject

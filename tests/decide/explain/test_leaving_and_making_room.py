@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.whyandplan import Explanation, Line
+from tarmac.api.compute.explanations import Explanation, Line
 from tarmac.base.clock import rfc3339
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.snapshot.snapshot import BUDGETS, INSTANCES, NODES, PODS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tarmac.api.compute.explanations import Explanation
 from tarmac.api.compute.scaling import ScaleSettings
-from tarmac.api.compute.whyandplan import Explanation
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.api.compute.whyandplan import Explanation
+from tarmac.api.compute.explanations import Explanation
 from tarmac.api.schema import JsonObject
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.snapshot.snapshot import DEPLOYMENTS, INSTANCES, NODES, PODS, QUOTAS

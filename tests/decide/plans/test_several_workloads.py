@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tarmac.api.catalog import build_catalog
-from tarmac.api.compute.whyandplan import CityPlan
+from tarmac.api.compute.explanations import CityPlan
 from tarmac.decide.plans import carried_out, plan_workload, read_workloads
 from tarmac.decide.snapshot.snapshot import PODS, PRIORITY_CLASSES
 from tests.decide.explain.world import Scene, workload

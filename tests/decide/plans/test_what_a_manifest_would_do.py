@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarmac.api.compute.explanations import CityPlan, Ending, Plan
 from tarmac.api.compute.names import GROUP
-from tarmac.api.compute.whyandplan import CityPlan, Ending, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject

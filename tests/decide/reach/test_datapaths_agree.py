@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.reach.answering import reachability
 from tarmac.decide.reach.paths import Walk
 from tarmac.decide.reach.question import ReachTarget, question_of
+from tarmac.decide.reach.reachability import reachability
 from tarmac.decide.reach.world import ReachWorld
 from tests.decide.reach.worlds import NET, NODES, PODS, ReachTown, interface
 from tests.soak import SOAK

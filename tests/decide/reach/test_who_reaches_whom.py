@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.compute.whyandplan import Line, Reach, Reachability
+from tarmac.api.compute.explanations import Line, Reach, Reachability
 from tarmac.decide import reasons
-from tarmac.decide.reach.answering import NoSuchTarget
 from tarmac.decide.reach.question import BadQuestion
+from tarmac.decide.reach.reachability import NoSuchTarget
 from tests.decide.reach.worlds import PODS, POLICIES, ReachTown, interface
 
 WEB = {"matchLabels": {"app": "web"}}

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from tarmac.agent.network.compiler import Compiler, Snapshot
+from tarmac.api.compute.explanations import Reachability
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
-from tarmac.api.compute.whyandplan import Reachability
 from tarmac.api.declare import decode
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, ANNOTATION_NETWORK
@@ -21,10 +21,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import NodeNetworks
 from tarmac.decide.addresses import mac_address
-from tarmac.decide.reach.answering import reachability
 from tarmac.decide.reach.facts import decode_service, decode_slice, policy_of
 from tarmac.decide.reach.members import member_of
 from tarmac.decide.reach.question import ReachTarget, question_of
+from tarmac.decide.reach.reachability import reachability
 from tarmac.decide.snapshot.snapshot import Objects
 
 NET = "shop/default"

@@ -12,7 +12,7 @@ from tarmac.api.compute.workload import Rollout, RolloutStatus, StartFailure
 from tarmac.api.declare import Time
 from tarmac.base.clock import rfc3339
 from tarmac.decide import reasons
-from tarmac.decide.children.goal import Goal
+from tarmac.decide.derived.goal import Goal
 from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision
 from tarmac.decide.rollout.waves import RolloutFacts, Waves, waves, waves_to_come

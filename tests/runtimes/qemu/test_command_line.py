@@ -11,8 +11,8 @@ import pytest
 
 from tarmac.api.compute.validation.machines import MOST_ATTACHMENTS, MOST_INTERFACES
 from tarmac.runtimes.qemu.commandline import command_line
+from tarmac.runtimes.qemu.diskserials import disk_serials
 from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
-from tarmac.runtimes.qemu.serials import disk_serials
 
 GOLDEN = Path(__file__).parent / "golden"
 UUID = "7f0c2c9e-8f3c-4a52-9f0e-3a1f1c6d2b11"

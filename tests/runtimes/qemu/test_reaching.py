@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.runtimes.interface import ConsoleOptions, RuntimeFault, WrongState
-from tarmac.runtimes.qemu import life
+from tarmac.runtimes.qemu import supervisor
 from tarmac.runtimes.qemu.monitor import Monitor
 from tarmac.runtimes.qemu.qmp import Command
 from tarmac.wire.channels import Channel
@@ -79,8 +79,8 @@ async def test_a_machine_that_a_full_disk_stopped_goes_on_once_there_is_room(
     qemu: QemuMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room: list[bool] = [False]
-    monkeypatch.setattr(life, "_LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(life.Life, "_has_room", lambda _: room[0])
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(supervisor.Life, "_has_room", lambda _: room[0])
     running = await qemu.run(qemu.waits())
     await running.log("hello")
     machine = qemu.qemu.machines.life(running.id)

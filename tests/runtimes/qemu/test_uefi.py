@@ -9,7 +9,7 @@ import pytest
 from tarmac.runtimes.interface import Device, RuntimeRefused
 from tarmac.runtimes.parts import PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import firmware
-from tarmac.runtimes.qemu.needs import BootFiles
+from tarmac.runtimes.qemu.dependencies import BootFiles
 from tests.runtimes.machine import QemuMachine, Running
 from tests.support.qemunode import OVERHEAD
 

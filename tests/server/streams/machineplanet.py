@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tarmac.agent.http.api import NodeApi
-from tarmac.agent.http.callers import ReviewedCallers
+from tarmac.agent.http.auth import ReviewedCallers
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.api.identities import controller_user

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tarmac.agent.http.api import ExternalConnections, NodeApi
-from tarmac.agent.http.callers import Nobody, ReviewedCallers
+from tarmac.agent.http.auth import Nobody, ReviewedCallers
 from tarmac.agent.http.serving import NodeListener
 from tarmac.agent.http.tunnel import Tunnels
 from tarmac.api.schema import JsonObject

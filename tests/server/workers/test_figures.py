@@ -6,7 +6,7 @@ from tarmac.base.metrics import Family, Histogram
 from tarmac.http.messages import Request
 from tarmac.server.endpoints.health import Health
 from tarmac.server.metrics import exposition
-from tarmac.server.workers.figures import added_up, told
+from tarmac.server.workers.workermetrics import added_up, told
 
 
 def family(name: str, kind: str, *samples: tuple[list[tuple[str, str]], float]) -> Family:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import CgroupError, attempt
-from tarmac.decide.classes.blockio import THROTTLES, BlockioParameters, Rates
-from tarmac.decide.classes.iofiles import (
+from tarmac.decide.qosclasses.blockio import THROTTLES, BlockioParameters, Rates
+from tarmac.decide.qosclasses.iofiles import (
     USUAL_WEIGHT,
     io_max_changes,
     rate_changes,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tarmac.agent.model.limits import Limits
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.classes.blockio import BlockioParameters
+from tarmac.decide.qosclasses.blockio import BlockioParameters
 
 
 class CgroupError(Exception):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.runtimes.qemu.needs import GroupUsage
+from tarmac.runtimes.qemu.dependencies import GroupUsage
 
 
 class MachineGroups:
-    """Implements `tarmac.runtimes.qemu.needs.Groups`."""
+    """Implements `tarmac.runtimes.qemu.dependencies.Groups`."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._hierarchy = hierarchy

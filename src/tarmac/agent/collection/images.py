@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.stats.machine import FileSystem, file_system
+from tarmac.agent.stats.hostusage import FileSystem, file_system
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.events import InvolvedObject, Recorder

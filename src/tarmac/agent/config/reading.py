@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from tarmac.agent.config.classes import class_findings
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
+from tarmac.agent.config.qosclasses import class_findings
 from tarmac.agent.config.unsupported import IGNORED
 from tarmac.base.gates import BadGate, FeatureGates, layered
 from tarmac.base.log import log

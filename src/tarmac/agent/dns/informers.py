@@ -19,9 +19,9 @@ from tarmac.agent.dns.view import (
     SliceRecord,
 )
 from tarmac.api.declare import decoder
+from tarmac.api.egress.externalservice import ExternalService, ExternalServiceStatus
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.networking.podendpoint import PodEndpoint
-from tarmac.api.submariner.externalservice import ExternalService, ExternalServiceStatus
 from tarmac.client.feed import Feed, Kept
 from tarmac.client.informer import Informers
 from tarmac.client.targets.target import Target

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
-from tarmac.agent.callers import link_of_connection, link_of_message, tell_links
 from tarmac.agent.dns.messages import (
     MAX_TCP,
     NO_ERROR,
@@ -30,6 +29,7 @@ from tarmac.agent.dns.messages import (
 from tarmac.agent.dns.names import Name
 from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.upstream import Upstream
+from tarmac.agent.ingresslink import link_of_connection, link_of_message, tell_links
 from tarmac.agent.routerservices import Door
 from tarmac.api.networking.names import RESOLVERS
 from tarmac.base.log import log

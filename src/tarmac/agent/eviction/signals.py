@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tarmac.agent.stats.machine import MachineStats, file_system
+from tarmac.agent.stats.hostusage import MachineStats, file_system
 from tarmac.decide.allocatable.thresholds import (
     ALLOCATABLE_MEMORY,
     IMAGEFS_AVAILABLE,

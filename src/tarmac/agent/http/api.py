@@ -20,7 +20,7 @@ import msgspec
 
 from tarmac.agent.http import commands, ports
 from tarmac.agent.http.answers import METRICS, HttpError, document, refusal, text
-from tarmac.agent.http.callers import Callers
+from tarmac.agent.http.auth import Callers
 from tarmac.agent.http.host import Connect, NodeFigures, Pods
 from tarmac.agent.http.idle import until_idle
 from tarmac.agent.http.logs.options import LogOptions
@@ -29,8 +29,8 @@ from tarmac.agent.http.machines.api import PLACES, MachineApi, Visits, is_machin
 from tarmac.agent.http.machines.sessions import visitor_headers
 from tarmac.agent.http.openstreams import OpenStreams
 from tarmac.agent.http.resourcemetrics import resource_metrics
+from tarmac.api.egress.connections import NodeConnections
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.connections import NodeConnections
 from tarmac.base.clock import Clock
 from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from tarmac.agent.http.answers import HttpError
-from tarmac.agent.http.callers import Callers, attributes
+from tarmac.agent.http.auth import Callers, attributes
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tarmac.agent.sources.forwarders import own_forwarders
-from tarmac.api.submariner.names import end_point
-from tarmac.api.submariner.relays import Forwarder
+from tarmac.api.egress.forwarding import Forwarder
+from tarmac.api.egress.names import end_point
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informers
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from tarmac.agent.callers import link_of_connection
+from tarmac.agent.ingresslink import link_of_connection
 from tarmac.agent.metadata.service import MetadataService
 from tarmac.agent.routerservices import Door
 from tarmac.api.networking.names import METADATA_ADDRESS

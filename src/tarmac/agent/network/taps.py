@@ -12,7 +12,7 @@ from tarmac.runtimes.interface import NotConnected, PodIdentity, WhyNotConnected
 
 
 class MachineTaps:
-    """Implements `tarmac.runtimes.qemu.needs.Taps`.
+    """Implements `tarmac.runtimes.qemu.dependencies.Taps`.
 
     Running machines are adopted before the pods are known; `meet` adds the connector for new ones later.
     """

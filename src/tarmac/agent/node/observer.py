@@ -9,7 +9,7 @@ from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.addresses import node_addresses
-from tarmac.agent.node.machine import Machine, capacity
+from tarmac.agent.node.host import Machine, capacity
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.node.sizes import NodeSizes
 from tarmac.agent.node.status import Facts

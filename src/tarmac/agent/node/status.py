@@ -14,7 +14,7 @@ from typing import Any
 from tarmac.agent.model.machines import MachineState
 from tarmac.agent.model.tunnels import TunnelState
 from tarmac.agent.node.conditions import Tell, conditions, same_conditions
-from tarmac.agent.node.machine import Machine
+from tarmac.agent.node.host import Machine
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
 from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices
 from tarmac.api.kubernetes.version import GIT_VERSION

@@ -11,9 +11,9 @@ from tarmac.agent.containers.hooks import Hooks
 from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.environment.variables import PodEnvironment
-from tarmac.agent.model.classes import PodClasses
 from tarmac.agent.model.interfaces import PodCgroups
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.probes.checks import Checks

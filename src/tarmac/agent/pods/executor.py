@@ -23,8 +23,8 @@ from tarmac.agent.environment.resolving import read_resolv_conf, resolving
 from tarmac.agent.environment.variables import ConfigMissing
 from tarmac.agent.model.allotment import NotGiven
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.classes import Classes, ClassRequest, RunningContainer
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import Classes, ClassRequest, RunningContainer
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.podactions import MakeSandbox, Resize, Start

@@ -21,15 +21,15 @@ from tarmac.agent.containers.images import Images
 from tarmac.agent.containers.paths import PodPaths
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.agent.model.allotment import Postponed, Refusal
-from tarmac.agent.model.classes import PodClasses, Unclassed
 from tarmac.agent.model.interfaces import Connector, Handlers, PodCgroups
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import PodClasses, Unclassed
 from tarmac.agent.model.settings import PodSettings
 from tarmac.agent.model.waits import within
+from tarmac.agent.pods.admission import PodAdmission
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.podadmission import PodAdmission
 from tarmac.agent.pods.restoration import Restoration
 from tarmac.agent.pods.termination import MIN_GRACE
 from tarmac.agent.pods.worker import Ending, PodWorker

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from tarmac.agent.allocation.promises import Fits, PodPromises, Resizes
 from tarmac.agent.model.backoff import BackOffs
-from tarmac.agent.model.classes import NO_CLASSES
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import NO_CLASSES
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.agent.model.waits import Alarm
 from tarmac.agent.pods.dependencies import PodDependencies

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tarmac.agent.config.cpumanager import check_processors
 from tarmac.agent.config.evictions import hard_evictions
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.processors import check_processors
 from tarmac.agent.config.reading import BadConfig, Stated
 from tarmac.agent.sizing.providers import SizingProviders
 from tarmac.agent.sizing.response import Response

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tarmac.api.submariner.names import LABEL_NODE, NAMESPACE, node_label
-from tarmac.api.submariner.relays import Forwarder, Gateway
+from tarmac.api.egress.forwarding import Forwarder, Gateway
+from tarmac.api.egress.names import LABEL_NODE, NAMESPACE, node_label
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 

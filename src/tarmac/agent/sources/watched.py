@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.agent.sources.references import ObjectReference, references
 from tarmac.api.schema import JsonObject
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector
 from tarmac.client.watch import Change

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tarmac import __version__
-from tarmac.agent.stats.machine import file_system
+from tarmac.agent.stats.hostusage import file_system
 from tarmac.agent.stats.summary import UNLABELLED, Sample
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
-from tarmac.agent.stats.machine import FileSystem, MachineStats, file_system
+from tarmac.agent.stats.hostusage import FileSystem, MachineStats, file_system
 from tarmac.agent.stats.pods import ContainerFigures, Measured, PodFigures, PodStats
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339

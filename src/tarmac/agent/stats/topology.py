@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.processors.topology import Place, Topology
+from tarmac.decide.cpus.topology import Place, Topology
 
 _CPUS: Final = "sys/devices/system/cpu"
 _NODES: Final = "sys/devices/system/node"

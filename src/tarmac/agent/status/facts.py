@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tarmac.agent.model.classes import NO_CLASSES, ClassesInEffect
 from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import NO_CLASSES, ClassesInEffect
 from tarmac.agent.model.runtimestate import PodRuntimeState
 from tarmac.api.schema import JsonObject
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 
 MAX_LENGTH = 4096
 _MAX_LOOPS = 1

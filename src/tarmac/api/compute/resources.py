@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from tarmac.api.columns import AGE, NAME, column, computed, condition, join
 from tarmac.api.compute.cells import images_of, runtime_of, source_of
+from tarmac.api.compute.explanations import PLAN, WHY
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.instancetype import InstanceType
 from tarmac.api.compute.lookup import BuiltIn, Lookup
-from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
-from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
-from tarmac.api.compute.reachingin import (
+from tarmac.api.compute.machineaccess import (
     InstanceConsoleOptions,
     InstancePower,
     InstanceRecordings,
     InstanceVncOptions,
 )
+from tarmac.api.compute.machineimage import LocalMachineImage, MachineImage
+from tarmac.api.compute.names import API_VERSION, LABEL_CITY_CODE
 from tarmac.api.compute.scaling import replicas_path
 from tarmac.api.compute.strategies import (
     InstanceStrategy,
@@ -24,7 +25,6 @@ from tarmac.api.compute.strategies import (
     WorkloadDeploymentStrategy,
     WorkloadStrategy,
 )
-from tarmac.api.compute.whyandplan import PLAN, WHY
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import declare, schema_of
 from tarmac.api.resource import Resource, Subresource

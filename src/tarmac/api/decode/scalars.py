@@ -9,8 +9,8 @@ import re
 from base64 import b64decode, b64encode
 from datetime import datetime
 
+from tarmac.base.boundedcache import remembered
 from tarmac.base.clock import parse_rfc3339, rfc3339
-from tarmac.base.memory import remembered
 from tarmac.base.quantity import Quantity
 
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)

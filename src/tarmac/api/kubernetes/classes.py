@@ -6,8 +6,8 @@ from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.nodeselection import validate_tolerations
 from tarmac.api.kubernetes.core.pods.requirements import validate_overhead
 from tarmac.api.kubernetes.core.pods.warnings import DEPRECATED_NODE_LABELS
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import round_up
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

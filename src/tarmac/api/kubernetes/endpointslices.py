@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core.services.families import family_of
 from tarmac.api.kubernetes.core.services.validation import address_warnings, validate_endpoint_address
-from tarmac.api.kubernetes.plain import NativeStrategy
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from tarmac.api.kubernetes.checks import NOT_NEGATIVE, report
 from tarmac.base import names
+from tarmac.base.boundedcache import remembered
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.memory import remembered
 from tarmac.base.quantity import Quantity
 
 HUGE_PAGES = "hugepages-"

@@ -22,8 +22,8 @@ from tarmac import __version__
 from tarmac.api.status import ApiError
 from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
 from tarmac.apps.backups.places import key_files, layout_named, read_passphrase
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, tell
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, tell
 from tarmac.base.clock import Clock, SystemClock, rfc3339
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarmac.apps.backups.places import ENCRYPTION_KEY, PKI, key_path
+from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.checks import Obstacle
 from tarmac.server.security.encryption import read_keys
 from tarmac.server.security.files import write_private
 

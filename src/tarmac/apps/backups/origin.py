@@ -15,9 +15,9 @@ import msgspec
 
 from tarmac.apps.backups.keys import encryption_keys_in, own_encryption_keys
 from tarmac.apps.backups.places import PKI
+from tarmac.apps.host.checks import Obstacle
+from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.checks import Obstacle
-from tarmac.apps.machine.joining import Blocked
 from tarmac.http.bundles import certificates_in
 from tarmac.server.security.backuptags import TagMismatch, is_tagged
 from tarmac.store.backups.file import BackupHead

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.layout import Layout, layout_of
-from tarmac.apps.machine.configuration import documents_in
 from tarmac.cli.options import default_data_dir, parsed
 
 _SERVER = "ServerConfig"

@@ -23,10 +23,10 @@ from tarmac.apps.backups.marking import changes_of
 from tarmac.apps.backups.origin import Allowed, ReadBackup, is_foreign
 from tarmac.apps.backups.places import layout_named, read_passphrase
 from tarmac.apps.backups.resealing import Fitted, fitted
+from tarmac.apps.host.checks import Obstacle
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.joining import Blocked
 from tarmac.apps.layout import Layout
-from tarmac.apps.machine.checks import Obstacle
-from tarmac.apps.machine.joining import Blocked
-from tarmac.apps.machine.layout import DONE, FAILED, OBSTACLES, Machine, SetupFailed, setting_up, tell
 from tarmac.base.clock import Clock, SystemClock, rfc3339
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness

@@ -18,7 +18,7 @@ from typing import Final
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
 from tarmac.agent.model.limits import Limits
-from tarmac.agent.stats.machine import MachineStats
+from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.decide.allocatable.ledger import node_ledger, sized
 from tarmac.decide.allocatable.reservations import PID, Reservations

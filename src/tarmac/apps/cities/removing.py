@@ -17,7 +17,7 @@ from tarmac.apps.processes import end
 from tarmac.datapath import hosts
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes import containerd
-from tarmac.runtimes.containerd.leftovers import unmount_below
+from tarmac.runtimes.containerd.orphans import unmount_below
 from tarmac.runtimes.parts import NodeParts
 from tarmac.volumes.layout import Layout
 from tarmac.volumes.linux import loops

@@ -14,16 +14,16 @@ from dataclasses import replace
 from functools import partial
 
 from tarmac.api.conditions import condition_of
+from tarmac.api.egress.names import LABEL_GATEWAY
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
-from tarmac.api.submariner.names import LABEL_GATEWAY
 from tarmac.apps.cities import agents
 from tarmac.apps.cities.cgroups import Confinement
 from tarmac.apps.cities.emulation import tell_accelerator
 from tarmac.apps.cities.layout import CityLayout, oversubscription
+from tarmac.apps.cities.loopbackproxies import relays
 from tarmac.apps.cities.machineimages import tell_sources
-from tarmac.apps.cities.relays import relays
 from tarmac.apps.control_plane import STARTING, Running, local_transport
 from tarmac.apps.layout import Layout
 from tarmac.apps.processes import end, last_words
@@ -32,7 +32,7 @@ from tarmac.base.tasks import background, supervise
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODES
 from tarmac.runtimes import containerd
-from tarmac.runtimes.containerd.leftovers import end_orphans
+from tarmac.runtimes.containerd.orphans import end_orphans
 from tarmac.runtimes.parts import NodeParts
 from tarmac.server.security.pki import Pki, write_kubeconfig
 

@@ -12,8 +12,9 @@ from tarmac.agent.cgroups.hierarchy import CgroupError
 from tarmac.agent.config.reading import BadConfig
 from tarmac.agent.config.settings import AgentConfig, of_own_node
 from tarmac.agent.containers.repositories import RepositoryAccess
+from tarmac.agent.cpumanager.unpinning import Widening
 from tarmac.agent.disks.controller import DiskRemoval
-from tarmac.agent.model.classes import PodClasses
+from tarmac.agent.model.qosclasses import PodClasses
 from tarmac.agent.network.dialing import from_the_node
 from tarmac.agent.node.addresses import node_addresses
 from tarmac.agent.node.enforcement import Enforcement
@@ -28,17 +29,16 @@ from tarmac.agent.node.registration import node_object
 from tarmac.agent.node.reporter import NodeReporter
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.agent.pods.manager import PodManager, no_notes
-from tarmac.agent.processors.widening import Widening
+from tarmac.agent.sizing.periodic import Resizing
 from tarmac.agent.sizing.providers import SizingProviders
-from tarmac.agent.sizing.repeating import Resizing
 from tarmac.agent.sources.sources import ApiSources
 from tarmac.agent.stats.agent import certificate_metrics, disk_metrics
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL
 from tarmac.api.rotations import TRUSTS
 from tarmac.api.schema import JsonObject
 from tarmac.apps.node.devices import NodeDeviceService
+from tarmac.apps.node.foundations import Surveyed, containerd_tool, machinery, proof, survey
 from tarmac.apps.node.housekeeping import Housekeeping
-from tarmac.apps.node.machinery import Surveyed, containerd_tool, machinery, proof, survey
 from tarmac.apps.node.machines import NodeMachines
 from tarmac.apps.node.networking import Networking
 from tarmac.apps.node.serving import Serving

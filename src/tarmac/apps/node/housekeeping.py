@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from tarmac.agent.collection.containers import DeadContainers
 from tarmac.agent.collection.images import Images
-from tarmac.agent.collection.leftovers import Leftovers
 from tarmac.agent.collection.logs import LogRotation
+from tarmac.agent.collection.orphans import Leftovers
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.eviction.judgement import Judgement
 from tarmac.agent.eviction.manager import Evictions
@@ -20,7 +20,7 @@ from tarmac.agent.stats.pods import PodStats
 from tarmac.agent.stats.summary import UNLABELLED, Figures, Sample
 from tarmac.api.kubernetes.core.nodeclasses import offered_classes
 from tarmac.api.schema import JsonObject
-from tarmac.apps.node.machinery import Machinery
+from tarmac.apps.node.foundations import Machinery
 from tarmac.base.clock import Clock
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.decide.allocatable.accounts import NodeLedger

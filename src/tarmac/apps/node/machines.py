@@ -36,10 +36,10 @@ from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
 from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import vhost
 from tarmac.runtimes.qemu.accelerator import Proven, prove
+from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.driver import HANDLER, QemuRuntime
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.store import NodeMachineImages
-from tarmac.runtimes.qemu.needs import BootFiles
 from tarmac.runtimes.qemu.records import PREFIX, Folders, SandboxRecord
 from tarmac.runtimes.routed import Driver
 from tarmac.volumes.interface import VolumeNotReady

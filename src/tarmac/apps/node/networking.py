@@ -13,10 +13,10 @@ from tarmac.agent.dns.resolver import Resolver
 from tarmac.agent.dns.server import NameServer
 from tarmac.agent.dns.upstream import PORT, Upstream
 from tarmac.agent.dns.view import DnsView
+from tarmac.agent.egress.facts import private_key
+from tarmac.agent.egress.leases.addressconfig import write_key
+from tarmac.agent.egress.leases.exchange import PrivateKey
 from tarmac.agent.environment.resolving import read_resolv_conf
-from tarmac.agent.external.facts import private_key
-from tarmac.agent.external.leases.exchange import PrivateKey
-from tarmac.agent.external.leases.terms import write_key
 from tarmac.agent.http.api import ExternalConnections
 from tarmac.agent.metadata.egress import PodEgress
 from tarmac.agent.metadata.server import MetadataServer
@@ -29,8 +29,8 @@ from tarmac.agent.network.cni.files import write_files
 from tarmac.agent.network.cni.server import CniServer
 from tarmac.agent.network.compiler.tunnels import keyless
 from tarmac.agent.network.dialing import PodDialer, interfaces_of
-from tarmac.agent.network.externalconnections import LocalExternalConnections
-from tarmac.agent.network.leftovers import Sweeper
+from tarmac.agent.network.egressconnections import LocalExternalConnections
+from tarmac.agent.network.orphanlinks import Sweeper
 from tarmac.agent.network.reconciler import NetworkKeeper
 from tarmac.agent.network.taps import MachineTaps
 from tarmac.agent.network.tunnels.means import TunnelMeans
@@ -41,7 +41,7 @@ from tarmac.agent.routerservices import Attending
 from tarmac.api.networking.names import TOPOLOGY_CITY_CODE
 from tarmac.api.networking.tunnels import MAX_NAMED
 from tarmac.api.schema import JsonObject
-from tarmac.apps.node.external import PRIVATE_KEY, NodeExternal
+from tarmac.apps.node.nodeegress import PRIVATE_KEY, NodeExternal
 from tarmac.apps.node.tunnels import wireguard_programs
 from tarmac.client.client import Client
 from tarmac.client.events import Recorder

@@ -22,7 +22,7 @@ from tarmac.agent.network.cni.files import remove_files, written
 from tarmac.apps.node.machines import HOST_FILE, machine_folders
 from tarmac.base.clock import SystemClock
 from tarmac.datapath.linux import LinuxDatapath
-from tarmac.runtimes.containerd.leftovers import unmount_below
+from tarmac.runtimes.containerd.orphans import unmount_below
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.interface import RuntimeFault
 from tarmac.volumes.layout import Layout

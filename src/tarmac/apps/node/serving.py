@@ -9,7 +9,7 @@ from pathlib import Path
 from tarmac.agent.config.configz import in_effect
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.http.api import ExternalConnections, NodeApi
-from tarmac.agent.http.callers import CallerTimes, ReviewedCallers
+from tarmac.agent.http.auth import CallerTimes, ReviewedCallers
 from tarmac.agent.http.host import Connect, NodeFigures
 from tarmac.agent.http.machines.api import Visits
 from tarmac.agent.http.machines.recordings import RecordingLimits, Recordings

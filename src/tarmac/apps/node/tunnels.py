@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.datapath.linux.external.wireguard import WireGuardPrograms
+from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.runtimes.parts import optional_program
 
 

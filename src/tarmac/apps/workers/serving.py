@@ -20,8 +20,8 @@ from tarmac.server.endpoints.documents import EXPOSITION
 from tarmac.server.metrics import Metrics, exposition
 from tarmac.server.nodes.scraping import Scraper
 from tarmac.server.subresources.metrics import Metering, Usage
-from tarmac.server.workers.figures import added_up, told
 from tarmac.server.workers.peers import Peers
+from tarmac.server.workers.workermetrics import added_up, told
 
 _log = log("workers")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, Literal
 
+from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.status import NotFound
-from tarmac.api.submariner.externalservice import ExternalService
 from tarmac.cli.egress.checking import CheckResult, Dialled, SourceChecker
 from tarmac.cli.egress.commands import RemoteCommand, start_command
 from tarmac.cli.egress.connections import live_connections

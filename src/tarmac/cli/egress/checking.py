@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from tarmac.api.egress.connections import ExternalConnection
+from tarmac.api.egress.names import end_point
 from tarmac.api.status import ApiError
-from tarmac.api.submariner.connections import ExternalConnection
-from tarmac.api.submariner.names import end_point
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import background
 from tarmac.cli.egress.commands import Ended, RemoteCommand

@@ -10,10 +10,10 @@ import asyncio
 
 import msgspec
 
+from tarmac.api.egress.connections import NODE_PATH, ExternalConnection, ExternalConnections, NodeConnections
+from tarmac.api.egress.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE, NAMESPACE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
-from tarmac.api.submariner.connections import NODE_PATH, ExternalConnection, ExternalConnections, NodeConnections
-from tarmac.api.submariner.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE, NAMESPACE
 from tarmac.client.client import JSON_ONLY, Client
 from tarmac.client.targets.typed import EXTERNAL_SERVICES, FORWARDERS, GATEWAYS
 from tarmac.decide.egress.connections import gateways_of, joined, relays_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from tarmac.api.egress.externalservice import ExternalService, ExternalServiceStatus, Source, SourceStatus
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
-from tarmac.api.submariner.externalservice import ExternalService, ExternalServiceStatus, Source, SourceStatus
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.whyandplan import Explanation
+from tarmac.api.compute.explanations import Explanation
 from tarmac.cli.rendering.text import paragraph, table
 
 _HEADERS = ("CITY", "NODE", "RULE", "ANSWER", "REASON", "MESSAGE")

@@ -9,7 +9,7 @@ from tarmac.decide.allocatable.accounts import ClassAccount, NodeLedger, PodEntr
 from tarmac.decide.allocatable.nodestatus import CPU_OVERSUBSCRIPTION, three_decimals
 from tarmac.decide.allocatable.report import NodeReport
 from tarmac.decide.allocatable.reservations import PID
-from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.amounts import CPU, shown
 
 _NODES = (

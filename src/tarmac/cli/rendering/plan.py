@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.compute.whyandplan import CityPlan, Ending, Plan
+from tarmac.api.compute.explanations import CityPlan, Ending, Plan
 from tarmac.cli.rendering.text import paragraph, table
 
 _HEADERS = ("CITY", "CREATE", "REPLACE", "DELETE", "KEEP", "MOVED", "REFUSED")

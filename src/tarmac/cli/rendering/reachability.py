@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.whyandplan import Reach, Reachability, ReachPath
+from tarmac.api.compute.explanations import Reach, Reachability, ReachPath
 from tarmac.cli.rendering.text import paragraph, printable, table
 
 BY_RULES = "This follows from the rules alone: no packet was sent."

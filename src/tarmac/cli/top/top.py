@@ -17,9 +17,9 @@ from tarmac.cli.rendering.usage import sorted_rows, usage_document, usage_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.listing import Listing
+from tarmac.cli.verbs.livetable import Painting
 from tarmac.cli.verbs.nodecities import needs_locations
 from tarmac.cli.verbs.objects import BadObject
-from tarmac.cli.verbs.painting import Painting
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, NODE_METRICS, NODES, POD_METRICS, PODS
 from tarmac.decide.allocatable.report import location_cities

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from tarmac.api.catalog import Catalog, build_catalog
-from tarmac.api.compute.whyandplan import Cause, Plan
+from tarmac.api.compute.explanations import Cause, Plan
 from tarmac.api.decode import check_object
+from tarmac.api.egress.names import GROUP as SUBMARINER
+from tarmac.api.egress.plans import ExternalPlan
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid, invalid
-from tarmac.api.submariner.names import GROUP as SUBMARINER
-from tarmac.api.submariner.plans import ExternalPlan
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.decide.plans import (
     as_known,

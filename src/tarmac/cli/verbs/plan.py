@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tarmac.api.compute.explanations import Plan
 from tarmac.api.compute.names import GROUP
-from tarmac.api.compute.whyandplan import Plan
+from tarmac.api.egress.names import GROUP as SUBMARINER
+from tarmac.api.egress.plans import ExternalPlan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import MethodNotAllowed, NotFound
-from tarmac.api.submariner.names import GROUP as SUBMARINER
-from tarmac.api.submariner.plans import ExternalPlan
-from tarmac.cli.rendering.externalplan import external_plan_text
+from tarmac.cli.rendering.egressplan import external_plan_text
 from tarmac.cli.rendering.plan import plan_text
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
@@ -132,7 +132,7 @@ async def _plan_external_here(
 ) -> ExternalPlan:
     from tarmac.cli.verbs.fetching import fetch_world
     from tarmac.cli.verbs.localplan import plan_external_here
-    from tarmac.decide.snapshot.external import EXTERNAL
+    from tarmac.decide.snapshot.egressobjects import EXTERNAL
 
     return plan_external_here(await fetch_world(client, console.warn, EXTERNAL), obj, others)
 
@@ -143,7 +143,7 @@ async def _tried(
     if not others:
         return [], True
     # Imported late: the catalogue of kinds takes long to load, and most files hold Workloads alone.
-    from tarmac.cli.verbs.trying import try_others
+    from tarmac.cli.verbs.dryrun import try_others
 
     return await try_others(client, others, namespace, console.warn)
 

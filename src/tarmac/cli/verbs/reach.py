@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tarmac.api.compute.whyandplan import Reachability
+from tarmac.api.compute.explanations import Reachability
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.reachability import reachability_text
 from tarmac.cli.verbs.console import Console
@@ -77,7 +77,7 @@ async def _answer_here(
     await client.resource(target).get(name, namespace)
     # Imported late: it takes a while to load, and a Tarmac server does it remotely.
     from tarmac.cli.verbs.fetching import fetch_world
-    from tarmac.decide.reach.answering import NoSuchTarget, reachability
+    from tarmac.decide.reach.reachability import NoSuchTarget, reachability
     from tarmac.decide.reach.world import LOOKED_AT
 
     world = await fetch_world(client, console.warn, LOOKED_AT)

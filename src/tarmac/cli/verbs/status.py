@@ -20,7 +20,7 @@ from tarmac.cli.rendering.rollout import (
     wave_line,
 )
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.painting import Painting
+from tarmac.cli.verbs.livetable import Painting
 from tarmac.client.client import Client
 from tarmac.client.informer import Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS

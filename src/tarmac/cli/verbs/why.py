@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.api.compute.whyandplan import Explanation
+from tarmac.api.compute.explanations import Explanation
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.verbs.console import Console

@@ -19,13 +19,13 @@ from tarmac.api.compute.shorthand import without_short_form
 from tarmac.api.compute.strategies import WorkloadStrategy
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
 from tarmac.api.declare import decode as typed
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.forwarding import Forwarder, Gateway
+from tarmac.api.egress.names import API_VERSION as SUBMARINER
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.networking.location import Location
 from tarmac.api.networking.names import API_VERSION as NETWORKING
 from tarmac.api.networking.network import Network, NetworkBinding, NetworkContext, Subnet, SubnetClaim
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import API_VERSION as SUBMARINER
-from tarmac.api.submariner.relays import Forwarder, Gateway
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.client.targets.target import Target, declared
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tarmac.api.compute.names import API_VERSION as COMPUTE
+from tarmac.api.egress.names import API_VERSION as SUBMARINER
 from tarmac.api.networking.names import API_VERSION as NETWORKING
-from tarmac.api.submariner.names import API_VERSION as SUBMARINER
 from tarmac.client.targets.target import dynamic
 
 NAMESPACES = dynamic("v1", "namespaces", "Namespace", namespaced=False)

@@ -24,13 +24,13 @@ from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, 
 from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
 from tarmac.controllers.autoscaler.readings import Readings
 from tarmac.controllers.context import Context
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
-from tarmac.decide.children.resources import instance_amounts
+from tarmac.decide.derived.resources import instance_amounts
 from tarmac.decide.instances import read_instance
 from tarmac.decide.running import is_stopped
 from tarmac.decide.scaling import History, Reading, ScaleDecision, scale
-from tarmac.decide.scaling.telling import told
+from tarmac.decide.scaling.metricstatus import told
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-autoscaler"

@@ -20,7 +20,7 @@ from tarmac.client.targets.target import Target
 from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
 from tarmac.controllers.context import Context
 from tarmac.controllers.finalizers import hold
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 
 K = TypeVar("K", bound=Any)
 

@@ -21,9 +21,9 @@ from tarmac.controllers.indexes import (
     context_of_claim,
     network_of_binding,
 )
-from tarmac.controllers.taken import name_taken
-from tarmac.controllers.writing import delete_same
-from tarmac.decide.children.instances import binding_documents
+from tarmac.controllers.nameconflict import name_taken
+from tarmac.controllers.writes import delete_same
+from tarmac.decide.derived.instances import binding_documents
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-deployment"

@@ -24,7 +24,7 @@ from tarmac.controllers.deployment.instances import InstanceRefused, Instances
 from tarmac.controllers.deployment.network import NetworkState
 from tarmac.controllers.ipam import Attachment
 from tarmac.controllers.ownerlabels import named_by
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writes import set_finalizers, write_status
 from tarmac.decide import rollout
 from tarmac.decide.rollup import DeploymentFacts, deployment_status
 from tarmac.decide.verdict import Refusal

@@ -31,10 +31,10 @@ from tarmac.client.targets.untyped import RESOURCE_QUOTAS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.deployment.fleets import FleetMember
 from tarmac.controllers.ipam import Attachment
-from tarmac.controllers.taken import name_taken
-from tarmac.controllers.writing import delete_same, in_batches
+from tarmac.controllers.nameconflict import name_taken
+from tarmac.controllers.writes import delete_same, in_batches
 from tarmac.decide import reasons
-from tarmac.decide.children.instances import instance_document
+from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-deployment"

@@ -22,9 +22,9 @@ from tarmac.client.events import InvolvedObject, reference
 from tarmac.client.targets.untyped import BUDGETS, PODS
 from tarmac.controllers.context import Context
 from tarmac.controllers.disruption.owners import AT_ONCE, NoController, Owners
-from tarmac.controllers.writing import difference
+from tarmac.controllers.writes import difference
 from tarmac.decide import reasons
-from tarmac.decide.children.instances import instance_labels
+from tarmac.decide.derived.instances import instance_labels
 from tarmac.decide.disruption import PodHealth, failed_status, read_health, status_of, wants_scale
 
 MANAGER = "tarmac-disruption"

@@ -18,7 +18,7 @@ from tarmac.client.cache import Item, by_label
 from tarmac.client.envelope import OwnerReference
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
-from tarmac.decide.children.instances import instance_labels
+from tarmac.decide.derived.instances import instance_labels
 from tarmac.decide.rollout import desired_replicas
 
 BY_WORKLOAD = "workload"

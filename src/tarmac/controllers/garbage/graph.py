@@ -11,7 +11,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any
 
-from tarmac.base.few import Few, added, members, removed
+from tarmac.base.compactset import Few, added, members, removed
 from tarmac.client.envelope import Metadata, OwnerReference
 from tarmac.client.targets.target import Target
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tarmac.api.status import ApiError
+from tarmac.base.cooperative import Work
 from tarmac.base.log import log
-from tarmac.base.pieces import Work
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
 from tarmac.client.discovery import Discovery, discover

@@ -18,9 +18,9 @@ from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORKS
 from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
 from tarmac.controllers.context import Context
-from tarmac.controllers.instance.waiting import Waiting
+from tarmac.controllers.instance.dependents import Waiting
 from tarmac.decide.addresses import overlap
-from tarmac.decide.children.sources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
+from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
 from tarmac.decide.verdict import Refusal
 
 _BINDING = "NetworkBinding"

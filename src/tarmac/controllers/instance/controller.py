@@ -32,19 +32,19 @@ from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
 from tarmac.controllers.context import Context
 from tarmac.controllers.instance.blocks import Blocks
+from tarmac.controllers.instance.dependents import Waiting
 from tarmac.controllers.instance.endings import RULE as BACKOFF
 from tarmac.controllers.instance.endings import Endings
 from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.images import KnownImages
 from tarmac.controllers.instance.interfaces import interfaces_of
-from tarmac.controllers.instance.waiting import Waiting
-from tarmac.controllers.taken import name_taken
-from tarmac.controllers.writing import delete_same, release, write_status
+from tarmac.controllers.nameconflict import name_taken
+from tarmac.controllers.writes import delete_same, release, write_status
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import KEPT, REPLACED, boot_volume, described, is_of_another_image, is_retained
-from tarmac.decide.children.pods import pod_of
-from tarmac.decide.children.resources import instance_amounts
-from tarmac.decide.children.volumes import claims
+from tarmac.decide.derived.pods import pod_of
+from tarmac.decide.derived.resources import instance_amounts
+from tarmac.decide.derived.volumes import claims
 from tarmac.decide.machineimages import Images
 from tarmac.decide.rollup import InstanceInput, InstancePod, PodView, instance_status
 from tarmac.decide.running import is_stopped

@@ -13,7 +13,7 @@ from tarmac.client.controller import Controller
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES
 from tarmac.controllers.context import Context
-from tarmac.controllers.instance.waiting import Waiting
+from tarmac.controllers.instance.dependents import Waiting
 from tarmac.decide.machineimages import NO_IMAGES, Images, images_named_by, images_of
 from tarmac.decide.verdict import Verdict
 

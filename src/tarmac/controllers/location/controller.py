@@ -17,7 +17,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.location.nodecounts import Roster, location_of
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 from tarmac.decide.health import Health, place_health
 
 MANAGER = "tarmac-location"

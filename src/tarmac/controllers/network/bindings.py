@@ -29,7 +29,7 @@ from tarmac.controllers.indexes import (
     network_of_binding,
 )
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import refused_range
 from tarmac.decide.verdict import Refusal, Verdict

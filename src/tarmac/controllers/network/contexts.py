@@ -30,7 +30,7 @@ from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_CONTEXT, BY_LOCATION, context_of_binding, context_of_claim
 from tarmac.controllers.network.networks import BY_OWNER, MANAGER
-from tarmac.controllers.writing import delete_same, write_status
+from tarmac.controllers.writes import delete_same, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size
 

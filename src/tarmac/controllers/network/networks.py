@@ -29,7 +29,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_NETWORK, network_of_binding
 from tarmac.controllers.network.allocated import Allocated
 from tarmac.controllers.network.nodewarnings import NodeWarnings
-from tarmac.controllers.writing import delete_same, release, set_finalizers, write_status
+from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import (
     NodeAddresses,

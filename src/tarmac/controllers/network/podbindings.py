@@ -15,7 +15,7 @@ from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORKS
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_NETWORK, network_key, network_of_binding
-from tarmac.controllers.writing import delete_same
+from tarmac.controllers.writes import delete_same
 
 LOOK_AGAIN_SECONDS = 5.0  # retry interval while addresses are still in use
 BY_LOCATION = "location"

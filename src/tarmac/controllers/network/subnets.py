@@ -28,7 +28,7 @@ from tarmac.client.targets.typed import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIM
 from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_CONTEXT, BY_NETWORK, context_of_claim, network_of_context
 from tarmac.controllers.network.networks import MANAGER
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import carve, range_of
 from tarmac.decide.verdict import Refusal, Verdict

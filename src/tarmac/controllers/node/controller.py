@@ -16,9 +16,9 @@ from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import NODES
 from tarmac.controllers.context import Context
+from tarmac.controllers.node.decommission import Departures
 from tarmac.controllers.node.evictions import Evictions
 from tarmac.controllers.node.heartbeats import Heartbeats
-from tarmac.controllers.node.leaving import Departures
 from tarmac.controllers.node.zones import Zones, zone_of
 from tarmac.controllers.nodefacts import NodeCondition, NodeFacts, NodeTaint, read_node
 from tarmac.decide.nodes import (

@@ -21,7 +21,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.node.heartbeats import Heartbeats
 from tarmac.controllers.node.podsbynode import Resident, Residents
 from tarmac.controllers.nodefacts import NodeFacts, read_node
-from tarmac.controllers.writing import delete_same
+from tarmac.controllers.writes import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
 LOOK_SECONDS = 10.0  # pods may still arrive on a tainted node

@@ -18,7 +18,7 @@ from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS, RUNTIME_CLASSES
 from tarmac.controllers.context import Context
 from tarmac.controllers.quota.account import Account, QuotaHolder, gates_of
-from tarmac.controllers.writing import in_batches, write_status
+from tarmac.controllers.writes import in_batches, write_status
 from tarmac.decide import reasons
 from tarmac.decide.quota import admit, quotas_of, used_by
 from tarmac.decide.verdict import Refusal

@@ -7,8 +7,8 @@ import asyncio
 from tarmac.api.identities import DEPLOYMENT_SCHEDULER, POD_SCHEDULER
 from tarmac.controllers.context import Context
 from tarmac.controllers.scheduler.deployments import DeploymentScheduler
+from tarmac.controllers.scheduler.foreignbindings import Latecomers
 from tarmac.controllers.scheduler.interfaces import PodInterfaces
-from tarmac.controllers.scheduler.lateinterfaces import Latecomers
 from tarmac.controllers.scheduler.pods import PodScheduler
 from tarmac.controllers.scheduler.state import SchedulerState
 

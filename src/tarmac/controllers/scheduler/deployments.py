@@ -23,7 +23,7 @@ from tarmac.controllers.context import Context
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.places import Places
 from tarmac.controllers.scheduler.state import SchedulerState
-from tarmac.controllers.writing import write_status
+from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.placement import Place, location_for
 from tarmac.decide.scheduling import free_at

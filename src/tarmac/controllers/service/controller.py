@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.networking.names import LABEL_ZONE
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS

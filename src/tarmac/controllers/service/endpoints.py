@@ -17,7 +17,7 @@ from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import ENDPOINTS, SERVICES
 from tarmac.controllers.context import Context
 from tarmac.controllers.endpointslices import MANAGER
-from tarmac.controllers.writing import create_if_absent, exists
+from tarmac.controllers.writes import create_if_absent, exists
 from tarmac.decide.endpoints import Listing
 from tarmac.decide.endpoints.mirrors import LEADER
 

@@ -14,7 +14,7 @@ from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
 from tarmac.controllers.serviceaccount.rootca import changes
-from tarmac.controllers.writing import create_if_absent
+from tarmac.controllers.writes import create_if_absent
 
 ACCOUNT = "default"
 CA_MAP = "kube-root-ca.crt"

@@ -22,7 +22,7 @@ from tarmac.client.controller import Terminal
 from tarmac.client.targets.untyped import SECRETS, SERVICE_ACCOUNTS
 from tarmac.controllers.context import Context
 from tarmac.controllers.serviceaccount.rootca import changes
-from tarmac.controllers.writing import delete_same
+from tarmac.controllers.writes import delete_same
 
 TYPE = "kubernetes.io/service-account-token"
 ACCOUNT_NAME = "kubernetes.io/service-account.name"

@@ -13,11 +13,11 @@ from tarmac.client.client import Client
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import DEPLOYMENTS
-from tarmac.controllers.taken import name_taken
+from tarmac.controllers.nameconflict import name_taken
 from tarmac.controllers.workload.events import tell_of_move, tell_of_return
-from tarmac.controllers.writing import delete_same, in_batches
-from tarmac.decide.children.deployments import Child, changes, document
-from tarmac.decide.children.goal import Goal
+from tarmac.controllers.writes import delete_same, in_batches
+from tarmac.decide.derived.deployments import Child, changes, document
+from tarmac.decide.derived.goal import Goal
 from tarmac.decide.verdict import Refusal
 
 

@@ -33,11 +33,11 @@ from tarmac.controllers.workload.events import announce
 from tarmac.controllers.workload.progressclock import Stillness
 from tarmac.controllers.workload.revisions import Revisions
 from tarmac.controllers.workload.rollups import Decided, Rollup
-from tarmac.controllers.writing import set_finalizers, write_status
+from tarmac.controllers.writes import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
-from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.children.waves import rollout_facts
+from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.placement import Place
 from tarmac.decide.rollout import Revision, complete
 from tarmac.decide.rollout.stored import history_now, records_of

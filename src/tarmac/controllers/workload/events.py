@@ -9,8 +9,8 @@ from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM
 from tarmac.api.compute.workload import RevisionRecord, Workload, WorkloadDeployment, WorkloadStatus
 from tarmac.client.events import EventType, InvolvedObject, Recorder
 from tarmac.decide import reasons
-from tarmac.decide.children.deployments import Child
-from tarmac.decide.children.goal import Goal
+from tarmac.decide.derived.deployments import Child
+from tarmac.decide.derived.goal import Goal
 
 _WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETWORK_RANGES_OVERLAP)
 """Reasons that cause a warning event when a Workload first has them."""

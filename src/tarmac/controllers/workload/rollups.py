@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tarmac.api.compute.names import ANNOTATION_ANYCAST
 from tarmac.api.compute.workload import Workload, WorkloadDeployment
-from tarmac.decide.children.goal import Goal
+from tarmac.decide.derived.goal import Goal
 from tarmac.decide.rollout import Revision
 from tarmac.decide.rollout.city import is_complete, revision_of
 from tarmac.decide.rollout.waves import Waves

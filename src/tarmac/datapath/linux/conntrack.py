@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from tarmac.datapath.external import Translated
+from tarmac.datapath.egress import Translated
 from tarmac.datapath.linux.netlink import GONE, Message, Netlink, attributes
 
 _GET: Final = 0x101

@@ -23,9 +23,9 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
 from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.datapath.linux import namespaces
+from tarmac.datapath.linux.egress.egressdatapath import External
+from tarmac.datapath.linux.egress.encryption import Encryption
 from tarmac.datapath.linux.ends import RouterLink
-from tarmac.datapath.linux.external.encryption import Encryption
-from tarmac.datapath.linux.external.external import External
 from tarmac.datapath.linux.host import Host, tunnels_of
 from tarmac.datapath.linux.naming import end_name, router_name, sandbox_mark
 from tarmac.datapath.linux.pod import configure_pod, prepare_pod

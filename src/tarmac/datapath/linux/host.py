@@ -27,8 +27,8 @@ from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.admission import Answerer, Sender, admission
 from tarmac.datapath.linux.tables.host import host
 from tarmac.datapath.linux.tables.services import services
-from tarmac.decide.reach.allowances import ServicePort
 from tarmac.decide.reach.marks import UPLINKS
+from tarmac.decide.reach.policyrules import ServicePort
 
 _RANGE, _RANGE_SIX = (ip_network(each) for each in UPLINKS)
 _GATEWAY: Final = str(_RANGE[1])

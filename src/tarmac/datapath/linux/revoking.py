@@ -12,8 +12,8 @@ from typing import Final
 
 from tarmac.datapath.interface import NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
-from tarmac.decide.reach.allowances import Rules, ServicePort
-from tarmac.decide.reach.permitting import Permission, widens
+from tarmac.decide.reach.evaluation import Permission, widens
+from tarmac.decide.reach.policyrules import Rules, ServicePort
 
 _UNRESTRICTED: Final = Rules()
 _JUDGEMENTS: Final = 1_000_000

@@ -30,7 +30,7 @@ from tarmac.datapath.linux.tables.policy import policy
 from tarmac.datapath.linux.tables.services import NAME as SERVICES
 from tarmac.datapath.linux.tables.services import Client, client_sets, services
 from tarmac.datapath.linux.tunnel import ensure_ends, ensure_tunnel, tunnel_routes
-from tarmac.decide.reach.allowances import ServicePort
+from tarmac.decide.reach.policyrules import ServicePort
 
 _LOOPBACK: Final = 1
 _NOT_THE_WORLDS: Final = "169.254.0.0/16"  # services on such addresses belong to the platform, or do not exist

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.reservations import Holding
-from tarmac.decide.classes.counting import Place
+from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling.amounts import Amounts
 
 UNEXPLAINED: Final = "unexplained"

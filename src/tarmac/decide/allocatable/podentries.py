@@ -19,7 +19,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.accounts import PodEntry
 from tarmac.decide.allocatable.weights import LEAST_SHARES, shares
-from tarmac.decide.classes.counting import places
+from tarmac.decide.qosclasses.counting import places
 from tarmac.decide.scheduling.amounts import CPU
 from tarmac.decide.scheduling.demand import requests_of
 

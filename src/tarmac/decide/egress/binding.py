@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.sourceip import SourceIPClaim, SourceIPClass
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.sourceip import SourceIPClaim, SourceIPClass
 from tarmac.decide import reasons
-from tarmac.decide.egress.classes import overlapped_by
-from tarmac.decide.egress.known import KnownWorld
+from tarmac.decide.egress.addressclasses import overlapped_by
+from tarmac.decide.egress.model import KnownWorld
 from tarmac.decide.egress.pool import Pool, Takes
 from tarmac.decide.egress.sources import first_place
 from tarmac.decide.verdict import Refusal, Verdict

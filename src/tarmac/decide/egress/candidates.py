@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 
-from tarmac.api.submariner.addressrules import bounds_of
-from tarmac.api.submariner.names import LABEL_GATEWAY, Address
-from tarmac.api.submariner.nodefacts import NodeFacts, interface_addresses
-from tarmac.api.submariner.sourceip import ClassLocation, SourceIPClassSpec
+from tarmac.api.egress.addressrules import bounds_of
+from tarmac.api.egress.names import LABEL_GATEWAY, Address
+from tarmac.api.egress.nodefacts import NodeFacts, interface_addresses
+from tarmac.api.egress.sourceip import ClassLocation, SourceIPClassSpec
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import selects
 from tarmac.decide.egress.ranges import digest

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 
 from tarmac.api.declare import encode
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.sourceip import ClaimReference, SourceIP, SourceIPClaim, SourceIPClassSpec
 from tarmac.api.shared import LabelSelector as DeclaredSelector
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.sourceip import ClaimReference, SourceIP, SourceIPClaim, SourceIPClassSpec
 from tarmac.base.selectors import LabelSelector
 
 RESTING = ("Released", "Quarantined")

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tarmac.api.shared import Protocol
-from tarmac.api.submariner.externalservice import ExternalService, ServicePort
-from tarmac.api.submariner.names import NAMESPACE, forwarder_name
-from tarmac.api.submariner.relays import (
+from tarmac.api.egress.externalservice import ExternalService, ServicePort
+from tarmac.api.egress.forwarding import (
     ExternalServiceReference,
     Forwarder,
     ForwarderRule,
@@ -19,10 +17,12 @@ from tarmac.api.submariner.relays import (
     GatewayRule,
     PeerReference,
 )
-from tarmac.decide.egress.admitting import Resolved, SourcePod
+from tarmac.api.egress.names import NAMESPACE, forwarder_name
+from tarmac.api.shared import Protocol
+from tarmac.decide.egress.sourceresolution import Resolved, SourcePod
 from tarmac.decide.egress.sources import Resolution
+from tarmac.decide.egress.transit import Ways
 from tarmac.decide.egress.views import NodeView, PortView
-from tarmac.decide.egress.ways import Ways
 
 
 @dataclass(slots=True)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from tarmac.api.kubernetes.checks import mapping, objects
-from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.connections import (
+from tarmac.api.egress.connections import (
     MOST_CONNECTIONS,
     CarriedConnection,
     ExternalConnection,
     ForwardedConnection,
     NodeConnections,
 )
-from tarmac.api.submariner.names import end_point
+from tarmac.api.egress.names import end_point
+from tarmac.api.kubernetes.checks import mapping, objects
+from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 
 Transit = tuple[str, int, str, str, int]

@@ -13,12 +13,12 @@ from collections.abc import Callable, Container, Mapping, Set
 import msgspec
 
 from tarmac.api.decode.extent import MOST_VALUES, count_values
-from tarmac.api.submariner.names import forwarder_name
-from tarmac.api.submariner.relays import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec
+from tarmac.api.egress.forwarding import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec
+from tarmac.api.egress.names import forwarder_name
 from tarmac.decide import reasons
-from tarmac.decide.egress.admitting import Resolved, SourcePod
 from tarmac.decide.egress.compiling import Compiled, GatewayPart, compile_service
 from tarmac.decide.egress.gateways import rules_of, with_part
+from tarmac.decide.egress.sourceresolution import Resolved, SourcePod
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.verdict import Refusal
 

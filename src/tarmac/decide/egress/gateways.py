@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
-from tarmac.api.submariner.relays import Gateway, GatewayNode, GatewayRule, GatewaySpec
-from tarmac.api.submariner.sourceip import AddressLimits, SourceIP, SourceIPClass
+from tarmac.api.egress.forwarding import Gateway, GatewayNode, GatewayRule, GatewaySpec
+from tarmac.api.egress.sourceip import AddressLimits, SourceIP, SourceIPClass
 from tarmac.base.quantity import Quantity
 from tarmac.decide.egress.candidates import next_voters, partners, voters
 from tarmac.decide.egress.compiling import GatewayPart

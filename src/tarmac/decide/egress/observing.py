@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tarmac.api.submariner.relays import Forwarder, Gateway
-from tarmac.decide.egress.known import KnownWorld
+from tarmac.api.egress.forwarding import Forwarder, Gateway
+from tarmac.decide.egress.model import KnownWorld
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.egress.status import Observed
 from tarmac.decide.verdict import Refusal

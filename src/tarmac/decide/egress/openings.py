@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import Address
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.names import Address
 from tarmac.decide.egress.views import World
 
 Key = tuple[Address, str, str, int]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tarmac.api.declare import Time
-from tarmac.api.submariner.relays import GatewayNodeStatus
-from tarmac.api.submariner.sourceip import AddressOwner, AddressPhase, SourceIPStatus
+from tarmac.api.egress.forwarding import GatewayNodeStatus
+from tarmac.api.egress.sourceip import AddressOwner, AddressPhase, SourceIPStatus
 from tarmac.decide import reasons
 from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from tarmac.api.submariner.names import Address, object_name
-from tarmac.api.submariner.sourceip import LastClaim, SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.egress.names import Address, object_name
+from tarmac.api.egress.sourceip import LastClaim, SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.ranges import Ranges, digest, family_of

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from tarmac.api.submariner.addressrules import Bounds, bounds_of
-from tarmac.api.submariner.names import Address
-from tarmac.api.submariner.sourceip import SourceIPClassSpec
+from tarmac.api.egress.addressrules import Bounds, bounds_of
+from tarmac.api.egress.names import Address
+from tarmac.api.egress.sourceip import SourceIPClassSpec
 
 MOST_COUNTED = 1 << 53  # cap of counts: the largest integer that is exact in JSON
 

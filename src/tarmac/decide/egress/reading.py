@@ -12,6 +12,8 @@ from ipaddress import ip_address
 import msgspec
 
 from tarmac.api.conditions import is_true
+from tarmac.api.egress.names import ANNOTATION_ALLOWED_FROM, Address
+from tarmac.api.egress.nodefacts import interface_addresses, read_facts
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.networking.interfaces import decode_interfaces
 from tarmac.api.networking.names import (
@@ -21,8 +23,6 @@ from tarmac.api.networking.names import (
     TOPOLOGY_CITY_CODE,
 )
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import ANNOTATION_ALLOWED_FROM, Address
-from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
 from tarmac.base.clock import parse_rfc3339
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, ServiceView
 from tarmac.decide.nodes import UNSCHEDULABLE

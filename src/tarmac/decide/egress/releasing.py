@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from tarmac.api.declare import Time
-from tarmac.api.submariner.sourceip import ClaimReference, LastClaim, SourceIP, SourceIPStatus
+from tarmac.api.egress.sourceip import ClaimReference, LastClaim, SourceIP, SourceIPStatus
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.duration import parse_duration
 from tarmac.decide.egress.claims import holders, phase_of

@@ -12,20 +12,20 @@ from typing import Final
 
 import msgspec
 
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.forwarding import Forwarder, Gateway
+from tarmac.api.egress.names import NAMESPACE, Address, forwarder_name
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.networking.network import Network
 from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import NAMESPACE, Address, forwarder_name
-from tarmac.api.submariner.relays import Forwarder, Gateway
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.decide.egress.claims import names_claim
-from tarmac.decide.egress.known import KnownWorld
+from tarmac.decide.egress.model import KnownWorld
 from tarmac.decide.egress.pool import Pool
 from tarmac.decide.egress.reading import allowed_from, node_addresses, node_view, pod_view, service_view
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.egress.views import NodeView, PodView, ServiceView, age
-from tarmac.decide.snapshot.external import (
+from tarmac.decide.snapshot.egressobjects import (
     EXTERNAL_SERVICES,
     FORWARDERS,
     GATEWAYS,

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import Address
-from tarmac.api.submariner.sourceip import SourceIPClass
-from tarmac.api.submariner.targets import not_outside, reserved_for
-from tarmac.base.pieces import Work, at_once
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.names import Address
+from tarmac.api.egress.sourceip import SourceIPClass
+from tarmac.api.egress.targets import not_outside, reserved_for
+from tarmac.base.cooperative import Work, at_once
 from tarmac.decide import reasons
-from tarmac.decide.egress.admitting import Resolved, SourcePod, admitted, granted_service, lets_in
 from tarmac.decide.egress.candidates import can_tunnel
 from tarmac.decide.egress.openings import Key, Opening, Openings, Remembered, name_of
+from tarmac.decide.egress.sourceresolution import Resolved, SourcePod, admitted, granted_service, lets_in
 from tarmac.decide.egress.views import EndpointView, NodeView, PodView, PortView, World
 from tarmac.decide.verdict import Refusal
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tarmac.api.submariner.externalservice import (
+from tarmac.api.egress.externalservice import (
     ExternalServiceStatus,
     ExternalServiceSummary,
     PortStatus,
     ServiceReference,
     SourceStatus,
 )
-from tarmac.api.submariner.relays import Forwarder, Gateway, GatewayNodeStatus
+from tarmac.api.egress.forwarding import Forwarder, Gateway, GatewayNodeStatus
 from tarmac.decide import reasons
-from tarmac.decide.egress.admitting import Resolved
 from tarmac.decide.egress.compiling import Compiled, dial_port, serving_pods
+from tarmac.decide.egress.sourceresolution import Resolved
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.rollup.conditions import Finding, most_actionable
 from tarmac.decide.verdict import Refusal

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from tarmac.api.submariner.relays import Gateway
+from tarmac.api.egress.forwarding import Gateway
 
 
 def sync_pairs(gateways: Iterable[Gateway]) -> dict[str, str]:

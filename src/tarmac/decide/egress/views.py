@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tarmac.api.submariner.externalservice import ExternalService
-from tarmac.api.submariner.names import Address
-from tarmac.api.submariner.nodefacts import NodeFacts
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim, SourceIPClass
+from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.names import Address
+from tarmac.api.egress.nodefacts import NodeFacts
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 
 
 @dataclass(frozen=True, slots=True)

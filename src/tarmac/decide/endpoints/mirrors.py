@@ -14,8 +14,8 @@ from typing import NamedTuple
 from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
+from tarmac.base.cooperative import Work
 from tarmac.base.names import address_family, plain_address
-from tarmac.base.pieces import Work
 from tarmac.decide.endpoints.groups import Group
 from tarmac.decide.endpoints.ports import Port
 from tarmac.decide.endpoints.subsets import Address, Offer, Subset, repacked

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import hostname_in, target_of
 from tarmac.decide.endpoints.ports import Port, ServicePorts

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.decide.endpoints.ports import Port
 
 CAPACITY = 1000  # addresses in one Endpoints object

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tarmac.api.compute.whyandplan import Explanation
-from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.api.compute.explanations import Explanation
+from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.decide.explain.deployments import explain_deployment
 from tarmac.decide.explain.externalservices import explain_external_service
 from tarmac.decide.explain.instances import explain_instance
@@ -19,7 +19,13 @@ from tarmac.decide.explain.nodes import explain_node
 from tarmac.decide.explain.pods import explain_pod
 from tarmac.decide.explain.sourceips import explain_source_ip, explain_source_ip_claim, explain_source_ip_class
 from tarmac.decide.explain.workloads import explain_workload
-from tarmac.decide.snapshot.external import EXTERNAL, EXTERNAL_SERVICES, SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
+from tarmac.decide.snapshot.egressobjects import (
+    EXTERNAL,
+    EXTERNAL_SERVICES,
+    SOURCE_IP_CLAIMS,
+    SOURCE_IP_CLASSES,
+    SOURCE_IPS,
+)
 from tarmac.decide.snapshot.snapshot import (
     DEPLOYMENTS,
     EVERYTHING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tarmac.api.compute.whyandplan import Answer, Explanation, Line, Subject
+from tarmac.api.compute.explanations import Answer, Explanation, Line, Subject
 from tarmac.decide import reasons
 from tarmac.decide.reasons import Actor
 from tarmac.decide.remedies.usualchanges import usual_change

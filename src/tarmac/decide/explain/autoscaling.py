@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.compute.whyandplan import Line
+from tarmac.api.compute.explanations import Line
 from tarmac.api.compute.workload import WorkloadDeployment, WorkloadDeploymentSpec
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import told

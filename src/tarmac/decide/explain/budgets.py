@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.whyandplan import Line
+from tarmac.api.compute.explanations import Line
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons
 from tarmac.decide.eviction import budgets_of, ignores, is_counted, needs_no_budget

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import msgspec
 
+from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.compute.names import API_VERSION
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, WorkloadDeployment
 from tarmac.decide import reasons, rollout
 from tarmac.decide.explain.answer import explanation, told, yes

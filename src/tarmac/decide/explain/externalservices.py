@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
-from tarmac.api.submariner.names import API_VERSION
+from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.egress.names import API_VERSION
 from tarmac.decide import reasons
-from tarmac.decide.egress.admitting import Resolved
 from tarmac.decide.egress.compiling import Compiled
 from tarmac.decide.egress.fitting import compile_fitting
 from tarmac.decide.egress.observing import observe
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
+from tarmac.decide.egress.sourceresolution import Resolved
 from tarmac.decide.egress.sources import Resolution, resolve
 from tarmac.decide.egress.status import Observed, is_applied, owner_of, roll_up
 from tarmac.decide.explain.answer import explanation, told, yes
-from tarmac.decide.snapshot.external import EXTERNAL_SERVICES
+from tarmac.decide.snapshot.egressobjects import EXTERNAL_SERVICES
 from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal
 

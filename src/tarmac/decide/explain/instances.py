@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.compute.instance import Instance
 from tarmac.api.compute.names import API_VERSION, GATE_QUOTA, LABEL_CITY_CODE
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.conditions import find
 from tarmac.api.networking.location import is_simulated
 from tarmac.api.shared import Condition
 from tarmac.decide import reasons
+from tarmac.decide.explain.allotments import given_lines
 from tarmac.decide.explain.answer import explanation, told, yes
 from tarmac.decide.explain.budgets import drain_lines
-from tarmac.decide.explain.given import given_lines
 from tarmac.decide.explain.machines import RULE as MACHINE_RULE
 from tarmac.decide.explain.pods import pod_lines
 from tarmac.decide.machineimages import images_of

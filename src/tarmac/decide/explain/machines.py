@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from tarmac.api.compute.explanations import Line
 from tarmac.api.compute.machineimage import described_image
-from tarmac.api.compute.whyandplan import Line
 from tarmac.api.kubernetes.runtimeclasses import MACHINE_CLASS
 from tarmac.api.schema import JsonObject
 from tarmac.decide import reasons

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
+from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.declare import Struct
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.compute.names import LABEL_CITY_CODE
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.conditions import is_true
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
+from tarmac.decide.explain.allotments import given_lines
 from tarmac.decide.explain.answer import explanation, found, told, yes
 from tarmac.decide.explain.budgets import drain_lines
 from tarmac.decide.explain.evictiontime import outlook
-from tarmac.decide.explain.given import given_lines
 from tarmac.decide.explain.machines import of_machine
 from tarmac.decide.explain.podsources import missing_sources
 from tarmac.decide.rollup.pods import InstancePod, PodView

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tarmac.api.schema import JsonObject
-from tarmac.decide.children.sources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
+from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources_missing
 from tarmac.decide.snapshot.snapshot import CLAIMS, CONFIG_MAPS, SECRETS, Snapshot
 from tarmac.decide.verdict import Refusal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.compute.whyandplan import Explanation, Subject
+from tarmac.api.compute.explanations import Explanation, Subject
 from tarmac.decide import reasons
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.verdict import Refusal

@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
-from tarmac.api.submariner.addressrules import bounds_of
-from tarmac.api.submariner.names import API_VERSION
-from tarmac.api.submariner.sourceip import SourceIP, SourceIPClaim
+from tarmac.api.compute.explanations import Explanation, Line, Subject
+from tarmac.api.egress.addressrules import bounds_of
+from tarmac.api.egress.names import API_VERSION
+from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim
 from tarmac.base.duration import format_duration
 from tarmac.decide import reasons
+from tarmac.decide.egress.addressclasses import class_findings, overlapped_by, pools
 from tarmac.decide.egress.binding import decide_claim
 from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
-from tarmac.decide.egress.classes import class_findings, overlapped_by, pools
 from tarmac.decide.egress.pool import Takes
 from tarmac.decide.egress.ranges import Ranges
 from tarmac.decide.egress.snapshotworld import SnapshotWorld
 from tarmac.decide.egress.status import owner_of
 from tarmac.decide.explain.answer import explanation, found, told, yes
-from tarmac.decide.snapshot.external import SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
+from tarmac.decide.snapshot.egressobjects import SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import Snapshot
 from tarmac.decide.verdict import Refusal, Verdict
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tarmac.api.compute.explanations import Explanation, Line, Subject
 from tarmac.api.compute.instancetype import object_name
 from tarmac.api.compute.names import API_VERSION
-from tarmac.api.compute.whyandplan import Explanation, Line, Subject
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.decide import reasons
-from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.children.waves import rollout_facts
+from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.explain.answer import explanation, told
 from tarmac.decide.explain.deployments import deployment_lines
 from tarmac.decide.explain.priorityclasses import missing_class

@@ -8,9 +8,9 @@ whether the instances to create first have room beside those that may not be del
 
 from __future__ import annotations
 
-from tarmac.decide.plans.external import plan_external
+from tarmac.decide.plans.batch import as_known, carried_out, read_workloads
+from tarmac.decide.plans.egress import plan_external
 from tarmac.decide.plans.others import SEEN, laid_over, resource_of
-from tarmac.decide.plans.together import as_known, carried_out, read_workloads
 from tarmac.decide.plans.workload import plan_workload
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tarmac.api.compute.whyandplan import CityPlan, Ending, Refused
+from tarmac.api.compute.explanations import CityPlan, Ending, Refused
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.api.shared import ResourceList
 from tarmac.decide.instances import InstanceView

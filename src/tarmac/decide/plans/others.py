@@ -17,7 +17,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.decide.snapshot.external import NAMESPACES, SERVICES, SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
+from tarmac.decide.snapshot.egressobjects import NAMESPACES, SERVICES, SOURCE_IP_CLAIMS, SOURCE_IP_CLASSES, SOURCE_IPS
 from tarmac.decide.snapshot.snapshot import (
     BUDGETS,
     CLAIMS,

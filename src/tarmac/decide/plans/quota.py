@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tarmac.api.compute.names import instance_name
 from tarmac.api.shared import ResourceList
-from tarmac.decide.children.classes import template_places
+from tarmac.decide.derived.qosclasses import template_places
 from tarmac.decide.plans.difference import Difference
 from tarmac.decide.quota import Admission, Claim
 from tarmac.decide.snapshot.quotas import charged_at, ledger_of

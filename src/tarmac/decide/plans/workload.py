@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import msgspec
 
+from tarmac.api.compute.explanations import CityPlan, Refused
 from tarmac.api.compute.names import claim_name
-from tarmac.api.compute.whyandplan import CityPlan, Refused
 from tarmac.api.compute.workload import Placement, Workload, WorkloadDeployment
 from tarmac.api.networking.location import is_simulated
 from tarmac.api.status import BadRequest
 from tarmac.decide import reasons
 from tarmac.decide.bootdisks import boot_volume, is_of_another_image
-from tarmac.decide.children.deployments import Child, document
-from tarmac.decide.children.goal import Goal, goal_of
-from tarmac.decide.children.volumes import populated
-from tarmac.decide.children.waves import rollout_facts
+from tarmac.decide.derived.deployments import Child, document
+from tarmac.decide.derived.goal import Goal, goal_of
+from tarmac.decide.derived.volumes import populated
+from tarmac.decide.derived.waves import rollout_facts
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.machineimages import Images, images_of
 from tarmac.decide.placement import Place, by_city, location_for
 from tarmac.decide.plans.difference import Difference, difference
-from tarmac.decide.plans.order import begin
+from tarmac.decide.plans.firststep import begin
 from tarmac.decide.plans.quota import grant
 from tarmac.decide.plans.room import amounts_of, remove, take_room, unplaced
 from tarmac.decide.rollout.stored import history_now

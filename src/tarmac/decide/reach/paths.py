@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tarmac.api.compute.explanations import Answer, Line, ReachPath
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
-from tarmac.api.compute.whyandplan import Answer, Line, ReachPath
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import DIALLED, METADATA_ADDRESS, RESOLVERS, SERVICE_RANGES
 from tarmac.api.networking.tunnels import closed_ways, reports_open

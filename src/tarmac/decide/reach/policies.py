@@ -22,10 +22,10 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.policy import EgressRule, IngressRule, InterfacePolicy, PolicyPeer, PolicyPort
 from tarmac.api.shared import LabelSelector as SelectorObject
 from tarmac.base.selectors import EVERYTHING, LabelSelector
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules
 from tarmac.decide.reach.budget import MOST_RANGES, MOST_RULES, MOST_STEPS, Budget, CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
 from tarmac.decide.reach.selecting import Labelled, Labels, Selecting
 
 DENIED: Final = Rules((), ())

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
-from tarmac.decide.reach.allowances import ServicePort
 from tarmac.decide.reach.budget import (
     MOST_BACKENDS,
     MOST_REFUSING,
@@ -27,6 +26,7 @@ from tarmac.decide.reach.budget import (
 )
 from tarmac.decide.reach.facts import Backend, ServiceFacts, ServicePortFacts, SliceFacts
 from tarmac.decide.reach.marks import is_reserved
+from tarmac.decide.reach.policyrules import ServicePort
 
 LABEL_SERVICE = "kubernetes.io/service-name"
 

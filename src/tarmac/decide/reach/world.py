@@ -18,14 +18,14 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.api.schema import JsonObject
-from tarmac.decide.reach.allowances import Allowance, Rules, ServicePort
+from tarmac.decide.reach.evaluation import Permission
 from tarmac.decide.reach.facts import PolicyFacts, ServiceFacts, SliceFacts, decode_service, decode_slice, policy_of
 from tarmac.decide.reach.members import NetworkPod, member_of
-from tarmac.decide.reach.permitting import Permission
 from tarmac.decide.reach.policies import PolicyBook
+from tarmac.decide.reach.policyrules import Allowance, Rules, ServicePort
 from tarmac.decide.reach.selecting import Labels
 from tarmac.decide.reach.services import Here, ServiceIndex, ServicePorts
-from tarmac.decide.snapshot.external import EXTERNAL, NAMESPACES, SERVICES, SLICES
+from tarmac.decide.snapshot.egressobjects import EXTERNAL, NAMESPACES, SERVICES, SLICES
 from tarmac.decide.snapshot.snapshot import INSTANCES, NETWORKS, NODES, PODS, ResourceSource, Snapshot
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tarmac.decide.classes.counting import Place
-from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling import Cluster, Demand, open_nodes, places_left, room_at
 from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, shown
 

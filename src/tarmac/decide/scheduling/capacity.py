@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.scheduling.amounts import PODS, Amounts
-from tarmac.decide.scheduling.classes import ClassDemand
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.filters.taints import KEEPS_OFF
 from tarmac.decide.scheduling.nodeinfo import NodeInfo
+from tarmac.decide.scheduling.qosclasses import ClassDemand
 
 
 def free_at(cluster: Cluster, location: str) -> Amounts:

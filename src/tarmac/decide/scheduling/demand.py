@@ -18,11 +18,11 @@ from tarmac.api.compute.names import GROUP
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
-from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE, exclusive_peak
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE, exclusive_peak
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole_amounts
-from tarmac.decide.scheduling.classes import ClassDemand, class_demand, class_key
 from tarmac.decide.scheduling.nodeterms import NodeChoice, any_of, choice_of
 from tarmac.decide.scheduling.podterms import PodTerm, Spread, pod_term, spread_of
+from tarmac.decide.scheduling.qosclasses import ClassDemand, class_demand, class_key
 
 # A pod without requests still has a weight when nodes are scored, as in Kubernetes.
 _ASSUMED_CPU: Final = 100

@@ -14,12 +14,12 @@ from tarmac.api.kubernetes.core.nodedevices import NO_DEVICES, NodeDevices, node
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
 from tarmac.base.quantity import Quantity
-from tarmac.decide.classes.counting import Place
-from tarmac.decide.processors.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
+from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of, whole
-from tarmac.decide.scheduling.classes import NO_CLASSES, ClassDemand, Offer, offer_of
 from tarmac.decide.scheduling.demand import Pod, Port
 from tarmac.decide.scheduling.levels import FULL, UNLIMITED, level_of
+from tarmac.decide.scheduling.qosclasses import NO_CLASSES, ClassDemand, Offer, offer_of
 
 if TYPE_CHECKING:
     from tarmac.decide.scheduling.pool import Pool

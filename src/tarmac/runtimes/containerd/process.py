@@ -22,7 +22,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
 from tarmac.base.tasks import background
 from tarmac.runtimes.containerd.config import ContainerdSettings, config_text, runsc_text, sandboxes
-from tarmac.runtimes.containerd.leftovers import (
+from tarmac.runtimes.containerd.orphans import (
     delete_containers,
     end_orphans,
     end_processes,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tarmac.runtimes.interface.classes import RuntimeClasses, RuntimeClassType
+from tarmac.runtimes.interface.announcedclasses import RuntimeClasses, RuntimeClassType
 from tarmac.runtimes.interface.containers import (
     Container,
     ContainerConfig,

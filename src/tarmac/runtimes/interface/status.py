@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarmac.runtimes.interface.classes import RuntimeClasses
+from tarmac.runtimes.interface.announcedclasses import RuntimeClasses
 
 
 @dataclass(frozen=True, slots=True)

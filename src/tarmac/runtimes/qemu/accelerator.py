@@ -25,10 +25,10 @@ import msgspec
 from tarmac.base.lockfiles import open_lock
 from tarmac.base.log import log
 from tarmac.runtimes.interface.errors import RuntimeRefused
-from tarmac.runtimes.qemu.cage import KVM
 from tarmac.runtimes.qemu.commandline import PROGRAM, trial_command
+from tarmac.runtimes.qemu.dependencies import BootFiles
+from tarmac.runtimes.qemu.jail import KVM
 from tarmac.runtimes.qemu.machine import Accelerator
-from tarmac.runtimes.qemu.needs import BootFiles
 from tarmac.runtimes.qemu.records import replace_file
 
 SIGN: Final = b"tarmac-guest: the kernel runs"

@@ -40,16 +40,16 @@ from tarmac.runtimes.interface import (
     StreamOptions,
 )
 from tarmac.runtimes.qemu.accelerator import Proven
-from tarmac.runtimes.qemu.figures import MachineFigures, Sample
+from tarmac.runtimes.qemu.access import WaysIn, press
+from tarmac.runtimes.qemu.dependencies import Groups, MachineImages, Taps
 from tarmac.runtimes.qemu.launching import Launcher, TapGone
-from tarmac.runtimes.qemu.life import Around
 from tarmac.runtimes.qemu.listeners import Listeners, What
+from tarmac.runtimes.qemu.machinemetrics import MachineFigures, Sample
 from tarmac.runtimes.qemu.machines import Machines
-from tarmac.runtimes.qemu.needs import Groups, MachineImages, Taps
-from tarmac.runtimes.qemu.reaching import WaysIn, press
 from tarmac.runtimes.qemu.records import Folders, SandboxRecord
 from tarmac.runtimes.qemu.sandboxes import SandboxStore, shown
 from tarmac.runtimes.qemu.serial import SerialLogs
+from tarmac.runtimes.qemu.supervisor import Around
 from tarmac.runtimes.qemu.usage import Usage
 
 HANDLER = MACHINE_CLASS

@@ -18,19 +18,19 @@ from pathlib import Path
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.accelerator import Proven
-from tarmac.runtimes.qemu.cage import Cage
 from tarmac.runtimes.qemu.commandline import command_line
+from tarmac.runtimes.qemu.dependencies import Groups, MachineImages, Taps
+from tarmac.runtimes.qemu.diskserials import SEED_SERIAL, disk_serials
 from tarmac.runtimes.qemu.firmware import CODE, make_variables, variables_of
 from tarmac.runtimes.qemu.iso import IsoFile, TooLarge, iso_image
+from tarmac.runtimes.qemu.jail import Cage
 from tarmac.runtimes.qemu.lastwords import last_words
 from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
-from tarmac.runtimes.qemu.needs import Groups, MachineImages, Taps
 from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, spawn
 from tarmac.runtimes.qemu.records import Folders, MachineRecord, SandboxRecord
 from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
-from tarmac.runtimes.qemu.serials import SEED_SERIAL, disk_serials
 from tarmac.runtimes.qemu.vhost import open_vhost
 from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 

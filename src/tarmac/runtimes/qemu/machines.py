@@ -24,15 +24,15 @@ from tarmac.runtimes.interface.errors import RuntimeFault
 from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID, POD_NAME, POD_NAMESPACE, POD_UID, container_labels
 from tarmac.runtimes.qemu import endings
 from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.access import WaysIn
 from tarmac.runtimes.qemu.blockstats import DiskTraffic
+from tarmac.runtimes.qemu.guestcpus import add_processors, processors_of
 from tarmac.runtimes.qemu.lastwords import last_words
 from tarmac.runtimes.qemu.launching import Launcher
-from tarmac.runtimes.qemu.life import Around, Life
 from tarmac.runtimes.qemu.process import Process, is_there
-from tarmac.runtimes.qemu.processors import add_processors, processors_of
-from tarmac.runtimes.qemu.reaching import WaysIn
 from tarmac.runtimes.qemu.records import DiskRecord, MachineRecord, SandboxRecord, machine_id
 from tarmac.runtimes.qemu.serial import SerialFiles, SerialLogs
+from tarmac.runtimes.qemu.supervisor import Around, Life
 
 _DEVICES: Final = "/dev/disk/by-id/datumcloud-"
 _START_FAILED: Final = 128

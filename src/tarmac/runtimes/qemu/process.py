@@ -23,7 +23,7 @@ from subprocess import DEVNULL
 from typing import BinaryIO
 
 from tarmac.runtimes.interface.errors import RuntimeRefused
-from tarmac.runtimes.qemu.cage import Cage
+from tarmac.runtimes.qemu.jail import Cage
 from tarmac.runtimes.qemu.lastwords import last_words
 
 _START_TIME_FIELD = 19  # of /proc/<pid>/stat, counted from the first field after the name

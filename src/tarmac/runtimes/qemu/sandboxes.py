@@ -11,7 +11,7 @@ from tarmac.base.clock import Clock
 from tarmac.runtimes.interface import NotFound, PodIdentity, RuntimeRefused, Sandbox, SandboxConfig
 from tarmac.runtimes.interface.networks import NotConnected
 from tarmac.runtimes.labels import sandbox_labels
-from tarmac.runtimes.qemu.needs import Taps
+from tarmac.runtimes.qemu.dependencies import Taps
 from tarmac.runtimes.qemu.process import users_of_processes
 from tarmac.runtimes.qemu.records import Folders, SandboxRecord, sandbox_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface import RuntimeUsage
-from tarmac.runtimes.qemu.needs import Groups
+from tarmac.runtimes.qemu.dependencies import Groups
 
 
 class Usage:

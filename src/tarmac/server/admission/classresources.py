@@ -25,7 +25,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.decide.children.machines import MACHINE_CONTAINER
+from tarmac.decide.derived.machines import MACHINE_CONTAINER
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import pod_of

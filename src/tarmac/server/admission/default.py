@@ -15,7 +15,7 @@ from tarmac.server.admission.chain import Chain, Plugin
 from tarmac.server.admission.classresources import ClassResources
 from tarmac.server.admission.consolerecording import ConsoleRecording
 from tarmac.server.admission.creationrights import CreationRights
-from tarmac.server.admission.externalreferences import ExternalReferences
+from tarmac.server.admission.egressreferences import ExternalReferences
 from tarmac.server.admission.hostkernel import HostKernel
 from tarmac.server.admission.instances import InstanceCreation
 from tarmac.server.admission.interfaces import InterfaceHolding

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tarmac.api.egress.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.api.resource import Resource
 from tarmac.api.status import NAMESPACE_TERMINATING, Forbidden, not_found
-from tarmac.api.submariner.names import NAMESPACE as EXTERNAL_SERVICES
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.reader import Reader

@@ -15,12 +15,12 @@ from functools import partial
 
 import msgspec
 
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, Address
+from tarmac.api.egress.nodefacts import interface_addresses, read_facts
 from tarmac.api.networking.tunnels import ANNOTATION_TUNNEL, read_tunnel
 from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, Address
-from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
 from tarmac.decide.nodeaddresses import LABEL_CONTROL_PLANE, canonical, read_addresses, status_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.refusal import refuse

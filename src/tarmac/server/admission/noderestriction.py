@@ -16,7 +16,7 @@ from tarmac.api.status import not_found
 from tarmac.base.clock import Clock
 from tarmac.decide.addresses import underlay_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
-from tarmac.server.admission.noderelays import admit_forwarder, admit_gateway, only_status
+from tarmac.server.admission.nodeforwarding import admit_forwarder, admit_gateway, only_status
 from tarmac.server.admission.pods import BUCKET as PODS
 from tarmac.server.admission.pods import is_mirror
 from tarmac.server.admission.refusal import refuse

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tarmac.api.submariner.nodefacts import interface_addresses, read_facts
+from tarmac.api.egress.nodefacts import interface_addresses, read_facts
 from tarmac.decide.addresses import NodeAddresses
 from tarmac.decide.nodeaddresses import read_addresses
 from tarmac.server.reader import Reader

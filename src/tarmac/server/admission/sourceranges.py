@@ -12,11 +12,11 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from tarmac.api.declare import decode
+from tarmac.api.egress.addressrules import Bounds, bounds_of, written_as
+from tarmac.api.egress.names import Address, object_name
+from tarmac.api.egress.sourceip import AddressRange
 from tarmac.api.kubernetes.checks import mapping, objects
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.addressrules import Bounds, bounds_of, written_as
-from tarmac.api.submariner.names import Address, object_name
-from tarmac.api.submariner.sourceip import AddressRange
 from tarmac.server.reader import Reader
 from tarmac.server.reader import decode as read
 from tarmac.store.interface import Event

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tarmac.api.submariner.addressrules import Bounds
-from tarmac.api.submariner.names import Address
+from tarmac.api.egress.addressrules import Bounds
+from tarmac.api.egress.names import Address
 from tarmac.decide.nodeaddresses import canonical
 from tarmac.server.admission.sourceranges import SourceRanges, overlapping
 from tarmac.server.reader import Reader

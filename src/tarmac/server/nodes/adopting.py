@@ -26,7 +26,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import invalid
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.decide.children.instances import instance_document
+from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.rollout import template_hash
 from tarmac.server.admission.chain import Attributes, Chain
 from tarmac.server.encoding import encode_object

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.cooperative import Pieces, Work
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
-from tarmac.base.pieces import Pieces, Work
 from tarmac.http.clientrequest import ConnectionBroken
 from tarmac.server.nodes.exposition import Sample, samples
 from tarmac.server.nodes.nodeendpoints import Way, Ways

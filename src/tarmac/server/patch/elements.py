@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode

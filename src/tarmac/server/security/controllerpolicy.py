@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from tarmac.api import identities
 from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.kubernetes.runtimeclasses import OVERHEADS
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.nodetokens import REVOKED_MAP
-from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.server.security.policy import Rule, rule
 
 _CERTIFICATES = "certificates.k8s.io"

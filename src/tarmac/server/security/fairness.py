@@ -25,7 +25,7 @@ from itertools import count
 from typing import Final
 
 from tarmac.api.status import TooManyRequests
-from tarmac.base.memory import remembered
+from tarmac.base.boundedcache import remembered
 from tarmac.http.messages import Request
 from tarmac.server.security.users import ANONYMOUS
 

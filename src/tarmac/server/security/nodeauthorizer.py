@@ -10,8 +10,8 @@ request; RBAC may still allow it.
 from __future__ import annotations
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
-from tarmac.api.submariner.names import GROUP as SUBMARINER
-from tarmac.api.submariner.names import LABEL_NODE, node_label
+from tarmac.api.egress.names import GROUP as SUBMARINER
+from tarmac.api.egress.names import LABEL_NODE, node_label
 from tarmac.base.selectors import FieldSelector
 from tarmac.http.messages import parse_query
 from tarmac.server.requestinfo import RequestInfo

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import decode_json, encode_json

@@ -14,8 +14,8 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import misplaced
 from tarmac.base import names
+from tarmac.base.boundedcache import remembered
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.memory import remembered
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -16,8 +16,8 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
+from tarmac.base.cooperative import Pieces
 from tarmac.base.fielderrors import FieldErrors
-from tarmac.base.pieces import Pieces
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
 from tarmac.server.admission.chain import Attributes, Chain, Operation
@@ -31,10 +31,10 @@ from tarmac.server.requestinfo import RequestInfo
 from tarmac.server.security.users import User
 from tarmac.server.storage.derived import derived
 from tarmac.server.storage.eventviews import View
+from tarmac.server.storage.guards import Turns
 from tarmac.server.storage.options import WriteOptions
 from tarmac.server.storage.projections import Projection
 from tarmac.server.storage.selectors import Index, Selection
-from tarmac.server.storage.serialwrites import Turns
 from tarmac.store.interface import Entry, Reads, Store
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tarmac.api.decode.media import PROTOBUF, body_type
-from tarmac.api.kubernetes.ownvalues import carry_over, has_own_fields
+from tarmac.api.kubernetes.extensionvalues import carry_over, has_own_fields
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, invalid

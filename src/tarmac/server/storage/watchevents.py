@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.http.messages import Chunk, Notice
 from tarmac.server.encoding import encode_json
 from tarmac.server.printing.negotiation import AnswerShape, named

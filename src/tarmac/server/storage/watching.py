@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import AnswerShape, shape_of

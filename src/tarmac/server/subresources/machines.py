@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tarmac.api.compute.reachingin import PowerAction
+from tarmac.api.compute.machineaccess import PowerAction
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest, Conflict, ServiceUnavailable
 from tarmac.base.clock import parse_rfc3339

@@ -10,7 +10,7 @@ import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
-from tarmac.base.pieces import Work
+from tarmac.base.cooperative import Work
 from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json

@@ -12,9 +12,9 @@ from functools import partial
 
 import msgspec
 
+from tarmac.api.compute.explanations import Cause, Plan
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.strategies import WorkloadStrategy
-from tarmac.api.compute.whyandplan import Cause, Plan
 from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject

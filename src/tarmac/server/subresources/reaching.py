@@ -13,12 +13,12 @@ import msgspec
 
 from tarmac.api.compute.names import API_VERSION
 from tarmac.api.compute.names import GROUP as COMPUTE
+from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.status import BadRequest, Forbidden, NotFound
-from tarmac.api.submariner.names import GROUP as SUBMARINER
-from tarmac.base.pieces import Work
-from tarmac.decide.reach.answering import NoSuchTarget, objects_at, reachability
+from tarmac.base.cooperative import Work
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
+from tarmac.decide.reach.reachability import NoSuchTarget, objects_at, reachability
 from tarmac.decide.reach.world import LOOKED_AT, POLICIES
 from tarmac.decide.snapshot.snapshot import Objects, Snapshot
 from tarmac.http.messages import Request, Response

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tarmac.api.compute.names import GROUP as COMPUTE
-from tarmac.api.submariner.names import GROUP as SUBMARINER
+from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.server.routes import ANY_SCALE, Answering, Route, Routes
 from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.subresources.binding import binding_route, bindings_route
@@ -18,9 +18,9 @@ from tarmac.server.subresources.connections import (
     service_proxy_route,
     stream_route,
 )
+from tarmac.server.subresources.egressconnections import external_connections_route
+from tarmac.server.subresources.egressplan import external_plan_route
 from tarmac.server.subresources.eviction import eviction_route
-from tarmac.server.subresources.externalconnections import external_connections_route
-from tarmac.server.subresources.externalplan import external_plan_route
 from tarmac.server.subresources.ledger import ledger_route
 from tarmac.server.subresources.machines import PARAMETERS, machine_route
 from tarmac.server.subresources.metrics import UsageSource, usage_route

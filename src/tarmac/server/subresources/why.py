@@ -6,8 +6,8 @@ from functools import partial
 
 import msgspec
 
+from tarmac.api.compute.explanations import Subject
 from tarmac.api.compute.names import API_VERSION
-from tarmac.api.compute.whyandplan import Subject
 from tarmac.decide.explain import EXPLAINERS
 from tarmac.decide.explain.restored import with_conflict
 from tarmac.http.messages import Request, Response

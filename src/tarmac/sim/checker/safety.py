@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.sim.checker.external import HeldOnce, RulesAreGranted
+from tarmac.sim.checker.egressrules import HeldOnce, RulesAreGranted
 from tarmac.sim.checker.replay import CheckerRule
 from tarmac.sim.checker.rollouts import WavesHold
 from tarmac.sim.checker.rules import (

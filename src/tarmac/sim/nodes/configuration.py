@@ -20,9 +20,9 @@ from typing import Annotated, Any, Final
 import msgspec
 import yaml
 
+from tarmac.agent.config.cpumanager import check_processors
 from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration
-from tarmac.agent.config.processors import check_processors
 from tarmac.agent.config.reading import API_VERSION, KIND, BadConfig, Stated, decode, stated
 from tarmac.agent.sizing.reservations import stated_reservations
 from tarmac.api.kubernetes.core.nodeclasses import OfferedClasses, OfferedType
@@ -30,8 +30,8 @@ from tarmac.base import names
 from tarmac.decide.allocatable.ledger import node_ledger, objections, sized
 from tarmac.decide.allocatable.nodestatus import sizes_in_status
 from tarmac.decide.allocatable.reservations import STORAGE, Reservations
-from tarmac.decide.processors.pools import exclusive_capacity, reserved_pool
-from tarmac.decide.processors.topology import Topology
+from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
+from tarmac.decide.cpus.topology import Topology
 from tarmac.decide.scheduling.amounts import CPU, MEMORY, PODS, Amounts, amounts_of
 from tarmac.sim.nodes.model import NodeModel
 from tarmac.sim.nodes.settings import STORAGE_OF_A_NODE, NodeShape

@@ -26,8 +26,8 @@ from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
+from tarmac.base.cooperative import Work
 from tarmac.base.duration import parse_duration
-from tarmac.base.pieces import Work
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
@@ -41,11 +41,12 @@ from tarmac.sim.nodes.deadlines import Deadlines
 from tarmac.sim.nodes.disks import SimDisks
 from tarmac.sim.nodes.heartbeat import Keeper
 from tarmac.sim.nodes.model import NodeModel
-from tarmac.sim.nodes.needs import Needs, Unready, refers
+from tarmac.sim.nodes.nodeegress import SimRelays
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
+from tarmac.sim.nodes.podevents import PodEvents
 from tarmac.sim.nodes.podview import SimPod, loops, view_of
+from tarmac.sim.nodes.prerequisites import Needs, Unready, refers
 from tarmac.sim.nodes.probes import FailingProbe
-from tarmac.sim.nodes.relaying import SimRelays
 from tarmac.sim.nodes.resizing import resize
 from tarmac.sim.nodes.settings import (
     BOOT,
@@ -58,7 +59,6 @@ from tarmac.sim.nodes.settings import (
     drawn,
 )
 from tarmac.sim.nodes.simulatednode import SimulatedNode
-from tarmac.sim.nodes.telling import PodEvents
 
 REPORTERS = 32
 LOOK_AGAIN_SECONDS = 5.0  # retry interval for missing objects that a pod refers to

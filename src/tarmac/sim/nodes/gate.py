@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from tarmac.agent.cpumanager.manager import processors_postponed
 from tarmac.agent.model.allotment import Postponed, Refusal
 from tarmac.agent.model.pod import Pod
-from tarmac.agent.pods.admission import refusal
-from tarmac.agent.processors.manager import processors_postponed
+from tarmac.agent.pods.predicates import refusal
 from tarmac.api.kubernetes.core.pods.podclasses import (
     Classes,
     asks_for_classes,
@@ -22,9 +22,9 @@ from tarmac.api.kubernetes.core.pods.podclasses import (
 from tarmac.api.kubernetes.runtimeclasses import OWN_KERNEL_HANDLERS
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.classes import admission
-from tarmac.decide.classes.admission import ClassesOfNode, taken_by
-from tarmac.decide.processors.assigning import NotEnough, assign, refused
+from tarmac.decide.cpus.assigning import NotEnough, assign, refused
+from tarmac.decide.qosclasses import admission
+from tarmac.decide.qosclasses.admission import ClassesOfNode, taken_by
 from tarmac.sim.nodes.model import NodeModel
 
 _NONE: Final[Mapping[str, CPUSet]] = {}

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from tarmac.api.conditions import holds
+from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
-from tarmac.api.submariner.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
+from tarmac.base.cooperative import Work
 from tarmac.base.log import log
-from tarmac.base.pieces import Work
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
 from tarmac.client.errors import ClientError

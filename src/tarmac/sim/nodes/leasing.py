@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from tarmac.api.submariner.relays import Gateway, GatewayNode
+from tarmac.api.egress.forwarding import Gateway, GatewayNode
 from tarmac.base.clock import Clock
 from tarmac.decide.egress.lease.candidate import Candidate
 from tarmac.decide.egress.lease.messages import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tarmac.api.egress.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.kubernetes.runtimeclasses import SIMULATED_RUNTIME
 from tarmac.api.networking.cities import location_of, node_labels
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.nodefacts import NodeFacts, OutsideInterface, write_facts
 from tarmac.base.clock import rfc3339, rfc3339_micro
 from tarmac.sim.nodes.model import HANDLERS, NodeModel
 from tarmac.sim.nodes.settings import HeartbeatSettings, SimLocation

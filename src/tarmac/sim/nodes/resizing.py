@@ -8,7 +8,7 @@ from typing import Any
 from tarmac.agent.allocation.promises import PodPromises
 from tarmac.agent.model.allotment import Postponed
 from tarmac.agent.model.pod import Pod
-from tarmac.agent.pods.admission import memory_postponed, postponed
+from tarmac.agent.pods.predicates import memory_postponed, postponed
 from tarmac.sim.nodes.pod import PodStage, SimulatedPod
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tarmac.api.conditions import condition_of
+from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.schema import JsonObject
-from tarmac.api.submariner.names import GROUP as SUBMARINER
 from tarmac.sim.checker.replay import DEPLOYMENTS, INSTANCES, NODES, PODS, WORKLOADS, Mirror, ObjectChange
 
 _LOCATIONS = f"{NETWORKING}/locations"

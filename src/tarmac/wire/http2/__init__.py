@@ -5,8 +5,8 @@ that there is no table to keep. It obeys flow-control windows in both directions
 `AnsweringSession` is a server connection, for small requests and responses only.
 """
 
-from tarmac.wire.http2.answering import AnsweringSession, Asked
+from tarmac.wire.http2.clientsession import Session
 from tarmac.wire.http2.events import Answered, Cut, Ended, Event, Received
-from tarmac.wire.http2.session import Session
+from tarmac.wire.http2.serversession import AnsweringSession, Asked
 
 __all__ = ["Answered", "AnsweringSession", "Asked", "Cut", "Ended", "Event", "Received", "Session"]

@@ -18,10 +18,10 @@ from tarmac.api.networking.network import Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.base.log import log
 from tarmac.datapath.interface import NetworkState, NodeNetworks
-from tarmac.decide.reach.allowances import ServicePort
 from tarmac.decide.reach.facts import PolicyFacts, ServiceFacts, SliceFacts
 from tarmac.decide.reach.members import NetworkPod
 from tarmac.decide.reach.policies import DENIED, PolicyBook
+from tarmac.decide.reach.policyrules import ServicePort
 from tarmac.decide.reach.services import Here, Offered, ServiceIndex, ServicePorts
 
 TURN_SECONDS: Final = 0.25

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.api.networking.network import Encryption, Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
-from tarmac.datapath.external import InstanceTunnels, TunnelPeer
+from tarmac.datapath.egress import InstanceTunnels, TunnelPeer
 from tarmac.datapath.interface import NetworkState
 
 Endpoints = Mapping[str, TunnelEndpoint]

@@ -6,8 +6,8 @@ import copy
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import describe, keep
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from tarmac.api.kubernetes import checks
-from tarmac.api.kubernetes.plain import NativeStrategy
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

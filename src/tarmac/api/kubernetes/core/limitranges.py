@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.core import classrules
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import (
     container_resource_name,
     is_overcommittable,
@@ -12,6 +11,7 @@ from tarmac.api.kubernetes.resourcenames import (
     resource_name,
     round_up,
 )
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

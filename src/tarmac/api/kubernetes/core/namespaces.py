@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import keep
-from tarmac.api.kubernetes.plain import NativeStrategy
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

@@ -9,8 +9,8 @@ from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core import classrules
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL, RESERVATIONS
 from tarmac.api.kubernetes.core.nodeselection import validate_taints
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, resource_quantity, round_up
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core import claims, nodeselection
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import ZERO, quantity, round_up
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

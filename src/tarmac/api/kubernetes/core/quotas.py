@@ -8,7 +8,6 @@ from tarmac.api.kubernetes import checks
 from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core import classrules
 from tarmac.api.kubernetes.core.nodeclasses import CONTAINER_LEVEL, POD_LEVEL
-from tarmac.api.kubernetes.plain import NativeStrategy
 from tarmac.api.kubernetes.resourcenames import (
     is_standard_quota,
     quantity,
@@ -16,6 +15,7 @@ from tarmac.api.kubernetes.resourcenames import (
     resource_list,
     round_up,
 )
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 

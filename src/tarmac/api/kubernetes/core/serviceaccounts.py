@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.api.kubernetes.plain import NativeStrategy
+from tarmac.api.kubernetes.strategy import NativeStrategy
 from tarmac.api.schema import JsonObject
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tarmac.datapath.external import Arrival, Departure
-from tarmac.datapath.linux.external.ruleset import Filled
+from tarmac.datapath.egress import Arrival, Departure
+from tarmac.datapath.linux.egress.ruleset import Filled
 from tarmac.datapath.linux.naming import EGRESS, END_PREFIX, UPLINK
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
 

@@ -16,8 +16,8 @@ from math import gcd
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import Final, NamedTuple
 
-from tarmac.datapath.external import Entrance, SourceAddress
-from tarmac.datapath.linux.external.ruleset import Filled
+from tarmac.datapath.egress import Entrance, SourceAddress
+from tarmac.datapath.linux.egress.ruleset import Filled
 from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.setelements import SetName
 from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name

@@ -13,7 +13,7 @@ from typing import Final
 from tarmac.datapath.interface import HostPort
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, chain, declaration, version
-from tarmac.decide.reach.permitting import collapsed, written
+from tarmac.decide.reach.evaluation import collapsed, written
 
 Door = tuple[str, int]
 """Target of a port: the router's end of an uplink, and the number there."""

@@ -13,8 +13,8 @@ from typing import Final
 
 from tarmac.datapath.linux.nftables import Table
 from tarmac.datapath.linux.tables.text import FAMILIES, TYPES, WORDS, chain, declaration, digest, in_order, version
-from tarmac.decide.reach.allowances import Allowance, Ports, Rules
-from tarmac.decide.reach.permitting import grouped, merged, written
+from tarmac.decide.reach.evaluation import grouped, merged, written
+from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
 
 NAME: Final = "tarmac-policy"
 _PEER: Final = {"in": "saddr", "out": "daddr"}

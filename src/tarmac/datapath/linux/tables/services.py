@@ -24,7 +24,7 @@ from tarmac.datapath.linux.tables.text import (
     in_order,
     version,
 )
-from tarmac.decide.reach.allowances import ServicePort
+from tarmac.decide.reach.policyrules import ServicePort
 
 NAME: Final = "tarmac-services"
 _REFUSAL: Final = {4: "icmp type port-unreachable", 6: "icmpv6 type port-unreachable"}

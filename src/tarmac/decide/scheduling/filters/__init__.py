@@ -7,12 +7,12 @@ an entry here.
 
 from __future__ import annotations
 
-from tarmac.decide.scheduling.filters.classes import ClassOffered, ClassPlaces
 from tarmac.decide.scheduling.filters.disks import DiskFilter
 from tarmac.decide.scheduling.filters.labels import NodeLabels
 from tarmac.decide.scheduling.filters.location import InLocation
 from tarmac.decide.scheduling.filters.podaffinity import NearAndApart
 from tarmac.decide.scheduling.filters.ports import HostPortFilter
+from tarmac.decide.scheduling.filters.qosclasses import ClassOffered, ClassPlaces
 from tarmac.decide.scheduling.filters.resources import ResourceFilter
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Filter, Why
 from tarmac.decide.scheduling.filters.runtime import RuntimeHandler

@@ -26,10 +26,10 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import finished
 from tarmac.runtimes.interface.errors import ImageRefused, RuntimeRefused
 from tarmac.runtimes.interface.images import Credentials, Image, Progress
+from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.images.getting import ImageFiles
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, Records, identify, stored_size
-from tarmac.runtimes.qemu.needs import BootFiles
 
 _AT_ONCE = 2
 _MOST_NAMES = 1000  # maximum of definitions remembered; pods bring them again

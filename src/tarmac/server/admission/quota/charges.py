@@ -11,7 +11,7 @@ from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
-from tarmac.server.admission.quota.classes import class_charges
+from tarmac.server.admission.quota.classcharges import class_charges
 
 PODS = "core/pods"
 SERVICES = "core/services"

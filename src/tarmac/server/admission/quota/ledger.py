@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import Quantity
 from tarmac.server.admission.quota.charges import PODS, buckets_of, charges, matches
-from tarmac.server.admission.quota.classes import limits_of
+from tarmac.server.admission.quota.classcharges import limits_of
 from tarmac.server.reader import Reader, decode
 from tarmac.store.interface import Entry, Event
 

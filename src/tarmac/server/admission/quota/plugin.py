@@ -24,7 +24,7 @@ from tarmac.api.status import QUOTA_EXCEEDED
 from tarmac.base.log import log
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.quota.charges import CLAIMS, INSTANCES, PODS, SERVICES, matches, unspecified
-from tarmac.server.admission.quota.classes import forbidden_class, shown, shown_name, usage
+from tarmac.server.admission.quota.classcharges import forbidden_class, shown, shown_name, usage
 from tarmac.server.admission.quota.ledger import BUCKET, Ledger, Quota, exceeded
 from tarmac.server.admission.refusal import Cause, refuse
 from tarmac.server.encoding import encode_object

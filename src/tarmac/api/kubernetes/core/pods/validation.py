@@ -13,8 +13,8 @@ from tarmac.api.kubernetes.core.pods import (
     security,
     volumes,
 )
-from tarmac.api.kubernetes.core.pods.alike import Unremarkable, text_of
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
 from tarmac.base.fielderrors import FieldErrors

@@ -1,0 +1,58 @@
+"""Traffic metrics of the addresses that this node owns.
+
+The kernel is queried on scrape, at most once per `FRESH` seconds: reading the connections takes a few microseconds
+each. A node that may own no address queries nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tarmac.agent.stats.summary import Sample
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.datapath.egress import Carriage, ExternalDatapath, Traffic
+
+FRESH: Final = 5.0
+
+_log = log("external")
+
+
+class TrafficFigures:
+    """Collects the metrics. `stands` tells if the node may own addresses."""
+
+    def __init__(self, datapath: ExternalDatapath, stands: Callable[[], bool], clock: Clock) -> None:
+        self._datapath, self._stands, self._clock = datapath, stands, clock
+        self._known, self._until = Carriage(), 0.0
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Query the kernel unless the last result is still fresh."""
+        async with self._reading:
+            if not self._stands():
+                self._known, self._until = Carriage(), 0.0
+            elif self._clock.monotonic() >= self._until:
+                try:
+                    self._known = await self._datapath.carriage()
+                except OSError as error:  # repeat the last values: better than a gap in a counter
+                    _log.warning("connections of external services cannot be counted", why=str(error))
+                # From the end of the query: one that takes longer than the interval is still followed by a pause.
+                self._until = self._clock.monotonic() + FRESH
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics of the last query."""
+        for each in self._known.traffic:
+            labels = _labels(each)
+            yield "tarmac_external_connections", "gauge", labels, each.live
+            yield "tarmac_external_connections_total", "counter", labels, each.connections
+            yield "tarmac_external_bytes_total", "counter", labels, each.bytes
+        for address, ratio in sorted(self._known.port_use.items()):
+            yield "tarmac_gateway_source_port_use_ratio", "gauge", {"sourceip": address}, ratio
+
+
+def _labels(of: Traffic) -> dict[str, str]:
+    namespace, _, name = of.service.partition("/")
+    direction = "in" if of.inward else "out"
+    return {"namespace": namespace, "externalservice": name, "sourceip": of.source, "direction": direction}

@@ -1,0 +1,265 @@
+"""Keeps pods in their classes.
+
+A container is put into its classes before its first process runs: classes of the agent by changing the runtime's OCI
+specification right before every start, also for a container that an earlier agent created and did not start; classes of
+the runtime by an annotation that only the agent sends. A sandbox with its own kernel has all processes in one cgroup,
+which is put into the class before the first container starts.
+
+Whenever a pod is inspected, the kernel (or a runtime with support for classes) is asked for the classes in effect,
+which the pod's status shows. Deviations in the agent's own types are corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.model.allotment import PodAllotment
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.model.qosclasses import NO_CLASSES, Classes, ClassesInEffect, ClassRequest, RunningContainer
+from tarmac.agent.model.runtimestate import PodRuntimeState
+from tarmac.agent.qosclasses.annotations import to_runtime, withheld
+from tarmac.agent.qosclasses.classevents import ClassEvents
+from tarmac.agent.qosclasses.discovery import ClassDiscovery
+from tarmac.agent.qosclasses.kernel import KernelClasses
+from tarmac.agent.qosclasses.placements import Place, Placements
+from tarmac.agent.qosclasses.unified import unified
+from tarmac.api.kubernetes.core.pods.podclasses import BLOCKIO, POD_QOS, RDT
+from tarmac.api.schema import JsonObject
+from tarmac.decide.qosclasses import refusals
+from tarmac.decide.qosclasses.blockio import oci
+from tarmac.decide.qosclasses.offers import NOTHING_FOUND, Catalogue, Owner
+from tarmac.runtimes.interface import Container, Resources, Runtime, RuntimeFault, RuntimeRefused, Sandbox, Unreachable
+
+
+class ClassKeeper:
+    """Implements `PodClasses`. `group` returns a pod's cgroup; `own_kernel` takes the name of a handler."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        discovery: ClassDiscovery,
+        kernel: KernelClasses,
+        events: ClassEvents,
+        node: str,
+        group: Callable[[PodAllotment], str],
+        own_kernel: Callable[[str], bool],
+    ) -> None:
+        self._runtime = runtime
+        self._discovery = discovery
+        self._kernel = kernel
+        self._events = events
+        self._node = node
+        self._group = group
+        self._own_kernel = own_kernel
+        self._placements = Placements(discovery, kernel)
+        self._known: dict[str, set[str]] = {}  # pod -> ids of containers that were inspected
+        self.rewrite = self._placements.rewrite
+
+    # --- before a container starts ----------------------------------------------------------------------------------
+
+    def handed_on(self, pod: Pod) -> Mapping[str, str]:
+        stripped = withheld(pod.annotations)
+        for key, use in stripped.items():
+            self._events.ignored(pod, key, use)
+        return {key: value for key, value in pod.annotations.items() if key not in stripped}
+
+    def of_sandbox(self, allotment: PodAllotment) -> Classes:
+        """Return the classes of a sandbox; none for a runtime without support for classes."""
+        if not self._discovery.native:
+            return {}
+        return {**self._owned(allotment.classes, "native"), POD_QOS: allotment.quality}
+
+    def request(self, allotment: PodAllotment, name: str) -> ClassRequest:
+        asked = self._available(allotment.containers[name].classes)
+        own = self._owned(asked, "agent").get(BLOCKIO)
+        described = unified(self._discovery.definitions[own]) if own and not self._discovery.containerd else {}
+        return ClassRequest(to_runtime(self._owned(asked, "runtime")), self._owned(asked, "native"), described)
+
+    async def prepare(self, allotment: PodAllotment, container: RunningContainer, *, fresh: bool) -> None:
+        """Safe against a crash at any point: it is repeated before the container starts, also by a later agent."""
+        asked = self._owned(self._available(allotment.containers[container.name].classes), "agent")
+        place = self._place(allotment, container.id, container.sandbox)
+        if place.id == container.sandbox.id:
+            try:
+                self._placements.put(place, self._of_all(allotment))
+            except CgroupError as error:
+                raise RuntimeRefused(f"the sandbox cannot be put into its class: {error}") from error
+        elif self._discovery.containerd and (asked or not fresh):
+            if changes := self._specification(asked):
+                await self._runtime.amend_spec(container.id, changes)
+            self._placements.remember(place, asked)
+
+    def _specification(self, asked: Classes) -> JsonObject:
+        """Return the changes of the OCI specification.
+
+        Classes without a request are removed: an earlier agent may have set them.
+        """
+        linux: JsonObject = {}
+        if self._found.owner(BLOCKIO) == "agent":
+            name = asked.get(BLOCKIO)
+            linux["resources"] = {"blockIO": oci(self._discovery.definitions[name]) if name else None}
+        if self._found.owner(RDT) == "agent":
+            linux["intelRdt"] = {"closID": asked[RDT]} if RDT in asked else None
+        return {"linux": linux} if linux else {}
+
+    # --- while it runs ----------------------------------------------------------------------------------------------
+
+    async def change(self, allotment: PodAllotment, container: RunningContainer, limits: Resources | None) -> None:
+        """Change limits and classes.
+
+        The runtime comes first: its update is atomic, so a failure leaves no partial change.
+        """
+        asked = allotment.containers[container.name].classes
+        native = await self._native_changes(container.id, asked) if self._discovery.native else {}
+        if limits is not None or native:
+            await self._runtime.update_container(container.id, limits, native)
+        place = self._place(allotment, container.id, container.sandbox)
+        shared = place.id == container.id
+        self._placements.put(place, self._offered(self._owned(asked, "agent")) if shared else self._of_all(allotment))
+
+    async def look(self, pod: Pod, allotment: PodAllotment, seen: PodRuntimeState) -> ClassesInEffect:
+        if self._discovery.catalogue is None:
+            return NO_CLASSES
+        running = [each for each in seen.containers if each.state == "running"]
+        sandbox = next((each for each in seen.sandboxes if each.ready), None)
+        if sandbox is None:
+            return NO_CLASSES
+        self._take_out(allotment, sandbox, running)
+        if not allotment.classes and not any(each.classes for each in allotment.containers.values()):
+            return NO_CLASSES
+        self._placements.keep_only(pod.uid, {sandbox.id, *(each.id for each in running)})
+        return ClassesInEffect(
+            await self._of_pod(pod, allotment, sandbox),
+            {each.name: await self._of_container(pod, allotment, each, sandbox) for each in running},
+        )
+
+    def forget(self, uid: str) -> None:
+        self._placements.keep_only(uid, set())
+        self._known.pop(uid, None)
+        self._events.forget(uid)
+
+    def _take_out(self, allotment: PodAllotment, sandbox: Sandbox, running: list[Container]) -> None:
+        """Remove containers from classes that they do not request any more, also from those set by an earlier agent."""
+        known = self._known.get(allotment.uid, set())
+        for each in running:
+            place = self._place(allotment, each.id, sandbox)
+            asked, has = self._asked(allotment, each, place), self._placements.classes(place)
+            if has.keys() - asked.keys():
+                with suppress(CgroupError):
+                    self._placements.put(place, {kind: name for kind, name in has.items() if kind in asked})
+            if each.id not in known and BLOCKIO not in asked and self._found.owner(BLOCKIO) == "agent":
+                self._placements.clear_leftover(place)
+        self._known[allotment.uid] = {each.id for each in running}
+
+    async def _of_pod(self, pod: Pod, allotment: PodAllotment, sandbox: Sandbox) -> Classes:
+        """Return the pod's classes in effect. Classes of whole pods exist only in runtimes with support for them."""
+        asked = allotment.classes
+        if not asked:
+            return {}
+        has = (await self._runtime.sandbox(sandbox.id)).classes
+        changes = {kind: name for kind, name in asked.items() if has.get(kind) != name and self._mutable(kind)}
+        if changes:
+            with suppress(RuntimeFault):
+                await self._runtime.update_sandbox(sandbox.id, changes)
+                has = {**has, **changes}
+        return {kind: self._told(pod, "", kind, name, has) for kind, name in asked.items()}
+
+    async def _of_container(self, pod: Pod, allotment: PodAllotment, container: Container, sandbox: Sandbox) -> Classes:
+        place = self._place(allotment, container.id, sandbox)
+        asked = self._asked(allotment, container, place)
+        native = self._owned(asked, "native")
+        # The runtime may have withdrawn a whole type, and still has containers that were started in its classes.
+        ownerless = self._discovery.native and any(self._found.owner(kind) is None for kind in asked)
+        has = (await self._runtime.container(container.id)).classes if native or ownerless else {}
+        return {
+            kind: self._told(pod, container.name, kind, name, has)
+            if kind in native or (kind in has and self._found.owner(kind) is None)
+            else self._in_kernel(pod, container.name, place, kind, name)
+            for kind, name in asked.items()
+        }
+
+    def _in_kernel(self, pod: Pod, container: str, place: Place, kind: str, name: str) -> str:
+        """Return the class in the kernel for a cgroup, after correcting the agent's own types: its name, or empty."""
+        if not self._found.offers(kind, name):
+            if (kind, name) in self._discovery.once_offered:
+                self._events.vanished(pod, container, kind, name)
+            return name if self._placements.holds(place, kind, name) else ""
+        own = self._found.owner(kind) == "agent"
+        together = {**self._placements.classes(place), kind: name}
+        if self._kernel.has(place.group, kind, name):
+            self._events.effective(pod, container, kind)
+            if own:
+                self._placements.remember(place, together)
+            return name
+        if not own or not self._placements.wanted_otherwise(place, kind, name):
+            self._events.not_effective(pod, container, kind, name)
+        if not own:
+            return ""
+        with suppress(CgroupError):
+            self._placements.put(place, together)
+        return name if self._kernel.has(place.group, kind, name) else ""
+
+    def _told(self, pod: Pod, container: str, kind: str, name: str, has: Classes) -> str:
+        """Return the requested class if the runtime reports it in effect; else empty."""
+        in_effect = has.get(kind) == name
+        # A restarted agent has never seen the class offered, but the runtime accepted it when it was.
+        if not self._found.offers(kind, name) and (in_effect or (kind, name) in self._discovery.once_offered):
+            self._events.vanished(pod, container, kind, name)
+        if in_effect:
+            self._events.effective(pod, container, kind)
+            return name
+        self._events.not_effective(pod, container, kind, name)
+        return ""
+
+    # --- owners, places and requests --------------------------------------------------------------------------------
+
+    async def _native_changes(self, id: str, asked: Classes) -> dict[str, str]:
+        """Return the classes that an update must name; the empty class is the runtime's default."""
+        has = (await self._runtime.container(id)).classes
+        wanted = self._owned(asked, "native")
+        changed = {kind: name for kind, name in wanted.items() if has.get(kind) != name}
+        return changed | {kind: "" for kind, name in has.items() if name and kind not in wanted and self._mutable(kind)}
+
+    def _mutable(self, kind: str) -> bool:
+        found = self._found.types.get(kind)
+        return found is not None and not found.immutable
+
+    def _place(self, allotment: PodAllotment, id: str, sandbox: Sandbox) -> Place:
+        """Return the cgroup of a container's processes: with its own kernel, the sandbox's cgroup holds all."""
+        group = self._group(allotment)
+        if self._own_kernel(sandbox.handler):
+            return Place(allotment.uid, sandbox.id, self._kernel.holder(group, f"{group}/{sandbox.id}"))
+        return Place(allotment.uid, id, f"{group}/{id}")
+
+    def _asked(self, allotment: PodAllotment, container: Container, place: Place) -> Classes:
+        given = allotment.containers.get(container.name)
+        own = given.classes if given else {}
+        return own if place.id == container.id else {**own, **self._of_all(allotment)}
+
+    def _of_all(self, allotment: PodAllotment) -> Classes:
+        """Return the agent's classes of all containers together: one per type at most, or the pod is rejected."""
+        together = {kind: name for each in allotment.containers.values() for kind, name in each.classes.items()}
+        return self._offered(self._owned(together, "agent"))
+
+    def _available(self, asked: Classes) -> Classes:
+        """Return the offered classes. Raises RuntimeFault if a requested one is not offered and required."""
+        if asked and self._discovery.catalogue is None:
+            raise Unreachable("which classes there are is not known until the runtime has answered")
+        if not self._discovery.lenient:
+            for place in sorted(asked.items()):
+                if not self._found.offers(*place):
+                    known = self._found.offered.find(place[0])
+                    raise RuntimeRefused(refusals.not_offered(place, self._node, known.classes if known else ()))
+        return self._offered(asked)
+
+    def _offered(self, asked: Classes) -> dict[str, str]:
+        return {kind: name for kind, name in asked.items() if self._found.offers(kind, name)}
+
+    def _owned(self, asked: Classes, owner: Owner) -> dict[str, str]:
+        return {kind: name for kind, name in asked.items() if self._found.owner(kind) == owner}
+
+    @property
+    def _found(self) -> Catalogue:
+        return self._discovery.catalogue or NOTHING_FOUND

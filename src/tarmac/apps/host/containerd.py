@@ -1,0 +1,22 @@
+"""`tarmac containerd`: the host's containerd in the foreground, for its systemd unit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tarmac.apps.host.hostlayout import Machine, pinned_containerd
+from tarmac.runtimes.containerd.orphans import end_orphans
+from tarmac.runtimes.containerd.process import become
+from tarmac.runtimes.parts import PartMissing
+
+
+def main(options: argparse.Namespace) -> int:
+    """Prepare its directories and exec it; returns only on failure."""
+    try:
+        settings = pinned_containerd(Machine())
+        end_orphans(settings.run)
+        become(settings)
+    except (PartMissing, OSError, RuntimeError) as error:
+        print(f"tarmac: {error}", file=sys.stderr)
+    return 1

@@ -1,0 +1,172 @@
+"""`tarmac init`: makes this host the first server of a cluster and, with a Location, its first node.
+
+checks → configuration → keys → server → (location → the steps of `join`)
+
+As with `join`, nothing is created before all checks have passed, each step creates only missing parts, and a repeated
+command continues where a killed one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from tarmac.api.networking.cities import location_of
+from tarmac.api.status import AlreadyExists, ApiError
+from tarmac.apps.configcheck import taken
+from tarmac.apps.host.checks import Obstacle, local_obstacles
+from tarmac.apps.host.configuration import documents_in, have_document
+from tarmac.apps.host.hostlayout import DONE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.joining import Blocked, Joining, join, told_in_words
+from tarmac.apps.host.services import Services, Signals, running, services
+from tarmac.apps.serverleases import reached_at
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import configure
+from tarmac.base.randomness import Randomness
+from tarmac.cli.options import parsed
+from tarmac.cli.verbs.tokens import create_token
+from tarmac.client.client import Client
+from tarmac.client.errors import ClientError
+from tarmac.client.http import HttpTransport
+from tarmac.client.kubeconfig import load
+from tarmac.client.targets.untyped import LOCATIONS
+from tarmac.http.authorities import key_hash
+from tarmac.server.security.encryption import SecretSealer
+from tarmac.server.security.pki import Pki
+
+KIND = "ServerConfig"
+_TTL = 3600.0
+
+
+def main(options: argparse.Namespace) -> int:
+    """Become a server; return the exit code."""
+    configure(level="warning")
+    return asyncio.run(_main(Machine(), options))
+
+
+async def _main(machine: Machine, options: argparse.Namespace) -> int:
+    async with services(machine, foreground=options.foreground) as keeper, Signals() as signals:
+        code = await told_in_words(lambda: _locked(machine, options, keeper))
+        if code == DONE and options.foreground:
+            await signals.wait()
+        return code
+
+
+async def _locked(machine: Machine, options: argparse.Namespace, keeper: Services) -> None:
+    with setting_up(machine):
+        await init(machine, options, keeper, SystemClock())
+
+
+async def init(machine: Machine, options: argparse.Namespace, keeper: Services, clock: Clock) -> None:
+    """Perform all remaining steps and print the next ones. Raises SetupFailed, Blocked."""
+    tell("checks")
+    if obstacles := list(_obstacles(machine, options)):
+        raise Blocked(obstacles)
+    before = (machine.data / "store.db").exists() or "store" in documents_in(machine.config).get(KIND, {})
+    tell("configuration")
+    for difference in have_document(machine.config, KIND, server_fields(machine, options)):
+        tell(difference)
+    server = parsed(["server", f"--config={machine.config}"])
+    tell("keys")
+    pki = Pki((server.pki_dir or machine.data / "pki").absolute(), clock)
+    SecretSealer.from_file((server.encryption_key_file or machine.data / "secrets.key").absolute(), Randomness())
+    ca = key_hash(pki.ca_file.read_bytes())
+    if before:
+        tell(f"already initialized (CA sha256:{ca})")
+    tell("server")
+    if not (running(machine, "server") and await _is_ready(machine)):
+        await keeper.start("server")
+    if not keeper.supervised:
+        print(f"run it, and it is a server; the administrator's kubeconfig is {machine.data / 'kubeconfig'}")
+        return
+    await await_server(machine, keeper, clock, options.timeout)
+    await _with_node(machine, options, server, keeper, clock)
+
+
+def _obstacles(machine: Machine, options: argparse.Namespace) -> Iterator[Obstacle]:
+    if (machine.data / "up.lock").exists():
+        yield Obstacle("data", f"{machine.data} was made by tarmac up; tarmac down removes it")
+    if not running(machine, "server") and (why := taken(*options.listen)):
+        yield Obstacle("port", f"{why}; stop what listens there, or choose another with --listen")
+    if options.location:
+        yield from local_obstacles(machine, running=bool(running(machine, "agent")))
+    elif os.geteuid() != 0:
+        yield Obstacle("root", f"this needs root, for {machine.config} and {machine.data}; run it as root")
+
+
+def server_fields(machine: Machine, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the configuration of a server with these flags."""
+    host, port = options.listen
+    fields: dict[str, Any] = {
+        "dataDir": str(machine.data),
+        "listen": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+    }
+    if options.tls_san:
+        fields["tlsSan"] = list(options.tls_san)
+    if options.store:
+        fields["store"] = options.store
+    return fields
+
+
+async def _is_ready(machine: Machine) -> bool:
+    """Return True if this host's own server is ready. Other servers in its kubeconfig do not count."""
+    with suppress(ApiError, ClientError, OSError):
+        client = Client(HttpTransport(replace(load(str(machine.data / "kubeconfig")).http, servers=())))
+        try:
+            await client.call("GET", "/readyz", headers={"accept": "*/*"}, timeout=2.0)
+        finally:
+            await client.close()
+        return True
+    return False
+
+
+async def await_server(machine: Machine, keeper: Services, clock: Clock, seconds: float) -> None:
+    """Wait until the server is ready. Raises SetupFailed."""
+    deadline = clock.monotonic() + seconds
+    # A kubeconfig of an earlier start may name the same port: only a response counts.
+    while not await _is_ready(machine):
+        if clock.monotonic() > deadline:
+            words = [f"server: {line}" for line in keeper.last_words("server")]
+            raise SetupFailed("\n".join([f"the server is not ready after {seconds:.0f} s", *words]))
+        await clock.sleep(0.2)
+
+
+async def _with_node(
+    machine: Machine, options: argparse.Namespace, server: argparse.Namespace, keeper: Services, clock: Clock
+) -> None:
+    admin = Client(HttpTransport(load(str(machine.data / "kubeconfig")).http))
+    host, port = server.listen
+    try:
+        if options.location:
+            tell("location")
+            code = options.location.lower()
+            with suppress(AlreadyExists):
+                await admin.resource(LOCATIONS).create(location_of(code, code.upper(), "nodes"))
+            token = await create_token(admin, code, 1, _TTL)
+            here = "127.0.0.1" if host in ("0.0.0.0", "") else "[::1]" if host == "::" else host
+            wanted = Joining([f"{here}:{port}"], token, options.name, timeout=options.timeout)
+            await join(machine, wanted, keeper, clock)
+        print(f"kubeconfig: {machine.data / 'kubeconfig'}")
+        await tell_how_to_join(admin, options, reached_at([host]), port)
+    finally:
+        await admin.close()
+
+
+async def tell_how_to_join(admin: Client, options: argparse.Namespace, hosts: list[str], port: int) -> None:
+    """Print the command that joins the next host."""
+    if not hosts:
+        print("no other machine reaches it: it listens on this machine's loopback only (--listen)", flush=True)
+        return
+    address = f"[{hosts[0]}]:{port}" if ":" in hosts[0] else f"{hosts[0]}:{port}"
+    # The token goes through a pipe: `echo` is part of the shell, so no command line shows it to local users.
+    command = f"tarmac join {address} --token-file -"
+    if options.location:
+        token = (await create_token(admin, options.location.lower(), 1, _TTL)).text
+        print(f"join another machine: echo {token} | {command}", flush=True)
+    else:
+        print(f"join another machine: tarmac token create --location CODE | ssh MACHINE {command}", flush=True)

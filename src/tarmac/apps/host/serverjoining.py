@@ -1,0 +1,211 @@
+"""`tarmac join --server`: makes this host an additional server of a cluster with a shared store.
+
+checks → hand-over → keys → configuration → server → ready
+
+A server of the cluster hands over its keys, sealed for a key that is generated here first and never leaves. If the
+command is killed before they are stored, it can ask again with the same key for ten minutes; later it needs a new
+token. Keys are stored before the configuration is written, and the configuration before anything starts, so no server
+runs with incomplete keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import binascii
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from tarmac import __version__
+from tarmac.api.nodetokens import SERVERS_PATH, BadToken, NodeToken
+from tarmac.api.status import ApiError, Unauthorized
+from tarmac.apps.configcheck import taken
+from tarmac.apps.host.checks import Obstacle
+from tarmac.apps.host.configuration import documents_in, have_document
+from tarmac.apps.host.discovery import FoundServer
+from tarmac.apps.host.hostlayout import DONE, USAGE, Machine, SetupFailed, setting_up, tell
+from tarmac.apps.host.identity import authorities_of_node, authorities_of_server, mark_beside_server
+from tarmac.apps.host.initializing import KIND, await_server, server_fields
+from tarmac.apps.host.joining import KIND as AGENT
+from tarmac.apps.host.joining import reached, told_in_words
+from tarmac.apps.host.services import Services, Signals, running, services
+from tarmac.apps.host.tokens import joining_token
+from tarmac.apps.serverleases import reached_at
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import configure
+from tarmac.client.client import Client
+from tarmac.client.http import HttpConfig, HttpTransport
+from tarmac.http.authorities import key_hashes
+from tarmac.server.security.files import write_private
+from tarmac.server.security.handover import BadSeal, Purpose, Sealed, unseal
+from tarmac.store.open import with_files
+
+_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}", re.ASCII)
+_LAST = "ca.key"  # its presence means that the keys are complete
+
+
+@dataclass(frozen=True)
+class ServerJoining:
+    """The parameters of the join."""
+
+    addresses: list[str]
+    token: NodeToken
+    name: str
+    options: argparse.Namespace  # listen, tls_san, timeout
+
+
+def main(options: argparse.Namespace) -> int:
+    """Join as a server; return the exit code."""
+    try:
+        token = joining_token(options)
+    except BadToken as error:
+        tell(str(error))
+        return USAGE
+    configure(level="warning")
+    wanted = ServerJoining(options.server, token, options.name or socket.gethostname().lower(), options)
+    return asyncio.run(_main(Machine(), wanted))
+
+
+async def _main(machine: Machine, wanted: ServerJoining) -> int:
+    foreground = wanted.options.foreground
+    async with services(machine, foreground=foreground) as keeper, Signals() as signals:
+        code = await told_in_words(lambda: _locked(machine, wanted, keeper))
+        if code == DONE and foreground:
+            await signals.wait()
+        return code
+
+
+async def _locked(machine: Machine, wanted: ServerJoining, keeper: Services) -> None:
+    with setting_up(machine):
+        await join_server(machine, wanted, keeper, SystemClock())
+
+
+async def join_server(machine: Machine, wanted: ServerJoining, keeper: Services, clock: Clock) -> None:
+    """Perform all remaining steps. Raises SetupFailed, Blocked."""
+    tell("checks")
+    found = await _checked(machine, wanted, clock)
+    if not _has_keys(machine, wanted.token.ca_hash) or KIND not in documents_in(machine.config):
+        content = await _asked(machine, found, wanted, clock)
+        tell("keys")
+        url = store_keys(machine, content, wanted.token.ca_hash)
+        tell("configuration")
+        wanted.options.store = url
+        for difference in have_document(machine.config, KIND, server_fields(machine, wanted.options)):
+            tell(difference)
+    else:
+        tell(f"this machine has the keys of cluster sha256:{wanted.token.ca_hash} already")
+    # Not earlier: a command killed before this point asks again, and needs the key to open the response.
+    _key_file(machine).unlink(missing_ok=True)
+    tell("server")
+    await keeper.start("server")
+    if not keeper.supervised:
+        print(f"{wanted.name} may serve: run the command above", flush=True)
+        return
+    tell("ready")
+    await await_server(machine, keeper, clock, wanted.options.timeout)
+    node = documents_in(machine.config).get(AGENT, {}).get("nodeName")
+    if node and wanted.token.ca_hash in authorities_of_node(machine):  # the host is already a node of this cluster
+        await mark_beside_server(machine, node)
+    print(f"joined as server {wanted.name}; kubeconfig: {machine.data / 'kubeconfig'}", flush=True)
+
+
+async def _checked(machine: Machine, wanted: ServerJoining, clock: Clock) -> FoundServer:
+    """Report all obstacles at once. Raises Blocked, WrongAuthority."""
+    return await reached(list(_obstacles(machine, wanted)), wanted.addresses, wanted.token, clock)
+
+
+def _obstacles(machine: Machine, wanted: ServerJoining) -> Iterator[Obstacle]:
+    if os.geteuid() != 0:
+        yield Obstacle("root", f"this needs root, for {machine.config} and {machine.data}; run it as root")
+    if (machine.data / "up.lock").exists():
+        yield Obstacle("data", f"{machine.data} was made by tarmac up; tarmac down removes it")
+    if (machine.data / "store.db").exists():
+        why = f"this machine has a store of its own, {machine.data / 'store.db'}; tarmac leave --delete-data first"
+        yield Obstacle("membership", why)
+    known = authorities_of_node(machine) or authorities_of_server(machine)
+    if known and wanted.token.ca_hash not in known:
+        why = f"this machine belongs to cluster sha256:{known[0]}; tarmac leave --force --delete-data first"
+        yield Obstacle("membership", why)
+    elif KIND in documents_in(machine.config) and not _has_keys(machine, wanted.token.ca_hash):
+        yield Obstacle("configuration", f"{machine.config} has a {KIND} already; remove it")
+    if not running(machine, "server") and (why := taken(*wanted.options.listen)):
+        yield Obstacle("port", f"{why}; stop what listens there, or choose another with --listen")
+
+
+def _has_keys(machine: Machine, ca_hash: str) -> bool:
+    complete = (machine.data / "pki" / _LAST).exists() and (machine.data / "secrets.key").exists()
+    return complete and ca_hash in authorities_of_server(machine)
+
+
+async def _asked(machine: Machine, found: FoundServer, wanted: ServerJoining, clock: Clock) -> dict[str, Any]:
+    """Request and open the keys. Raises SetupFailed."""
+    key = _own_key(machine)
+    tell("hand-over")
+    body = {
+        "name": wanted.name,
+        "addresses": reached_at([wanted.options.listen[0]]),
+        "publicKey": base64.b64encode(key.public_key().public_bytes_raw()).decode(),
+        "version": __version__,
+    }
+    client = Client(HttpTransport(HttpConfig(found.url, ca=found.ca, token=wanted.token.credential), clock), clock)
+    try:
+        answer = await client.call("POST", SERVERS_PATH, body=msgspec.json.encode(body))
+    except Unauthorized as error:
+        known = f'the server does not know token "{wanted.token.id}": it expired or was deleted; make another one'
+        raise SetupFailed(known) from error
+    except ApiError as error:
+        raise SetupFailed(error.message) from error
+    finally:
+        await client.close()
+    purpose = Purpose(wanted.token.id, wanted.token.secret, wanted.name)
+    try:
+        fields = msgspec.json.decode(answer.body, type=dict[str, str])
+        sealed = Sealed(*(base64.b64decode(fields[each], validate=True) for each in ("publicKey", "sealed")))
+        return msgspec.json.decode(unseal(sealed, key, purpose), type=dict[str, Any])
+    except (msgspec.DecodeError, KeyError, binascii.Error) as error:
+        raise SetupFailed(f"the server's answer cannot be read: {error}") from error
+    except BadSeal as error:
+        raise SetupFailed(str(error)) from error
+
+
+def _key_file(machine: Machine) -> Any:
+    return machine.data / "join.key"
+
+
+def _own_key(machine: Machine) -> X25519PrivateKey:
+    """Return the key of an earlier attempt, so that a killed command can ask again; else generate one."""
+    file = _key_file(machine)
+    try:
+        return X25519PrivateKey.from_private_bytes(file.read_bytes())
+    except (OSError, ValueError):
+        key = X25519PrivateKey.generate()
+        write_private(file, key.private_bytes_raw())
+        return key
+
+
+def store_keys(machine: Machine, content: dict[str, Any], ca_hash: str) -> str:
+    """Store the keys; return the URL of the store for this host. Raises SetupFailed."""
+    pki: dict[str, str] = content["pki"]
+    if strange := [name for name in (*pki, *content["store"]["files"]) if not _FILE_NAME.fullmatch(name)]:
+        raise SetupFailed(f"the server handed over a file called {strange[0]!r}: nothing was written")
+    if ca_hash not in key_hashes(pki["ca.crt"].encode()):
+        raise SetupFailed("the server handed over another authority than the token names: nothing was written")
+    write_private(machine.data / "secrets.key", content["secrets.key"].encode())
+    folder, files = machine.data / "etcd", {}
+    for option, text in content["store"]["files"].items():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        files[option] = folder / option
+        write_private(files[option], base64.b64decode(text))
+    folder = machine.data / "pki"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name in sorted(pki, key=lambda name: name == _LAST):
+        write_private(folder / name, pki[name].encode())
+    return with_files(content["store"]["url"], files)

@@ -1,0 +1,164 @@
+"""Foundations of a node: the machine, its cgroups and its container runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tarmac.agent.allocation.allocator import Allocator, NodeResource
+from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.config.cpumanager import is_strict
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.cpumanager.manager import CPUManager, Processors
+from tarmac.agent.cpumanager.placement import Placement
+from tarmac.agent.cpumanager.runtime import PinningRuntime
+from tarmac.agent.cpumanager.statefile import StateFile
+from tarmac.agent.cpumanager.unpinning import Widening
+from tarmac.agent.devices.checkpoint import DeviceCheckpoint
+from tarmac.agent.devices.folder import check_folder
+from tarmac.agent.devices.manager import DeviceManager
+from tarmac.agent.node.enforcement import check_reserved_groups
+from tarmac.agent.node.host import Machine, machine
+from tarmac.agent.node.observer import node_capacity
+from tarmac.agent.node.sizes import NodeSizes
+from tarmac.agent.stats.hostusage import MachineStats
+from tarmac.apps.node.nodeqosclasses import NodeClasses, node_classes
+from tarmac.base.clock import Clock
+from tarmac.base.log import log
+from tarmac.decide.allocatable.nodestatus import three_decimals
+from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
+from tarmac.decide.scheduling.amounts import MEMORY
+from tarmac.runtimes.cri import CriRuntime
+from tarmac.runtimes.handlercheck import Proof, prove_handlers
+from tarmac.runtimes.interface import Runtime
+from tarmac.runtimes.parts import PartMissing, find_parts
+from tarmac.runtimes.routed import Driver, RoutedRuntime
+
+_log = log("agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """The machine and the services of the node on it."""
+
+    machine: Machine
+    sizes: NodeSizes
+    hierarchy: Hierarchy
+    cgroups: KubePods
+    allocator: Allocator
+    devices: DeviceManager
+    stats: MachineStats
+    runtime: Runtime
+    routed: RoutedRuntime
+    """The runtime behind `runtime`: its hooks are called after changes of containers' limits."""
+    classes: NodeClasses | None
+    cpus: CPUManager | None
+    placed: Placement | Widening
+    """Keeps processes on their CPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A machine that is large enough for its reservations."""
+
+    machine: Machine
+    sizes: NodeSizes
+    hierarchy: Hierarchy
+    stats: MachineStats
+    classes: NodeClasses | None
+    cpus: CPUManager | None
+
+
+def survey(config: AgentConfig) -> Surveyed:
+    """Inspect the machine; creates nothing and sends no request. Raises BadConfig, CgroupError."""
+    check_folder(config.flags.device_plugin_dir)
+    DeviceCheckpoint(config.root_dir).read()
+    here, hierarchy = machine(), mounted()
+    stats = MachineStats(lambda: _whole_machine(hierarchy))
+    most, _ = stats.processes()
+    static = config.cpu_manager_policy == "static"
+    exclusive = exclusive_capacity(here.processors, config.reservations) if static else None
+    sizes = NodeSizes(node_capacity(config, here), most, config.reservations, exclusive)
+    check_reserved_groups(hierarchy, config.kubelet, config.reservations)
+    cpus = cpu_manager(config, here) if static else None
+    return Surveyed(here, sizes, hierarchy, stats, node_classes(config, hierarchy), cpus)
+
+
+def cpu_manager(config: AgentConfig, here: Machine) -> CPUManager:
+    """Return the CPU manager, with the assignments of an earlier agent. Raises BadConfig."""
+    reserved = reserved_pool(here.topology, config.reservations)
+    lent = three_decimals(config.reservations.oversubscription)
+    _log.info("static CPU manager policy reserves CPUs", cpus=str(reserved), cpu_oversubscription=lent)
+    file = StateFile(config.root_dir)
+    assignments = file.read(here.topology.cpus, reserved)
+    strict = is_strict(config.kubelet.cpu_manager_policy_options)
+    return CPUManager(Processors(here.topology, reserved, strict), file, assignments)
+
+
+def _resources(found: Surveyed) -> list[NodeResource]:
+    """Return the resources: classes before CPUs, so that a pod rejected for its classes gets no CPUs."""
+    return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
+
+
+def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[Driver] = ()) -> Machinery:
+    """Create the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
+    devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
+    found.sizes.devices = devices.amounts
+    cgroups = KubePods(found.hierarchy, config.cgroup_root, clock)
+    allotments = AllocationSettings(
+        memory_capacity=found.sizes.capacity[MEMORY],
+        pids=config.kubelet.pod_pids_limit,
+        enforce_cpu=config.kubelet.cpu_cfs_quota,
+        period=round(config.kubelet.cpu_cfs_quota_period * 1_000_000),
+    )
+    cgroups.prepare()
+    routed = RoutedRuntime(CriRuntime(f"unix://{config.runtime_socket}", clock), *drivers)
+    runtime: Runtime = routed
+    placed: Placement | Widening
+    if found.cpus is not None:
+        found.cpus.keep()
+        period = config.kubelet.cpu_manager_reconcile_period
+        placed = Placement(found.cpus, found.hierarchy, cgroups, runtime, clock, period)
+        runtime = PinningRuntime(runtime, found.cpus, placed)
+    else:
+        online, file = found.machine.topology.cpus, StateFile(config.root_dir)
+        placed = Widening(found.hierarchy, cgroups, runtime, online, file, clock)
+    return Machinery(
+        machine=found.machine,
+        sizes=found.sizes,
+        cgroups=cgroups,
+        hierarchy=found.hierarchy,
+        allocator=Allocator(allotments, _resources(found), [devices]),
+        devices=devices,
+        stats=found.stats,
+        runtime=runtime,
+        routed=routed,
+        classes=found.classes,
+        cpus=found.cpus,
+        placed=placed,
+    )
+
+
+async def proof(parts: Machinery, config: AgentConfig) -> Proof:
+    """Test the runtime's handlers, and clean up."""
+    logs = config.root_dir / "trial"
+    await asyncio.to_thread(logs.mkdir, exist_ok=True)
+    found = await prove_handlers(parts.runtime, str(logs), parts.cgroups.top)
+    for handler in (*found.failures, *(each.name for each in found.status.handlers)):
+        await parts.cgroups.remove(f"trial-{handler}")
+    return found
+
+
+def containerd_tool() -> str:
+    """Return containerd's tool `ctr`, which mounts images."""
+    try:
+        return str(find_parts().ctr)
+    except PartMissing:
+        return "ctr"
+
+
+def _whole_machine(hierarchy: Hierarchy) -> int:
+    return hierarchy.memory_used("/")

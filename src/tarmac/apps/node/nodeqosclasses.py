@@ -1,0 +1,95 @@
+"""Composes the classes of QoS-class resources of a node. With the feature off, nothing is created."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.cgroups.pods import KubePods
+from tarmac.agent.cgroups.v2 import V2
+from tarmac.agent.config.reading import BadConfig
+from tarmac.agent.config.settings import AgentConfig
+from tarmac.agent.environment.variables import ConfigMissing
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.node.runtimehealth import RuntimeHealth
+from tarmac.agent.pods.manager import PodManager
+from tarmac.agent.qosclasses.blockiofile import BadClassFile
+from tarmac.agent.qosclasses.classevents import ClassEvents
+from tarmac.agent.qosclasses.discovery import ClassDiscovery, files_behind
+from tarmac.agent.qosclasses.keeper import ClassKeeper
+from tarmac.agent.qosclasses.kernel import KernelClasses
+from tarmac.agent.qosclasses.resource import ClassResource
+from tarmac.api.schema import JsonObject
+from tarmac.base.clock import Clock
+from tarmac.base.gates import CLASS_RESOURCES
+from tarmac.client.events import Recorder
+from tarmac.decide.qosclasses.offers import published
+from tarmac.runtimes.interface import Runtime, RuntimeStatus
+
+
+class NodeClasses:
+    """Classes of a node. Created before any request to the server, since an invalid class file prevents the start."""
+
+    def __init__(self, config: AgentConfig, hierarchy: Hierarchy) -> None:
+        """Raises BadConfig."""
+        self._config = config
+        self._hierarchy = hierarchy
+        try:
+            self.discovery = ClassDiscovery(
+                config.kubelet.class_resources,
+                hierarchy.block_io(),
+                isinstance(hierarchy, V2),
+                files_behind(config.runtime_socket),
+            )
+        except BadClassFile as error:
+            raise BadConfig(f"classResources.types.blockio.configFile: {error}") from error
+        self.resource = ClassResource(self.discovery, config.node_name)
+
+    def keeper(
+        self,
+        runtime: Runtime,
+        cgroups: KubePods,
+        health: RuntimeHealth,
+        recorder: Recorder,
+    ) -> tuple[ClassKeeper, ClassEvents]:
+        """Return the keeper of pods' classes, and the emitter of its events."""
+        events = ClassEvents(recorder)
+        kernel = KernelClasses(self._hierarchy, self.discovery.resctrl, lambda: self.discovery.definitions)
+        node = self._config.node_name
+        keeper = ClassKeeper(runtime, self.discovery, kernel, events, node, cgroups.path, health.own_kernel)
+        return keeper, events
+
+    def meet(self, pods: PodManager, health: RuntimeHealth, allocator: Allocator) -> None:
+        """Connect the pods, which exist from now on."""
+
+        def own_kernel(pod: Pod) -> bool:
+            try:
+                return health.own_kernel(pods.handler(pod.raw))
+            except ConfigMissing:
+                return False  # its RuntimeClass may still come: until then there is no sandbox
+
+        pods.add_resize_check(self.resource.postponed)
+        self.resource.others = pods.beside
+        self.resource.own_kernel = own_kernel
+        self.discovery.changed = allocator.reconsider
+
+    def offered(self, status: RuntimeStatus | None) -> JsonObject:
+        """Discover the classes again, and return the fields of the Node's status about them."""
+        self.discovery.refresh(status)
+        return published(self.discovery.catalogue.offered) if self.discovery.catalogue else {}
+
+    def watch(self, pods: PodManager, clock: Clock) -> Callable[[], Awaitable[None]]:
+        """Return a task that checks every pod with classes, at the interval of the node's status."""
+
+        async def run() -> None:
+            while True:
+                await clock.sleep(self._config.kubelet.node_status_update_frequency)
+                await pods.check_classes()
+
+        return run
+
+
+def node_classes(config: AgentConfig, hierarchy: Hierarchy) -> NodeClasses | None:
+    """Return the classes of a node; None if the feature is off. Raises BadConfig."""
+    return NodeClasses(config, hierarchy) if config.gates.enabled(CLASS_RESOURCES) else None

@@ -1,0 +1,53 @@
+"""Reconciles SourceIPClasses: address counts, whether nodes can carry them, and a finalizer while they are in use."""
+
+from __future__ import annotations
+
+from tarmac.api.egress.addressrules import bounds_of
+from tarmac.api.egress.names import CLASS_FINALIZER
+from tarmac.api.egress.sourceip import SourceIPClassStatus
+from tarmac.controllers.context import Context
+from tarmac.controllers.egress.caches import BY_CLASS, MANAGER, Stock
+from tarmac.controllers.finalizers import hold
+from tarmac.controllers.writes import write_status
+from tarmac.decide.egress.addressclasses import class_findings, is_in_use, overlapped_by, pools, summary
+from tarmac.decide.egress.ranges import Ranges
+from tarmac.decide.rollup import merge
+
+_GATHER = 1.0  # seconds of debounce: many addresses of a class change together
+
+
+class ClassLoop:
+    """Reconciles by the name of the class."""
+
+    def __init__(self, context: Context, stock: Stock) -> None:
+        self._stock = stock
+        self.controller = context.controller("source-ip-classes", self.reconcile, workers=1)
+        self.controller.watches(stock.classes)
+        self.controller.watches(stock.known_source_ips, lambda item: (item.object.spec.class_name,), after=_GATHER)
+        self.controller.awaits(stock.nodes)
+        stock.nodes_seen.listeners.append(self._nodes_changed)
+
+    def _nodes_changed(self) -> None:
+        for name in self._stock.classes.cache.keys():  # noqa: SIM118 no mapping
+            self.controller.queue.add_after(name, _GATHER)
+
+    async def reconcile(self, name: str) -> None:
+        """Write the finalizer and the status of one class."""
+        offered = self._stock.classes.get(name)
+        if offered is None:
+            return
+        mine = [each for each in self._stock.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name]
+        own, old = offered.metadata, offered.status or SourceIPClassStatus()
+        if await hold(self._stock.class_resource, own, CLASS_FINALIZER, used=is_in_use(mine)):
+            return
+        families = {bounds_of(each).family for each in offered.spec.ranges}
+        use = pools(Ranges(offered.spec, self._stock.nodes_seen.addresses), mine, families)
+        overlap = overlapped_by(offered, (item.object for item in self._stock.classes.cache.items()))
+        findings = class_findings(offered, overlap, list(self._stock.nodes_seen.views.values()))
+        status = SourceIPClassStatus(
+            observed_generation=own.generation,
+            conditions=merge(old.conditions, findings, own.generation, self._stock.clock.now()),
+            pools=use,
+            summary=summary(use),
+        )
+        await write_status(self._stock.class_resource, own, offered.status, status, MANAGER)

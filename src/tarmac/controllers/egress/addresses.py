@@ -1,0 +1,160 @@
+"""Reconciles SourceIPs: phase and identity while claims hold one, and its release, quarantine and deletion afterwards.
+
+Each pass takes one step, derived only from the current object (`decide.egress.releasing`).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tarmac.api.declare import encode
+from tarmac.api.egress.names import ADDRESS_FINALIZER, API_VERSION, NAMESPACE
+from tarmac.api.egress.sourceip import AddressOwner, ClaimReference, SourceIP, SourceIPStatus
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import NotFound
+from tarmac.client.controller import RetryAfter
+from tarmac.client.events import EventType, InvolvedObject
+from tarmac.controllers.context import Context
+from tarmac.controllers.egress.caches import MANAGER, Stock
+from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
+from tarmac.decide import reasons
+from tarmac.decide.egress.claims import holders, phase_of
+from tarmac.decide.egress.numbers import next_id
+from tarmac.decide.egress.ownership import last_failover, owned, owner_changed, phase_with
+from tarmac.decide.egress.releasing import Step, hold_down, next_step
+from tarmac.decide.egress.status import conflicts, owner_of
+from tarmac.decide.rollup import merge
+from tarmac.decide.verdict import Refusal
+
+_TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
+
+
+class AddressLoop:
+    """Reconciles by the name of the SourceIP. One worker, since it assigns the identities."""
+
+    def __init__(self, context: Context, stock: Stock) -> None:
+        self._stock = stock
+        self._last_id = 0
+        self.controller = context.controller("source-ips", self.reconcile, workers=1)
+        self.controller.watches(stock.known_source_ips)
+        self.controller.watches(
+            stock.claims, lambda item: item.object.status.source_ip_names if item.object.status else []
+        )
+        self.controller.watches(stock.known_gateways, lambda item: (item.metadata.name,))
+        self.controller.awaits(stock.classes)
+        self.controller.awaits(stock.namespaces)
+
+    async def reconcile(self, name: str) -> RetryAfter | None:
+        """Take the next step for one address."""
+        known = self._stock.source_ips.get(name)
+        if known is None:
+            return None
+        protected = ADDRESS_FINALIZER in known.metadata.finalizers
+        if not protected and known.metadata.deletion_timestamp is None:
+            finalizers = [*known.metadata.finalizers, ADDRESS_FINALIZER]
+            await set_finalizers(self._stock.source_ip_resource, known.metadata, finalizers)
+            return None
+        offered = self._stock.classes.get(known.spec.class_name)
+        rest = hold_down(offered.spec.hold_down if offered is not None else "")
+        alive = [self._placed(each) for each in holders(known) if await self._is_alive(each, name)]
+        carried = self._stock.gateways.get(f"{NAMESPACE}/{name}") is not None
+        step = next_step(known, alive, carried=carried, rest=rest, now=self._stock.clock.now())
+        await self._take(known, step, protected=protected)
+        return RetryAfter(step.after) if step.after is not None else None
+
+    def _placed(self, reference: ClaimReference) -> ClaimReference:
+        """Return the reference with the uid of its namespace, which addresses bound by earlier versions lack.
+
+        The claim exists, and a namespace outlives its claims: the namespace is the one that the claim was made in.
+        """
+        uid = reference.namespace_uid or self._stock.uid_of(reference.namespace)
+        return replace(reference, namespace_uid=uid)
+
+    async def _is_alive(self, reference: ClaimReference, name: str) -> bool:
+        """Return True if the claim of this uid exists and is not bound to a different address.
+
+        A claim missing from the cache is read from the server: it may be newer than the cache. Two processes that once
+        ran side by side may have taken two addresses for one claim; the address that the claim does not name is
+        released.
+        """
+        if not reference.uid:
+            return False
+        known = self._stock.claims.get(f"{reference.namespace}/{reference.name}")
+        if known is None:
+            try:
+                known = await self._stock.claim_resource.get(reference.name, reference.namespace)
+            except NotFound:
+                return False
+        settled = known.status is not None and known.status.phase == "Bound"
+        named = known.status.source_ip_names if known.status is not None else []
+        return known.metadata.uid == reference.uid and (not settled or name in named)
+
+    async def _take(self, known: SourceIP, step: Step, *, protected: bool) -> None:
+        resource = self._stock.source_ip_resource
+        if step.delete:
+            await delete_same(resource, known.metadata)
+            self._say(known, "Normal", "Freed", f"{known.spec.address} has rested and is free.")
+        elif step.unprotect:
+            if protected:
+                await release(resource, known.metadata, ADDRESS_FINALIZER)
+        elif step.claims is not None:
+            await self._rewrite_claims(known, step.claims)
+        else:
+            await self._tell(known, step.status or known.status or SourceIPStatus())
+
+    async def _rewrite_claims(self, known: SourceIP, claims: tuple[ClaimReference, ...]) -> None:
+        first, others = (encode(claims[0]) if claims else None), [encode(each) for each in claims[1:]]
+        version = {"resourceVersion": known.metadata.resource_version}
+        body: JsonObject = {"metadata": version, "spec": {"claimRef": first, "sharedBy": others or None}}
+        changed = await self._stock.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
+        self._stock.source_ips.wrote(changed)
+
+    async def _tell(self, known: SourceIP, wanted: SourceIPStatus) -> None:
+        """Write the status: phase, identity, and the owner according to the nodes."""
+        own, old = known.metadata, known.status or SourceIPStatus()
+        gateway = self._stock.gateways.get(f"{NAMESPACE}/{own.name}")
+        said, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
+        owner = AddressOwner(said.name, said.epoch, said.since) if said is not None else None
+        number = old.id or self._next_id()
+        self._stock.identities.put(own.name, number)
+        finding = owned(owner, number, conflict)
+        status = SourceIPStatus(
+            observed_generation=own.generation,
+            conditions=merge(old.conditions, [finding], own.generation, self._stock.clock.now()),
+            phase=phase_with(wanted.phase, conflict),
+            id=number,
+            owner=owner,
+            last_failover=last_failover(old, said),
+            quarantined_until=wanted.quarantined_until,
+            last_claim=wanted.last_claim,
+        )
+        written = await write_status(self._stock.source_ip_resource, own, known.status, status, MANAGER)
+        if written is not None:
+            self._stock.source_ips.wrote(written)
+            self._event(known, status, conflict)
+            if news := owner_changed(known.spec.address, old.owner, said):
+                self._say(known, "Normal", "OwnerChanged", news)
+
+    def _next_id(self) -> int:
+        """Return a free identity; 0 while none is free, and no node carries the address then."""
+        taken = self._stock.identities.taken
+        found = next_id(taken, self._last_id or max(taken, default=0))
+        self._last_id = found or self._last_id
+        return found or 0
+
+    def _event(self, known: SourceIP, status: SourceIPStatus, conflict: Refusal | None) -> None:
+        before, address, last = phase_of(known), known.spec.address, status.last_claim
+        if not before or status.phase == before:
+            return
+        if status.phase == "Conflict" and conflict is not None:
+            self._say(known, "Warning", reasons.ADDRESS_CONFLICT, conflict.message)
+        elif status.phase == "Released" and last is not None:
+            about = InvolvedObject(API_VERSION, "SourceIPClaim", last.name, last.namespace, last.uid)
+            self._stock.recorder.event(about, "Normal", "Released", f"{address} is released, and will rest.")
+        elif told := _TOLD.get(status.phase or ""):
+            whose = f" It was that of {last.namespace}/{last.name}." if last is not None else ""
+            self._say(known, "Normal", told, f"{address} is {status.phase}.{whose}")
+
+    def _say(self, known: SourceIP, type: EventType, reason: str, message: str) -> None:
+        about = InvolvedObject(API_VERSION, "SourceIP", known.metadata.name, "", known.metadata.uid)
+        self._stock.recorder.event(about, type, reason, message)

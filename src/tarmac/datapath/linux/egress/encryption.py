@@ -1,0 +1,331 @@
+"""Sends tunnels between nodes through WireGuard: that of external services, and those of Networks that request it.
+
+There is one link in the node's own namespace, with a peer for each node that either user needs. Tunnel packets of
+external services enter the link by a policy rule for their address and port, those of instances by a mark that depends
+on the number of their Network (`tables/encrypted`). Received packets have the peer's address as their source, since
+WireGuard accepts no other.
+
+Rules that forbid plaintext come first and go last, so that no failure in between lets a packet out unencrypted: a node
+that cannot be reached encrypted is closed. Peers are added before packets are routed to them (`begin`), and removed
+afterwards (`settle`). The kernel holds the state: until both users have called, a new agent keeps the rules and peers
+that an earlier one made for the other user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Final, Protocol, TypeVar
+
+from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.log import log
+from tarmac.datapath.egress import InstanceTunnels, Means, TunnelPeer
+from tarmac.datapath.linux import links, namespaces, routing
+from tarmac.datapath.linux.egress.outside import NOBODY
+from tarmac.datapath.linux.egress.wireguard import WireGuardLink, is_key
+from tarmac.datapath.linux.host import Host
+from tarmac.datapath.linux.naming import encrypted_link, host_table
+from tarmac.datapath.linux.netlink import Netlink
+from tarmac.datapath.linux.nftables import Nftables
+from tarmac.datapath.linux.policyrouting import Rule, ensure_rules, has_rules, present_rules
+from tarmac.datapath.linux.routing import Route
+from tarmac.datapath.linux.tables.encrypted import MARK, encrypted, instances
+from tarmac.decide.addresses.mtu import ENCRYPTION_OVERHEAD
+
+TABLE: Final = 4800
+_PRIORITY: Final = 99
+_PATIENCE: Final = 5.0  # to wait for the program
+_PAUSE: Final = 0.02
+_AGAIN: Final = 5.0
+_LOOSE: Final = "2"
+_LEAD: Final = Rule(_PRIORITY, TABLE, mark=MARK, mask=0xFFFF_FFFF)
+
+_log = log("external")
+
+T = TypeVar("T")
+Peers = tuple[TunnelPeer, ...]
+
+
+class Run(Protocol):
+    """Runs work in the datapath's thread."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
+
+
+def overhead(address: str) -> int:
+    """Return the bytes by which encrypted packets to a node must be smaller."""
+    return ENCRYPTION_OVERHEAD[6 if ":" in address else 4]
+
+
+class Encryption:
+    """The encrypted link of one node. `failed` is the reason why the wanted link does not exist."""
+
+    def __init__(self, run_dir: Path, host: Callable[[], Host], run: Run, clock: Clock | None = None) -> None:
+        self.wireguard = WireGuardLink(encrypted_link(str(run_dir)), run_dir / "wireguard.pid")
+        self.private_key, self.failed = b"", ""
+        self._table = f"{host_table(str(run_dir))}-encrypted"
+        self._instances_table = f"{host_table(str(run_dir))}-tunnels"
+        self._host, self._run = host, run
+        self._clock = clock or SystemClock()
+        self._turn = asyncio.Lock()
+        self._rules: Nftables | None = None
+        self._closed: frozenset[str] | None = None  # None while the state of the kernel is unknown
+        self._keys: dict[str, str] = {}  # public key -> first address that used it
+        self._address = ""
+        self._external: Peers | None = None  # None until set by the user
+        self._instances: InstanceTunnels | None = None
+        self._opened: object = None  # configuration that the link was last opened for
+        self._again_at = 0.0
+        self._found: Means = "none"
+
+    async def means(self) -> Means:
+        """Return the available means of encryption. After a failure, "none" until an attempt has succeeded."""
+        async with self._turn:
+            if self.failed and not self._peers():
+                await self._attempt(self._trial())
+            if self.failed:
+                return "none"
+            if self._found == "none":
+                self._found = await self._run(self._means)
+            return self._found
+
+    async def begin(self, node_address: str, peers: Peers) -> None:
+        """Exchange tunnel packets with these nodes only encrypted, and still with the previous ones.
+
+        An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
+        """
+        async with self._turn:
+            known = {address: TunnelPeer(address) for address in await self._run(self.encrypted)}
+            known |= {each.address: each for each in (*(self._external or ()), *peers)}
+            if peers:
+                self._address, self._external = node_address, tuple(sorted(known.values()))
+                await self._ensure()
+
+    async def settle(self, node_address: str, peers: Peers) -> None:
+        """Remove all peers but these, now that no packets are routed to them."""
+        async with self._turn:
+            self._address, self._external = node_address or self._address, tuple(sorted(peers))
+            await self._ensure()
+
+    async def lead(self, node_address: str, wanted: InstanceTunnels) -> None:
+        """Encrypt packets of instances as requested. An exception means that plaintext cannot be ruled out."""
+        async with self._turn:
+            self._address, self._instances = node_address, wanted
+            await self._ensure()
+
+    async def mend(self) -> bool:
+        """Recreate the link if it was deleted or its program ended. Return True if it was repaired."""
+        async with self._turn:
+            if not self._peers() or (not self.failed and await self._run(self._is_whole)):
+                return False
+            await self._ensure()
+            return not self.failed
+
+    async def transferred(self) -> Mapping[str, int]:
+        """Return the bytes exchanged with each peer, by address; empty while there is no link."""
+        async with self._turn:
+            if not self._peers() or self.failed:
+                return {}
+            return await self._run(self._transferred)
+
+    def encrypted(self) -> frozenset[str]:
+        """Return the nodes that packets go to encrypted, also set up by an earlier process.
+
+        In the datapath's thread.
+        """
+        if self._closed is None:
+            with _netlink() as netlink:
+                self._closed = _led(netlink)
+        return self._closed
+
+    def remove_now(self) -> None:
+        """Remove everything, in the datapath's thread."""
+        with _netlink() as netlink:
+            self._take_away(netlink)
+
+    def close(self) -> None:
+        """Close sockets, in the datapath's thread; the kernel state stays as it is."""
+        if self._rules is not None:
+            self._rules.close()
+            self._rules = None
+
+    def _means(self) -> Means:
+        with _netlink() as netlink:
+            return self.wireguard.means(netlink)
+
+    def _peers(self) -> Peers:
+        """Return the peers of both users. If both name one and only one has a key for it, use that one."""
+        named = (*(self._external or ()), *(self._instances.peers if self._instances else ()))
+        return tuple(sorted({each.address: each for each in sorted(named)}.values()))
+
+    async def _ensure(self) -> None:
+        # Order: forbid plaintext, open or end the link, and only then lift rules that are not needed any more.
+        await self._run(self._close)
+        peers = self._peers()
+        if peers or self._external is None or self._instances is None:
+            await self._keep_open(peers)
+        else:
+            await self._run(self._end)
+        await self._run(self._release)
+
+    async def _keep_open(self, peers: Peers) -> None:
+        wanted = self._address, peers, self._external, self._instances
+        waits = bool(self.failed) and self._clock.monotonic() < self._again_at
+        if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_whole))):
+            return
+        self._opened = wanted
+        if peers:
+            await self._attempt(self._open(peers))
+        else:
+            await self._run(self._lead_rules)
+
+    async def _attempt(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except (OSError, SubprocessError) as error:
+            self._again_at = self._clock.monotonic() + _AGAIN
+            if str(error) != self.failed:
+                _log.warning("tunnels to other cities cannot be encrypted, and are closed", why=str(error))
+            self.failed, self._found = str(error) or repr(error), "none"
+        else:
+            self.failed = ""
+
+    def _close(self) -> None:
+        """Forbid plaintext for everything that is requested."""
+        rules, link, wanted = self._nftables(), self.wireguard.name, self._instances
+        if self._external:
+            addresses = frozenset(each.address for each in self._external)
+            rules.ensure([encrypted(self._table, link, addresses)])
+            self._closed = addresses
+        if wanted is not None and wanted.numbers:
+            rules.ensure([instances(self._instances_table, link, wanted.always, wanted.between, wanted.plain)])
+
+    def _release(self) -> None:
+        """Remove the rules of a user without requests, now that its packets are not routed into the link any more."""
+        if self._external == ():
+            self._nftables().remove("inet", self._table)
+            self._closed = frozenset()
+        if self._instances is not None and not self._instances.numbers:
+            self._nftables().remove("inet", self._instances_table)
+
+    def _nftables(self) -> Nftables:
+        self._rules = self._rules or Nftables()
+        return self._rules
+
+    async def _open(self, peers: Peers) -> None:
+        await self._start()
+        await self._run(lambda: self._lead(peers))
+
+    async def _trial(self) -> None:
+        """Start the link without peers."""
+        try:
+            await self._start()
+            await self._run(lambda: self.wireguard.tell(self.private_key, (), self._clock.now()))
+        finally:
+            await self._run(self._end)
+
+    async def _start(self) -> None:
+        await self._run(self._begin)
+        until = self._clock.monotonic() + _PATIENCE
+        while not await self._run(self._is_ready):
+            if self._clock.monotonic() > until:
+                raise OSError(f"the link {self.wireguard.name} did not come up within {_PATIENCE:.0f} s")
+            await self._clock.sleep(_PAUSE)
+
+    def _begin(self) -> None:
+        with _netlink() as netlink:
+            self.wireguard.start(netlink)
+
+    def _is_ready(self) -> bool:
+        with _netlink() as netlink:
+            return self.wireguard.ready(netlink)
+
+    def _is_whole(self) -> bool:
+        with _netlink() as netlink:
+            there = links.link(netlink, self.wireguard.name) is not None
+            return there and has_rules(netlink, self._wanted_rules(netlink))
+
+    def _wanted_rules(self, netlink: Netlink) -> set[Rule]:
+        """Return the wanted rules; for a user that has not called yet, the present ones."""
+        present = present_rules(netlink)
+        external = {Rule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._external or ()}
+        if self._external is None:
+            external = {each for each in present if each.to}
+        leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present
+        return external | ({_LEAD} if leads else set())
+
+    def _lead_rules(self) -> None:
+        with _netlink() as netlink:
+            ensure_rules(netlink, self._wanted_rules(netlink))
+
+    def _lead(self, peers: Peers) -> None:
+        node_address, said = self._address, self._distinct(peers)
+        if self._external is None or self._instances is None:
+            known = {each.address for each in peers} | {each.public_key for each in said}
+            kept = self.wireguard.configured()
+            said += [each for each in kept if each.address not in known and each.public_key not in known]
+        self.wireguard.tell(self.private_key, said, self._clock.now())
+        with _netlink() as netlink:
+            link = links.link(netlink, self.wireguard.name)
+            if link is None:
+                raise OSError(f"the link {self.wireguard.name} has vanished")
+            # Incoming packets have the address of a node that is otherwise reached by another link. Loose reverse path
+            # filtering accepts that, if the link has any address at all.
+            namespaces.set_controls({f"ipv4/conf/{link.name}/rp_filter": _LOOSE})
+            mtu = self._host().underlay(node_address) - overhead(node_address)
+            ways = [routing.route(Route(each, link.index, table=TABLE)) for each in ("0.0.0.0/0", "::/0")]
+            netlink.request([links.setting(link.index, mtu=mtu), routing.address(link.index, NOBODY), *ways])
+            ensure_rules(netlink, self._wanted_rules(netlink))
+
+    def _distinct(self, peers: Peers) -> list[TunnelPeer]:
+        """Return the peers with a valid key.
+
+        A key stays with the first node that used it; a second node that publishes it is ignored.
+        """
+        sound = [each for each in peers if is_key(each.public_key)]
+        there = {each.address: each.public_key for each in sound}
+        self._keys = {key: address for key, address in self._keys.items() if there.get(address) == key}
+        for each in sound:
+            self._keys.setdefault(each.public_key, each.address)
+        return [each for each in sound if self._keys[each.public_key] == each.address]
+
+    def _transferred(self) -> Mapping[str, int]:
+        try:
+            found = self.wireguard.transferred()
+        except (OSError, SubprocessError):  # just deleted; repaired elsewhere
+            return {}
+        return {self._keys[key]: number for key, number in found.items() if key in self._keys}
+
+    def _end(self) -> None:
+        """Remove the link. Forbidding rules go last, and those of Networks stay: without a peer they are closed."""
+        self._opened = None
+        with _netlink() as netlink:
+            there = links.link(netlink, self.wireguard.name) is not None
+            if there or self.encrypted() or self.wireguard.has_program or present_rules(netlink):
+                ensure_rules(netlink, ())
+                self.wireguard.remove(netlink)
+
+    def _take_away(self, netlink: Netlink) -> None:
+        ensure_rules(netlink, ())
+        self.wireguard.remove(netlink)
+        for table in (self._table, self._instances_table):
+            self._nftables().remove("inet", table)
+        self._closed, self._external, self._instances, self._opened = frozenset(), None, None, None
+
+
+def _led(netlink: Netlink) -> frozenset[str]:
+    """Return the nodes that rules route packets of external services to through the link."""
+    return frozenset(each.to for each in present_rules(netlink) if each.table == TABLE and each.to)
+
+
+@contextmanager
+def _netlink() -> Generator[Netlink]:
+    """Open a temporary socket in the thread's namespace."""
+    made = Netlink()
+    try:
+        yield made
+    finally:
+        made.close()

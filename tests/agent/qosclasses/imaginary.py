@@ -1,0 +1,170 @@
+"""A machine in virtual time whose kernel knows block I/O: which cgroup is allowed what, in memory.
+
+`Containerd` does to that kernel what containerd with runc does: it limits a container as its specification said when it
+started, and writes those limits back with every later change of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from tarmac.agent.allocation.allocator import Allocator
+from tarmac.agent.allocation.settings import AllocationSettings
+from tarmac.agent.cgroups.hierarchy import BlockIo, Hierarchy
+from tarmac.agent.config.kubelet import ClassResources, OfferedClass, OfferedClassType
+from tarmac.agent.model.qosclasses import PodClasses
+from tarmac.agent.qosclasses.classevents import ClassEvents
+from tarmac.agent.qosclasses.discovery import ClassDiscovery
+from tarmac.agent.qosclasses.keeper import ClassKeeper
+from tarmac.agent.qosclasses.kernel import KernelClasses
+from tarmac.agent.qosclasses.resctrl import Resctrl
+from tarmac.agent.qosclasses.resource import ClassResource
+from tarmac.agent.qosclasses.runtimefiles import RuntimeFiles
+from tarmac.client.events import Recorder
+from tarmac.decide.qosclasses.blockio import NO_CLASS, BlockioParameters
+from tarmac.runtimes.fake import FakeRuntime
+from tarmac.runtimes.interface import Resources, RuntimeStatus
+from tarmac.runtimes.routed import RoutedRuntime
+from tests.agent.pods.machine import NODE, Machine
+
+SLOW, FAST = BlockioParameters(weight=20), BlockioParameters(weight=900)
+FILE = "Classes: {slow: [{Weight: 20}], fast: [{Weight: 900}]}\n"
+PERIOD = 10.0
+
+
+@dataclass
+class Kernel:
+    """Implements `BlockIo` and as much of `Hierarchy` as classes need."""
+
+    groups: dict[str, BlockioParameters] = field(default_factory=dict[str, BlockioParameters])
+    inside: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
+    writes: int = 0
+
+    def has(self, path: str, parameters: BlockioParameters) -> bool:
+        return self.groups.get(path, NO_CLASS) == parameters
+
+    def put(self, path: str, parameters: BlockioParameters) -> None:
+        if not self.has(path, parameters):
+            self.writes += 1
+            self.groups[path] = parameters
+
+    def block_io(self) -> BlockIo:
+        return self
+
+    def occupied(self, path: str) -> bool:
+        return bool(self.inside.get(path))
+
+    def inhabitants(self, path: str) -> set[int]:
+        return self.inside.get(path, set())
+
+
+class Containerd(FakeRuntime):
+    """With its specifications, and its habit of writing limits back."""
+
+    kernel: Kernel
+    name = "containerd"
+
+    async def status(self) -> RuntimeStatus:
+        return replace(await super().status(), name=self.name, version="1.7.24")
+
+    async def start_container(self, id: str) -> None:
+        await super().start_container(id)
+        self._limit(id)
+
+    async def update_container(
+        self, id: str, resources: Resources | None, classes: Mapping[str, str] | None = None
+    ) -> None:
+        await super().update_container(id, resources, classes)
+        self._limit(id)
+
+    def group(self, id: str) -> str:
+        container = self._known(id)
+        return f"{container.sandbox.cgroup_parent}/{id}"
+
+    def spec(self, id: str) -> dict[str, Any]:
+        """What was put into its specification."""
+        return self.amended.get(id, {}).get("linux") or {}
+
+    def _limit(self, id: str) -> None:
+        blockio = (self.spec(id).get("resources") or {}).get("blockIO")
+        if blockio:
+            self.kernel.groups[self.group(id)] = BlockioParameters(weight=blockio["weight"])
+
+
+@dataclass
+class Classes:
+    """Implements `Classing`. `on`: the feature gate. `reset` between two processes of the agent changes what it is."""
+
+    file: Path | None = None
+    classes: dict[str, int | None] | None = None
+    unavailable: Any = "reject"
+    on: bool = True
+    unified: bool = False
+    files: RuntimeFiles = field(default_factory=RuntimeFiles)
+    resctrl: Callable[[], Resctrl | None] = lambda: None
+    kernel: Kernel = field(default_factory=Kernel)
+    node_events: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def settings(self) -> ClassResources:
+        offered = None if self.classes is None else {name: OfferedClass(most) for name, most in self.classes.items()}
+        stated = OfferedClassType(str(self.file) if self.file else "", offered)
+        return ClassResources(self.unavailable, {"blockio": stated})
+
+    def begin(self, machine: Machine, recorder: Recorder) -> PodClasses | None:
+        if not self.on:
+            machine.allocator = Allocator(AllocationSettings())
+            return None
+        self.discovery = ClassDiscovery(
+            self.settings(),
+            self.kernel,
+            unified=self.unified,
+            files=lambda _: self.files,
+            resctrl=self.resctrl,
+            tell=lambda reason, message: self.node_events.append((reason, message)),
+        )
+        self.resource = ClassResource(self.discovery, NODE)
+        machine.allocator = Allocator(AllocationSettings(), [self.resource])
+        runtime = cast("RoutedRuntime", machine.driver)
+        kernel = KernelClasses(cast("Hierarchy", self.kernel), self.resctrl, lambda: self.discovery.definitions)
+        self.events = ClassEvents(recorder)
+        keeper = ClassKeeper(
+            runtime, self.discovery, kernel, self.events, NODE, machine.cgroups.path, lambda name: name == "gvisor"
+        )
+        runtime.after_update[:] = [keeper.rewrite]
+        return keeper
+
+    def meet(self, machine: Machine) -> None:
+        if self.on:
+            machine.manager.add_resize_check(self.resource.postponed)
+            self.resource.others = machine.manager.beside
+            self.resource.own_kernel = lambda pod: machine.manager.handler(pod.raw) == "gvisor"
+            self.discovery.changed = machine.allocator.reconsider
+
+    async def run(self, machine: Machine) -> None:
+        """As the node's status is kept."""
+        while self.on:
+            self.discovery.refresh(await machine.driver.status())
+            await machine.manager.check_classes()
+            await machine.wait(PERIOD)
+
+
+async def classed(machine: Machine, *, runtime: FakeRuntime | None = None, **settings: Any) -> Classes:
+    """Start the agent with classes, on a containerd unless told otherwise. Pods share its kernel unless they say so."""
+    made = Classes(**settings)
+    main = runtime or Containerd(machine.world.clock)
+    if isinstance(main, Containerd):
+        main.kernel = made.kernel
+        made.file = machine.root / "blockio.yaml"
+        made.file.write_text(FILE)
+    machine.runtime = main
+    machine.runtime.add_image("example.com/app:1")
+    machine.driver = RoutedRuntime(main)
+    machine.classing = made
+    await machine.allow_everything()
+    create = machine.create
+    machine.create = lambda name="web", **spec: create(name, **{"runtimeClassName": "runc", **spec})
+    await machine.start()
+    return made

@@ -1,0 +1,243 @@
+"""Addresses move between gateways by leases, with real datagrams between agents and real packets in the kernel.
+
+Nodes 3 and 4 may carry; they and node 1 vote. All that gateways send to the segment is looked at: a frame under an
+address that its sender's lease does not cover at that very moment fails the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tarmac.agent.egress.leases.addressconfig import Identity, Terms
+from tarmac.agent.egress.leases.checkpoint import LeaseFile
+from tarmac.agent.egress.leases.thread import LeaseThread
+from tarmac.agent.egress.leases.transport import Talking
+from tarmac.base.clock import SystemClock
+from tarmac.base.randomness import Randomness
+from tarmac.datapath.linux import namespaces
+from tests.datapath.egress_worlds import (
+    DIAL,
+    GATEWAYS,
+    KEP,
+    SOURCE1,
+    SOURCE2,
+    SOURCE6,
+    ExternalWorld,
+    Service,
+    source,
+)
+from tests.datapath.segment import SLACK, Period, connected
+from tests.datapath.worlds import RealWorld
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(60)]
+
+VOTERS = (1, 3, 4)
+
+
+class WatchedKernel:
+    """A gateway's kernel, and for the eye on the segment when it may speak as whom.
+
+    While it is frozen, whoever wants to change something waits, as for an endless change of rules.
+    """
+
+    def __init__(self, lan: ExternalWorld, number: int) -> None:
+        assert isinstance(lan.world, RealWorld)
+        self._segment, self._number, self._real = lan.frames(), number, lan.world.node(number).external
+        self._thaw = threading.Event()
+        self._freezer: threading.Thread | None = None
+
+    def freeze(self) -> None:
+        egress = self._real._egress
+        assert egress is not None
+        held = threading.Event()
+
+        def hold() -> None:
+            with egress.ruleset.lock:
+                held.set()
+                self._thaw.wait()
+
+        self._freezer = threading.Thread(target=hold)
+        self._freezer.start()
+        held.wait()
+
+    def thaw(self) -> None:
+        self._thaw.set()
+        if self._freezer is not None:
+            self._freezer.join()
+
+    def follow(self, owners: Mapping[str, str]) -> None:
+        self._real.follow(owners)
+
+    def carry(self, seconds: Mapping[str, float]) -> None:
+        now = time.time()
+        self._real.carry(seconds)
+        ends = {address: now + left + SLACK for address, left in seconds.items()}
+        self._segment.periods += [
+            Period(self._number, address, now, end) for address, end in ends.items() if end > time.time()
+        ]
+
+    def drop(self, addresses: Sequence[str]) -> None:
+        self._segment.drop(self._number, *addresses)
+
+    def announce(self, addresses: Sequence[str]) -> None:
+        self._real.announce(addresses)
+
+    def probe(self, address: str) -> str:
+        return self._real.probe(address)
+
+
+class Agents:
+    """The threads of leases of all nodes, each in its machine's namespace."""
+
+    def __init__(self, lan: ExternalWorld) -> None:
+        assert isinstance(lan.world, RealWorld)
+        self._lan, self._world, dice = lan, lan.world, Randomness()
+        self._keys = {number: dice.randbytes(32) for number in (1, 2, 3, 4)}
+        self._draw = dice.randbytes
+        self.kernels: dict[int, WatchedKernel] = {}
+        self.threads: dict[int, LeaseThread] = {}
+        lan.frames().asked_for |= {SOURCE1, SOURCE2}
+
+    async def start(self, number: int) -> None:
+        kernel = self.kernels[number] = WatchedKernel(self._lan, number)
+        machine = str(self._world.lab.machine(number))
+        file = LeaseFile(self._world.lab.folder / f"leases-{number}.json")
+        self.threads[number] = LeaseThread(
+            f"n{number}", kernel, self._keys[number], file, SystemClock(), self._draw, lambda _: None,
+            begin=partial(namespaces.enter, machine),
+        )  # fmt: skip
+        await self.serve(number)
+
+    async def serve(self, number: int, but: int = 0) -> None:
+        """Tell a node of the Gateways, with one candidate fewer if `but` is one."""
+        terms = {address: self._terms(address, number, but) for address in (SOURCE1, SOURCE2)}
+        await self.threads[number].serve(f"198.18.0.{number}", terms)
+
+    def _public(self, number: int) -> bytes:
+        return Talking(self._keys[number], bytes(32), lambda _: True).key
+
+    def _terms(self, address: str, number: int, but: int) -> Terms:
+        def named(numbers: Sequence[int]) -> dict[str, Identity]:
+            return {f"n{n}": Identity(f"198.18.0.{n}", self._public(n)) for n in numbers if n != but}
+
+        return replace(
+            Terms(address, named(GATEWAYS), {}, frozenset(["198.18.0.1", "198.18.0.2"])),
+            voters={f"n{n}": Identity(f"198.18.0.{n}", self._public(n)) for n in VOTERS},
+            carriable=number in GATEWAYS,
+            follows=True,
+        )
+
+    async def owner(self, *others: int) -> int:
+        """Wait until a node that is none of these carries the first address."""
+        async with asyncio.timeout(10):
+            while True:
+                found = [each for each in self.threads if SOURCE1 in self.threads[each].carrying and each not in others]
+                if found:
+                    return found[0]
+                await asyncio.sleep(0.01)
+
+    async def close(self) -> None:
+        for kernel in self.kernels.values():
+            kernel.thaw()
+        for thread in self.threads.values():
+            await thread.close()
+
+    def never_two(self) -> None:
+        """No node was allowed to speak as an address while another was."""
+        periods = sorted(self._lan.frames().periods, key=lambda each: each.begin)
+        for address in (SOURCE1, SOURCE2):
+            until: dict[int, float] = {}
+            for each in (each for each in periods if each.address == address):
+                for node, end in until.items():
+                    assert node == each.node or end <= each.begin + 0.05, f"{node} and {each.node} at once"
+                until[each.node] = each.end  # a renewal takes the place of what was there
+
+
+@asynccontextmanager
+async def agents(lan: ExternalWorld) -> AsyncGenerator[Agents]:
+    await lan.apply(KEP)
+    made = Agents(lan)
+    try:
+        for number in (1, 2, 3, 4):
+            await made.start(number)
+        yield made
+    finally:
+        await made.close()
+    made.never_two()
+
+
+@pytest.mark.serial
+async def test_an_address_moves_when_its_agent_is_killed_cordoned_stopped_or_frozen(lan: ExternalWorld) -> None:
+    async with agents(lan) as nodes, connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as early:
+        assert await early(0.1) in (None, SOURCE1)
+        first = await nodes.owner()
+        async with connected(lan.frames(), lan.namespace("a"), DIAL, 8000) as ask:
+            assert await ask() == SOURCE1
+            await nodes.threads[first].close()  # killed: nothing is given back
+            second = await nodes.owner(first)
+            assert await ask() == SOURCE1, "it goes on by the other gateway"
+            await nodes.start(first)
+            await asyncio.sleep(2)
+            for number in (1, 2, 3, 4):
+                await nodes.serve(number, but=second)
+            began = time.monotonic()
+            assert await nodes.owner(second) == first
+            assert await ask() == SOURCE1
+            assert time.monotonic() - began < 1.0, "a planned move"
+            for number in (1, 2, 3, 4):
+                await nodes.serve(number)
+            await asyncio.sleep(1.2)  # until they have heard of each other
+            began = time.monotonic()
+            await nodes.threads[first].hand_over()
+            assert await nodes.owner(first) == second
+            assert await ask() == SOURCE1
+            assert time.monotonic() - began < 1.0, "it said goodbye"
+            await nodes.threads[first].close()
+            await nodes.start(first)
+            await asyncio.sleep(2)
+            nodes.kernels[second].freeze()
+            began = time.monotonic()
+            assert await nodes.owner(second) == first
+            assert await ask() == SOURCE1
+            assert time.monotonic() - began < 3.0, "its kernel has gone silent by itself"
+            nodes.kernels[second].thaw()
+            await asyncio.sleep(0.5)
+            assert await ask() == SOURCE1
+            assert SOURCE1 not in nodes.threads[second].carrying
+
+
+async def test_datagrams_of_strangers_change_nothing(lan: ExternalWorld) -> None:
+    async with agents(lan) as nodes:
+        owner = await nodes.owner()
+        lab = lan.frames().lab
+        with lab.socket(lab.machine(2), socket.AF_INET, socket.SOCK_DGRAM) as liar:
+            for junk in (b"", b"TMX1", b"\xff" * 1400, b"TMX1" + bytes(500)):
+                for number in VOTERS:
+                    liar.sendto(junk, (f"198.18.0.{number}", 4801))
+        await asyncio.sleep(0.5)
+        assert await nodes.owner() == owner
+
+
+async def test_a_stranger_on_the_segment_is_found_and_nobody_learns_a_wrong_address(lan: ExternalWorld) -> None:
+    both = Service([source("a", SOURCE1), source("a", SOURCE6)])
+    await lan.apply(both)
+    segment, external = lan.frames(), lan.world.node(3).external
+    segment.asked_for |= {SOURCE1, SOURCE6}
+    assert [await asyncio.to_thread(external.probe, each) for each in (SOURCE1, SOURCE6)] == ["", ""]
+    for address, length in ((SOURCE1, 24), (SOURCE6, 64)):
+        extra = " nodad" if ":" in address else ""
+        segment.lab.command(segment.stranger, f"ip address add {address}/{length} dev eth0{extra}")
+    await asyncio.sleep(0.2)
+    found = [await asyncio.to_thread(external.probe, each) for each in (SOURCE1, SOURCE6)]
+    hardware = segment.lab.command(segment.stranger, "ip -br link show eth0").split()[2]
+    assert found == [hardware, hardware]
+    assert SOURCE1 not in segment.lab.command(segment.target, "ip neighbour"), "nobody was taught anything"

@@ -1,0 +1,254 @@
+"""Three real cities under constant traffic while faults happen one after another: each failed call has a cause.
+
+The table that this prints is in docs/numbers.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+from tarmac.datapath.linux.links import ENCRYPTED_PORT, VXLAN_PORT
+from tests.egress.calling import Call, Kind, Row, Target, Traffic, rows, table, traffic
+from tests.egress.planet import CITIES, ORDERS, SERVICE, Outside
+from tests.egress.test_faults import in_city, mend_routes
+from tests.node.planet import Json, eventually
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900), pytest.mark.soak(minutes=7, only=True)]
+
+NAME = "steady"
+SERVES = "exec httpd -f -p 8000 -h /etc"
+EXITS = "httpd -p 8000 -h /etc; sleep 2; exit 1"
+QUESTION, ANSWER = b"GET /passwd HTTP/1.0\r\n\r\n", b"200 OK"
+
+
+def workload(script: str) -> Json:
+    container: Json = {"name": "main", "image": "registry.local/tarmac/busybox:1", "command": ["sh", "-c", script]}
+    resources = {"instanceType": "datumcloud/d1-custom", "requests": {"cpu": "100m", "memory": "128Mi"}}
+    runtime: Json = {"resources": resources, "sandbox": {"containers": [container]}}
+    return {
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": NAME},
+        "spec": {
+            "template": {"spec": {"runtime": runtime, "networkInterfaces": [{"network": {"name": "default"}}]}},
+            "placements": [{"name": "all", "cityCodes": list(CITIES), "scaleSettings": {"minReplicas": 1}}],
+        },
+    }
+
+
+def service() -> Json:
+    selector = {"compute.datumapis.com/workload-name": NAME}
+    spec = {"selector": selector, "ports": [{"port": 80, "targetPort": 8000}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": spec}
+
+
+@dataclass
+class Trial:
+    """The planet, its traffic, and the rows of the faults so far."""
+
+    outside: Outside
+    traffic: Traffic
+    rows: list[Row] = field(default_factory=list[Row])
+    causes: dict[tuple[str, Kind, bool], str] = field(default_factory=dict[tuple[str, Kind, bool], str])
+
+    def during(
+        self,
+        fault: str,
+        cause: Callable[[], object],
+        explained: Callable[[Call], str],
+        city: str = "",
+    ) -> None:
+        """Cause a fault, wait until calls are answered again, and fail for a failed call without a cause."""
+        self.traffic.settle()
+        began = time.monotonic()
+        cause()
+        self.traffic.settle()
+        calls = self.traffic.between(began, time.monotonic())
+        failures = [each for each in calls if each.error]
+        for each in failures:
+            if why := explained(each):
+                self.causes.setdefault((fault, each.target.kind, each.target.client == city), why)
+        self.rows += rows(fault, calls, city)
+        unexplained = [each for each in failures if not explained(each)]
+        assert not unexplained, f"{fault}: {len(unexplained)} of {len(failures)} failures, such as {unexplained[0]}"
+
+    def shown(self) -> str:
+        return table(self.rows, lambda row: self.causes[row.fault, row.kind, row.clients in self.outside.cities])
+
+
+@pytest.fixture
+def trial(outside: Outside) -> Iterator[Trial]:
+    planet = outside.planet
+    outside.use("externalservice.yaml", SERVICE)
+    clients = {f"calls-{node}": node for node in outside.cities}
+    try:
+        planet.apply(workload(SERVES), service())
+        for name, node in clients.items():
+            outside.plain(name, "orders", node)
+        for name in clients:
+            outside.wait_for_pod(name)
+        planet.wait(f"workload/{NAME}", "condition=Ready", 120)
+        planet.wait(f"externalservice/{SERVICE}", "condition=Ready", 60)
+        targets = [(outside.netns(name), each) for name, node in clients.items() for each in targets_of(outside, node)]
+        with traffic(targets) as made:
+            yield Trial(outside, made)
+    finally:
+        planet.kubectl.run("delete", f"workload/{NAME}", f"service/{NAME}", "--ignore-not-found", "--wait", timeout=60)
+        planet.remove(*clients)
+
+
+def targets_of(outside: Outside, client: str) -> Iterator[Target]:
+    """The Service, the instances of the other cities, and the server outside."""
+    address = outside.planet.get("service", NAME)["spec"]["clusterIP"]
+    yield Target("service", client, "", address, 80, QUESTION, ANSWER)
+    for each in outside.planet.get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]:
+        node = f"{each['metadata']['labels']['compute.datumapis.com/city-code'].lower()}-0"
+        if node != client:
+            (interface,) = each["status"]["networkInterfaces"]
+            own = interface["assignments"]["networkIP"]
+            yield Target("instance", client, node, own, 8000, QUESTION, ANSWER)
+    yield Target("outside", client, "", outside.dialled(), 8000, b"\n", f"you are {ORDERS} ".encode())
+
+
+def test_every_failed_call_has_a_cause(trial: Trial) -> None:
+    outside = trial.outside
+    try:
+        release_that_exits(trial)
+        owner = outside.gateway()
+        trial.during("gateway paused for 4 s", partial(pause, outside, owner), lost_lease)
+        owner = await_owner(outside)
+        trial.during("gateway cordoned", partial(cordon, outside, owner), lambda _: "")
+        trial.during(
+            "tunnel port of SEA closed for 10 s", partial(close_ports, outside, "sea-0"), beyond_the_port, "sea-0"
+        )
+        owner = await_owner(outside)
+        trial.during("agent of a gateway killed", partial(kill, outside, owner), lost_lease)
+        other = next(each for each in outside.cities if each != await_owner(outside))
+        trial.during("agent of another node killed", partial(kill, outside, other), lambda _: "")
+        trial.during("SEA lost for 75 s", partial(lose, outside, "sea-0"), partial(of_lost_city, "sea-0"), "sea-0")
+    finally:
+        print(f"\n{trial.shown()}")
+
+
+def release_that_exits(trial: Trial) -> None:
+    planet, first = trial.outside.planet, set[str]()
+
+    def release() -> None:
+        planet.apply(workload(EXITS))
+        eventually(lambda: bool(running(planet.get)), 30, "the first wave")
+        while found := running(planet.get):
+            first.update(found)
+            time.sleep(0.5)
+        planet.wait(f"workload/{NAME}", "jsonpath={.status.readyReplicas}=3", 90)
+
+    def explained(call: Call) -> str:
+        if call.target.kind == "instance" and call.target.city in first:
+            return "the one instance of the first city is replaced, exits, and is taken back"
+        return "the connection went to the exited instance before it left the endpoints" if is_service(call) else ""
+
+    trial.during("release that exits after 2 s", release, explained)
+    assert len(first) == 1, "the release has reached a second city"
+
+
+def running(get: Callable[..., Json]) -> set[str]:
+    """The nodes whose instances are of the bad release."""
+    items = get("instances", "-l", f"compute.datumapis.com/workload-name={NAME}")["items"]
+    return {
+        f"{each['metadata']['labels']['compute.datumapis.com/city-code'].lower()}-0"
+        for each in items
+        if EXITS in json.dumps(each["spec"])
+    }
+
+
+def is_service(call: Call) -> bool:
+    return call.target.kind == "service"
+
+
+def lost_lease(call: Call) -> str:
+    """The address has no owner until the lease of the old one has run out."""
+    return (
+        "no gateway carries the address until the lease of the lost one ends" if call.target.kind == "outside" else ""
+    )
+
+
+def beyond_the_port(call: Call) -> str:
+    if call.target.kind == "outside":
+        return "the path between the client's node and the gateway needs the closed port"
+    if is_service(call):
+        return "endpoints on the other side of the port stay Ready: their own node reaches them"
+    return "the port is between the client and the instance" if call.concerns("sea-0") else ""
+
+
+def of_lost_city(city: str, call: Call) -> str:
+    if call.target.client == city:
+        return "the client is in the lost city"
+    if call.target.kind == "outside":
+        return "the gateway of the lost city is replaced when its lease ends"
+    if is_service(call):
+        return "the lost instance leaves the endpoints once its node is not Ready"
+    return "the instance is in the lost city" if call.target.city == city else ""
+
+
+def await_owner(outside: Outside) -> str:
+    """The owner, once another gateway could take over."""
+    eventually(lambda: bool(outside.gateway()) and len(outside.standing()) == len(CITIES), 60, "a gateway in reserve")
+    time.sleep(3)  # a vote counts one lease after its voter has started
+    return outside.gateway()
+
+
+def pause(outside: Outside, node: str) -> None:
+    (agent,) = outside.agents(node)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        time.sleep(4)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+
+
+def cordon(outside: Outside, node: str) -> None:
+    outside.planet.kubectl("cordon", node)
+    try:
+        eventually(lambda: outside.gateway() not in ("", node), what="the next owner")
+        time.sleep(2)
+    finally:
+        outside.planet.kubectl("uncordon", node)
+
+
+def close_ports(outside: Outside, node: str) -> None:
+    """Drop tunnel packets that come to a node."""
+    rule = f"add rule inet closed in udp dport {{ {VXLAN_PORT}, {ENCRYPTED_PORT} }} drop"
+    chain = "add chain inet closed in { type filter hook input priority -200; }"
+    place = outside.cities[node].host.namespace
+    nft = ["nsenter", f"--net={place}", "nft"]
+    subprocess.run([*nft, f"add table inet closed; {chain}; {rule}"], check=True, timeout=20)
+    try:
+        time.sleep(10)
+    finally:
+        subprocess.run([*nft, "delete table inet closed"], check=True, timeout=20)
+
+
+def kill(outside: Outside, node: str) -> None:
+    (agent,) = outside.agents(node)
+    os.kill(agent, signal.SIGKILL)
+    eventually(lambda: bool(outside.agents(node)) and outside.votes(node), 60, "the agent again")
+
+
+def lose(outside: Outside, node: str) -> None:
+    """A city without its links to the others, the server and the outside."""
+    for each in ("eth0", "outside0"):
+        in_city(outside, node, f"ip link set {each} down")
+    try:
+        time.sleep(75)
+    finally:
+        for each in ("eth0", "outside0"):
+            in_city(outside, node, f"ip link set {each} up")
+        mend_routes(outside, node)

@@ -1,0 +1,84 @@
+"""What gateways of a real planet send to the outside: each frame under an address of the platform, and of one gateway.
+
+Nobody here knows until when a lease lasts. But every address is carried by one gateway at a time and goes from one to
+the next as often as its epoch grows: frames that took turns between two more often were of two owners at once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tarmac.apps.cities.layout import CityLayout
+from tarmac.datapath.linux.egress.probing import question
+from tarmac.datapath.linux.naming import outside_mac
+from tests.datapath.eye import Eye, Frame
+
+INTERFACE = "outside0"
+ADDRESSES = {"192.168.122.200", "192.168.122.201", "fd00:122::201", "fd00:122::202"}
+"""That examples claim."""
+
+
+class Watch:
+    """From now on until `close`."""
+
+    def __init__(self, outside: Path, cities: Mapping[str, CityLayout]) -> None:
+        self._cities = {_port(outside, city.host.namespace): city for city in cities.values()}
+        self._own = {
+            port: {each["local"] for link in _addresses(city.host.namespace) for each in link["addr_info"]}
+            for port, city in self._cities.items()
+        }
+        self._gateway_macs = {
+            port: outside_mac(city.host.addresses[0], INTERFACE) for port, city in self._cities.items()
+        }
+        self._eye = Eye(outside, self._cities)
+
+    @property
+    def frames(self) -> list[Frame]:
+        return self._eye.frames
+
+    def close(self) -> None:
+        self._eye.look_away()
+
+    def judge(self) -> None:
+        """Fail for one frame with a wrong source."""
+        assert not self._eye.missed, f"{self._eye.missed} frames came too fast to be looked at"
+        wrong = [each for each in self.frames if not self._is_right(each)]
+        assert not wrong, f"{len(wrong)} frames of {len(self.frames)} have a wrong source: {wrong[:5]}"
+        spoken = [each for each in self.frames if each.source in ADDRESSES]
+        assert spoken, "nothing was seen at all"
+
+    def owners(self, address: str, since: float) -> list[str]:
+        """The nodes that have spoken as an address since then, in turns."""
+        found: list[str] = []
+        for each in self.frames:
+            if each.at >= since and each.source == address:
+                node = self._cities[each.port].node
+                if not found or found[-1] != node:
+                    found.append(node)
+        return found
+
+    def _is_right(self, frame: Frame) -> bool:
+        if frame.hardware != self._gateway_macs[frame.port]:
+            return frame.source in self._own[frame.port] or frame.source in ("::", "0.0.0.0")
+        if frame.source in ("0.0.0.0", "::"):
+            return any(frame.content == question(frame.hardware, address) for address in ADDRESSES)
+        return frame.speaks_as <= ADDRESSES
+
+
+def _port(outside: Path, city: Path) -> str:
+    """The name of a city's link at the other end."""
+    (link,) = json.loads(_ip(city, "link", "show", INTERFACE))
+    (peer,) = [each for each in json.loads(_ip(outside, "link")) if each["ifindex"] == link["link_index"]]
+    return peer["ifname"]
+
+
+def _addresses(city: Path) -> list[dict[str, list[dict[str, str]]]]:
+    return json.loads(_ip(city, "address", "show", INTERFACE))
+
+
+def _ip(namespace: Path, *words: str) -> str:
+    command = ["nsenter", f"--net={namespace}", "ip", "-json", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
