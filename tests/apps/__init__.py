@@ -1,1 +1,1 @@
-"""What the composition roots promise."""
+"""Tests of the composition roots."""

@@ -102,7 +102,7 @@ async def test_a_server_that_announces_nothing_forgets_the_others_all_the_same(s
     assert await store.endpoints() == [f"{TWO}:6443"], "the last one known"
 
 
-async def test_what_clocks_say_does_not_matter(store: Store) -> None:
+async def test_expiry_ignores_the_clocks_of_servers(store: Store) -> None:
     late = ManualClock(store.clock.now() - 86400)
     one, two = store.server(ONE), store.server(TWO, clock=late)
     for _ in range(10):
@@ -140,7 +140,7 @@ async def test_families_and_ports_have_slices_of_their_own(store: Store) -> None
     assert list(await store.slices()) == ["kubernetes", "kubernetes-ipv6"]
 
 
-async def test_what_is_right_is_left_alone_and_what_was_changed_comes_back(store: Store) -> None:
+async def test_correct_endpoints_stay_and_changed_ones_are_restored(store: Store) -> None:
     one = store.server(ONE)
     await one.announce()
     slices, endpoints = store.client.resource(ENDPOINT_SLICES), store.client.resource(ENDPOINTS)

@@ -116,7 +116,9 @@ def test_a_backup_of_a_stopped_server_is_made_too_and_says_that_nobody_knows_of_
         assert "kube-system" in Kubectl(server.kubeconfig, tmp_path)("get", "namespaces")
 
 
-def test_what_cannot_be_done_is_told(server: TarmacProcess, tmp_path: Path, passphrase: Path) -> None:
+def test_impossible_backups_are_refused_with_the_reason(
+    server: TarmacProcess, tmp_path: Path, passphrase: Path
+) -> None:
     mine = tmp_path / "mine.txt"
     mine.write_text("do not touch")
     here = f"--data-dir={server.data_dir}"

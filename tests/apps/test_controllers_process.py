@@ -26,7 +26,7 @@ def _refused(*arguments: str) -> str:
     return done.stderr
 
 
-def test_what_it_cannot_work_with_is_said_plainly(tmp_path: Path) -> None:
+def test_unusable_settings_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert "no such controller: gardener" in _refused("--controllers=*,-gardener")
     assert "lease_duration must exceed renew_deadline" in _refused("--leader-elect-lease-duration=1s")
     assert str(tmp_path / "none") in _refused("--kubeconfig", str(tmp_path / "none"))

@@ -32,7 +32,7 @@ def test_each_role_is_bound_to_an_account_of_its_own(capsys: pytest.CaptureFixtu
     assert ("ServiceAccount", "tarmac-controllers") in found
 
 
-def test_what_does_not_run_gets_no_rights(capsys: pytest.CaptureFixture[str]) -> None:
+def test_disabled_controllers_get_no_rights(capsys: pytest.CaptureFixture[str]) -> None:
     found = printed(capsys, f"--rbac={FEW}")
     rules = [rule for (kind, _), each in found.items() if kind == "ClusterRole" for rule in each["rules"]]
     assert not [rule for rule in rules if "*" in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])]

@@ -29,7 +29,7 @@ def test_nothing_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_what_others_put_there_stays(tmp_path: Path) -> None:
+def test_foreign_files_stay(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data", *SIMULATED, command="up"):
         (tmp_path / "data" / "thesis.txt").write_text("years of work")
         assert down(tmp_path / "data").returncode == 0

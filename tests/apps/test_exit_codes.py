@@ -50,7 +50,7 @@ def an_agent_that_leaves_the_allocator_alone(monkeypatch: pytest.MonkeyPatch) ->
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_is_told(
+def test_failures_name_their_cause_and_exit_code(
     arguments: list[str],
     code: int,
     told: str,

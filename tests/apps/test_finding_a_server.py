@@ -92,7 +92,7 @@ async def test_showing_the_right_authority_does_not_help_who_has_not_its_key(tmp
 
 
 @pytest.mark.parametrize("shows", [b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-async def test_whoever_shows_nonsense_is_not_believed(tmp_path: Path, shows: bytes) -> None:
+async def test_a_server_with_malformed_certificates_is_rejected(tmp_path: Path, shows: bytes) -> None:
     wanted = token(Pki(tmp_path / "ours", CLOCK))
     async with in_the_middle(tmp_path / "theirs", shows) as middle:
         with pytest.raises(WrongAuthority, match="shows no authority"):

@@ -92,7 +92,7 @@ def test_flags_of_an_agent() -> None:
     assert unheard == ["kubeconfig", "unknown"], "the same in both"
 
 
-def test_what_an_agent_is_not_told_is_as_the_parts_have_it() -> None:
+def test_absent_flags_keep_the_defaults_of_the_parts() -> None:
     usual = agent._flags(parsed("agent", "--kubeconfig=k"))
     for each in fields(Flags):
         if each.default is not MISSING:

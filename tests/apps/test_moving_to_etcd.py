@@ -176,7 +176,7 @@ async def _refused(moving: Moving, *words: str) -> None:
     assert moving.config.read_text() == before
 
 
-async def test_what_is_somebody_elses_is_left_alone(moving: Moving) -> None:
+async def test_foreign_keys_in_etcd_are_left_alone(moving: Moving) -> None:
     """A prefix with objects, one with a copy of another store, and one that servers have written to since."""
     await moving.fill(3)
     target = moving.target()

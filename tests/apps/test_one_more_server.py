@@ -208,7 +208,7 @@ async def test_a_server_token_is_good_for_nothing_else_and_not_for_long(planet: 
         ({"addresses": "x"}, "the body: "),
     ],
 )
-async def test_what_makes_no_sense_is_refused(planet: Planet, change: JsonObject, says: str) -> None:
+async def test_contradictory_flags_are_refused(planet: Planet, change: JsonObject, says: str) -> None:
     token = await planet.token()
     body = json.loads(request_of(X25519PrivateKey.generate())) | change
     with pytest.raises(ApiError) as caught:
@@ -312,7 +312,7 @@ async def test_refusals_are_told_in_words_and_nothing_is_made(planet: Planet, tm
         assert not joining.machine.config.exists()
 
 
-def test_what_is_handed_over_is_written_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:
+def test_handed_over_keys_are_written_to_their_files_only(tmp_path: Path) -> None:
     """The files that the store's URL names get places of our own; a name that leads elsewhere is refused."""
     pki = Pki(tmp_path / "theirs", CLOCK)
     files = {name: (tmp_path / "theirs" / name).read_text() for name in ("ca.crt", "ca.key", "sa.key")}

@@ -28,7 +28,7 @@ def test_it_stops_in_order_and_comes_back_with_what_it_had(tmp_path: Path) -> No
         assert kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "1"
 
 
-def test_what_is_secret_is_private_and_sealed(tmp_path: Path) -> None:
+def test_key_files_are_private_and_secrets_are_encrypted(tmp_path: Path) -> None:
     with TarmacProcess(tmp_path / "data") as server:
         kubectl = Kubectl(server.kubeconfig, tmp_path)
         kubectl("create", "secret", "generic", "hidden", "--from-literal=word=xyzzy-plugh")

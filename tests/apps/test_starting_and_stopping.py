@@ -82,7 +82,7 @@ async def running(directory: Path, port: int = 0) -> AsyncGenerator[None]:
         yield
 
 
-async def test_what_was_started_last_stops_first(witness: Witness, tmp_path: Path) -> None:
+async def test_parts_stop_in_reverse_order_of_their_start(witness: Witness, tmp_path: Path) -> None:
     async with running(tmp_path):
         assert witness.stopped == []
     assert witness.stopped == STOPPED

@@ -1,4 +1,4 @@
-"""What the verbs ask the server is part of its published interface."""
+"""Answers that the verbs read are part of the server's published interface."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_names_cannot_talk_to_the_terminal() -> None:
     assert "\x1b" not in text
 
 
-async def test_whoever_may_little_sees_little_and_is_told(tmp_path: Path) -> None:
+async def test_a_user_with_few_rights_sees_the_missing_parts_named(tmp_path: Path) -> None:
     async with planet(tmp_path) as world:
         out = io.StringIO()
         nobody = Client(local_transport(world.running.server, User("jane", groups=("system:authenticated",))))

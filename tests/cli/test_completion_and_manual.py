@@ -60,7 +60,7 @@ def told(*words: str) -> list[str]:
         (["nonsense", ""], []),
     ],
 )
-def test_what_may_come_next(words: list[str], expected: list[str]) -> None:
+def test_completion_offers_the_next_words(words: list[str], expected: list[str]) -> None:
     assert [each for each in told(*words) if words != ["nonsense", ""]] == expected
 
 

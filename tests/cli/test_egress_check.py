@@ -173,7 +173,7 @@ async def test_on_an_api_server_of_kubernetes_the_nodes_are_asked(desk: Desk) ->
     assert [(each["result"], each["seenAs"]) for each in desk.sources] == [("OK", SOURCE)]
 
 
-async def test_what_is_not_so_fails_and_says_why(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_check_exits_nonzero_and_names_the_cause(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "TIMEOUT", 3.0)  # each of these waits for it to pass
     await desk.put([good()])
     desk.outside.answers = False

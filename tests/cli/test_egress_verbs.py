@@ -158,7 +158,7 @@ def test_a_grant_that_a_file_makes_up_in_another_namespace_opens_nothing() -> No
 
 
 @pytest.mark.parametrize("verb", ["why", "plan"])
-def test_whoever_may_not_ask_is_not_told(verb: str) -> None:
+def test_a_user_without_rights_gets_no_answer(verb: str) -> None:
     async def story(cities: Cities) -> None:
         await prepare(cities)
         stranger = cities.world.reliable(User("mallory", groups=("system:authenticated",)))

@@ -154,7 +154,7 @@ async def test_a_pipe_is_typed_and_what_comes_is_shown(planet: MachinePlanet) ->
     assert "\x1b" not in err
 
 
-async def test_who_was_there_is_listed_and_replayed(planet: MachinePlanet) -> None:
+async def test_recorded_sessions_are_listed_and_replayed(planet: MachinePlanet) -> None:
     code, out, _ = await call(planet, "console", "vm", "--list")
     assert (code, out) == (0, "No recordings of vm on the node where it is.\n")
     forged = CastFacts("ev\x1b[2Je", "f" * 16, kind="console")

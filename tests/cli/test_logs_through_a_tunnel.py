@@ -35,7 +35,7 @@ def write(world: Planet, text: str) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_what_a_node_writes_comes_once_while_its_tunnel_breaks(world: Planet) -> None:
+async def test_each_line_comes_once_while_the_tunnel_breaks(world: Planet) -> None:
     write(world, "line 0")
     process = await start(world, "pod/web", "-f")
     assert process.stdout is not None

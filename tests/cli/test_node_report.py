@@ -209,7 +209,7 @@ def test_json_has_the_ledgers_names() -> None:
     }
 
 
-def test_what_may_not_be_listed_is_left_out_and_said() -> None:
+def test_unlistable_parts_are_left_out_and_named() -> None:
     lists = {**ALL, f"{CORE}/pods": FORBIDDEN, f"{METRICS}/nodes": FORBIDDEN}
     code, out, err = report(lists)
     assert (code, out) == (0, shown("""

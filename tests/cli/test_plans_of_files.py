@@ -125,7 +125,7 @@ def test_a_namespace_and_a_city_of_the_same_file(tmp_path: Path) -> None:
     play(story)
 
 
-def test_what_would_be_refused_is_said_and_left_out(tmp_path: Path) -> None:
+def test_rejected_manifests_are_named_and_left_out(tmp_path: Path) -> None:
     async def story(planet: Planet) -> None:
         desk = await settled(planet)
         odd = {**NETWORK, "spec": {"ipam": {"mode": "Odd"}}}

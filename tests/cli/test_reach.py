@@ -66,7 +66,7 @@ def test_both_kinds_of_servers_give_the_same_answer_and_exit_code() -> None:
     play(story)
 
 
-def test_what_is_asked_wrongly_is_told() -> None:
+def test_malformed_targets_are_refused_with_the_reason() -> None:
     async def story(planet: Planet) -> None:
         one, (dfw, lhr) = await desk(planet)
         for words, why in (

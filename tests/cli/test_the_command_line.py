@@ -32,7 +32,7 @@ def test_objects_are_written_as_for_kubectl(words: list[str], plural: str) -> No
 
 
 @pytest.mark.parametrize("words", [["web"], ["workload/"], ["service/a"], ["workload/a/b"], ["workloads.apps/web"]])
-def test_what_cannot_be_explained_is_refused_in_words(words: list[str]) -> None:
+def test_kinds_without_explanations_are_refused_by_name(words: list[str]) -> None:
     with pytest.raises(BadObject):
         parse_object(words)
 

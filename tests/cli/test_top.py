@@ -151,7 +151,7 @@ def test_old_samples_are_questionable_and_none_are_a_failure() -> None:
     play(story)
 
 
-def test_who_may_see_no_nodes_sees_cities_by_instances() -> None:
+def test_a_user_without_nodes_sees_cities_by_instances() -> None:
     async def story(planet: Planet) -> None:
         _, (dfw, _) = await desk(planet)
         binding: JsonObject = {

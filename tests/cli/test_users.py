@@ -112,9 +112,7 @@ async def test_a_file_lasts_as_long_as_it_was_asked_for(office: Office) -> None:
         (["jane", "-o", "nowhere/jane"], "nowhere is no directory"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_before_anything_is_asked(
-    office: Office, words: list[str], why: str
-) -> None:
+async def test_contradictory_flags_are_refused_before_any_request(office: Office, words: list[str], why: str) -> None:
     code, said = await office.said("create", *words)
     assert code == 1
     assert why in said

@@ -168,7 +168,7 @@ def test_a_plan_tells_what_then_happens() -> None:
     play(story)
 
 
-def test_what_does_not_fit_is_refused_by_the_plan_and_explained_when_it_happens() -> None:
+def test_oversized_instances_are_refused_by_plan_and_explained_by_why() -> None:
     async def story(planet: Planet) -> None:
         desk = await settled(planet)
         obj = big("20", cities=("DFW",), replicas=3)
@@ -239,7 +239,7 @@ def test_viewers_may_ask_why_and_editors_may_plan() -> None:
     play(story)
 
 
-def test_what_does_not_exist_is_not_found_on_either_server() -> None:
+def test_missing_objects_are_not_found_on_either_server() -> None:
     async def story(planet: Planet) -> None:
         desk = await settled(planet)
         target, name = parse_object(["workload/nobody"])

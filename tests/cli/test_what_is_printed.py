@@ -40,7 +40,7 @@ def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
         """)
 
 
-def test_what_passes_by_itself_asks_for_nothing() -> None:
+def test_transient_causes_suggest_no_change() -> None:
     line = Line("Wait", "ProvisioningNetwork", "Network is being provisioned.", "network", "DFW")
     text = explanation_text(Explanation(SUBJECT, "Workload default/web is new.", [line]))
     assert text.endswith("\n\nNothing to change: it goes on by itself.\n")

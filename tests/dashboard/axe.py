@@ -1,4 +1,4 @@
-"""What axe-core finds in what the page shows now, and whether that is wider than the screen."""
+"""The findings of axe-core on the current page, and a check of its width."""
 
 from __future__ import annotations
 

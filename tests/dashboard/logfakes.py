@@ -1,4 +1,4 @@
-"""What a node would answer about a container, played to the page: simulated nodes have no logs and no shells."""
+"""Fake answers of a node about a container: simulated nodes have no logs and no shells."""
 
 from __future__ import annotations
 

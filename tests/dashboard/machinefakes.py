@@ -1,4 +1,4 @@
-"""What a node would answer about a virtual machine, played to the page: simulated nodes have no machines to show."""
+"""Fake answers of a node about a virtual machine: simulated nodes have no machines to show."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def field(planet: TarmacProcess, instance: str, path: str) -> str:
     return kubectl(planet, "get", "instance", instance, "-o", f"jsonpath={{{path}}}")
 
 
-def test_what_an_instance_is_made_of_is_there_at_a_glance(page: Page, full_planet: TarmacProcess) -> None:
+def test_the_overview_shows_all_parts_of_an_instance(page: Page, full_planet: TarmacProcess) -> None:
     orders = instance_of(full_planet, "orders")
     page.evaluate(f"location.hash = '#/instances/default/{orders}'")
     overview = page.get_by_role("region", name="Overview")
@@ -119,7 +119,7 @@ def test_usage_of_all_its_containers_is_plotted_every_15_seconds_while_shown(pag
     assert len(asked) == before
 
 
-def test_what_a_simulated_node_measures_is_shown_and_what_nobody_measures_is_said(page: Page, instance: str) -> None:
+def test_measured_usage_is_plotted_and_missing_usage_is_named(page: Page, instance: str) -> None:
     page.evaluate(f"location.hash = '#/instances/default/{instance}'")
     expect(page.get_by_role("region", name="Usage").get_by_role("img", name=re.compile("^cpu: "))).to_be_visible()
     page.evaluate("location.hash = '#/instances/default/nothing'")

@@ -81,7 +81,7 @@ def test_a_log_goes_on_where_it_broke_with_no_line_missing_and_none_twice(page: 
     assert len(log.followed) == 3
 
 
-def test_what_is_read_is_chosen_and_is_in_the_link_and_the_command(page: Page, instance: str) -> None:
+def test_log_options_are_in_the_link_and_the_command(page: Page, instance: str) -> None:
     log = FakeLog(once="2026-11-17T05:59:59Z panic: out of paper\n2026-11-17T05:59:59Z exit\n")
     log.serve(page)
     page.route(f"**/pods/{instance}?*", with_sidecar)
@@ -131,7 +131,7 @@ def test_a_log_that_is_not_followed_is_read_once_and_again_when_told(page: Page,
     expect(page.locator("main .command code")).to_have_text(f"kubectl logs {instance} -n default")
 
 
-def test_who_reads_further_up_stays_there(page: Page, instance: str) -> None:
+def test_new_lines_do_not_scroll_a_reader_further_up(page: Page, instance: str) -> None:
     log = FakeLog(greeting="".join(f"line {each}\n" for each in range(400)).encode())
     log.serve(page)
     logs(page, instance)

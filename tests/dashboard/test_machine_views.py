@@ -148,7 +148,7 @@ def test_a_recording_plays_pauses_seeks_and_changes_its_speed(page: Page, machin
     assert "\u202e" not in page.locator("main h2").inner_text() + page.locator(".marks").inner_text()
 
 
-def test_what_is_no_recording_and_a_machine_that_does_not_run_are_told(page: Page, machine: str) -> None:
+def test_broken_recordings_and_stopped_machines_are_named(page: Page, machine: str) -> None:
     serve_recordings(page, "<html>")
     opened(page, machine, "recordings?session=abc")
     expect(page.get_by_role("alert")).to_contain_text("no recording")

@@ -108,7 +108,7 @@ def test_usage_is_plotted_while_one_looks_and_says_since_when(page: Page, planet
     assert len(asked) == before
 
 
-def test_who_may_not_see_the_ledger_is_told_so_once_and_sees_the_rest(planet: TarmacProcess) -> None:
+def test_a_user_without_the_ledger_sees_one_notice_and_the_rest(planet: TarmacProcess) -> None:
     node = busy(planet)
     rules = [
         {"apiGroups": [""], "resources": ["nodes", "pods", "namespaces"], "verbs": ["get", "list", "watch"]},

@@ -52,7 +52,7 @@ def page() -> Generator[Page]:
         yield made
 
 
-def test_who_may_view_one_namespace_has_a_complete_page(page: Page, full_planet: TarmacProcess) -> None:
+def test_a_viewer_of_one_namespace_has_a_complete_page(page: Page, full_planet: TarmacProcess) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     enter(page, full_planet, viewer(full_planet, "viewer"))
@@ -115,7 +115,7 @@ def test_a_token_that_is_no_longer_accepted_is_asked_for_again_and_the_view_stay
     assert page.url == here
 
 
-def test_who_may_change_but_not_get_inside_is_told_so_where_a_terminal_would_be(
+def test_a_user_without_exec_sees_the_missing_right_in_place_of_a_terminal(
     page: Page, full_planet: TarmacProcess
 ) -> None:
     refused, streams = Counter[str](), list[str]()
@@ -158,9 +158,7 @@ def test_who_may_change_but_not_get_inside_is_told_so_where_a_terminal_would_be(
     assert {url: count for url, count in refused.items() if count > (2 if url in places else 1)} == {}
 
 
-def test_who_may_see_an_instance_and_nothing_around_it_is_told_what_is_missing(
-    page: Page, full_planet: TarmacProcess
-) -> None:
+def test_a_user_with_one_instance_sees_the_missing_rights_named(page: Page, full_planet: TarmacProcess) -> None:
     seen = {"apiGroups": ["compute.datumapis.com"], "resources": ["instances", "instances/why"], "verbs": ["get"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": [seen]}
     metadata = {"name": "narrow", "namespace": "default"}
@@ -181,7 +179,7 @@ def test_who_may_see_an_instance_and_nothing_around_it_is_told_what_is_missing(
     expect(page.get_by_role("alert")).to_contain_text('cannot list resource "events"')
 
 
-def test_who_may_only_look_is_offered_no_change(page: Page, full_planet: TarmacProcess) -> None:
+def test_a_viewer_is_offered_no_change(page: Page, full_planet: TarmacProcess) -> None:
     enter(page, full_planet, viewer(full_planet, "reader"))
     page.evaluate("location.hash = '#/workloads/default/web'")
     expect(page.get_by_text("You may not change workloads here.")).to_be_visible()

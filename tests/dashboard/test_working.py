@@ -141,7 +141,7 @@ def test_text_that_does_not_parse_names_its_line_and_other_kinds_are_tried_too(
     assert page.title() == "Tarmac"
 
 
-def test_what_others_own_is_taken_over_only_after_they_were_shown(page: Page, planet: TarmacProcess) -> None:
+def test_owned_fields_are_overwritten_only_after_their_owners_are_shown(page: Page, planet: TarmacProcess) -> None:
     land(planet, "owned")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

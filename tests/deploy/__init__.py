@@ -1,1 +1,1 @@
-"""What `deploy/` has: configuration, alerts and dashboards, tried on a real Prometheus."""
+"""The files of `deploy/`: configuration, alerts and dashboards, tried on a real Prometheus."""

@@ -1,1 +1,1 @@
-"""What the documentation shows is what happens."""
+"""Tests that the documentation is true."""

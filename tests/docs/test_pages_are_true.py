@@ -1,4 +1,4 @@
-"""What the pages name exists: commands, their flags, files, other pages and the headings in them."""
+"""Commands, flags, files, pages and headings that the pages name exist."""
 
 from __future__ import annotations
 

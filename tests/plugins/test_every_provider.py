@@ -1,4 +1,4 @@
-"""What all providers have in common."""
+"""Behaviour that all providers share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_is_one_executable_file_that_needs_only_python(name: str) -> None:
     assert {str(module).partition(".")[0] for module in modules} <= sys.stdlib_module_names
 
 
-def test_what_they_share_is_the_same_text_in_each() -> None:
+def test_shared_code_is_identical_in_each_provider() -> None:
     shared = {
         source(name).partition("# --- the same in every provider")[2].partition("# --- its own")[0] for name in NAMES
     }

@@ -1,4 +1,4 @@
-"""What the clouds hold back, number for number: their documentation's and their own tests' rows."""
+"""Reservations of the clouds, number for number: rows of their documentation and of their own tests."""
 
 from __future__ import annotations
 

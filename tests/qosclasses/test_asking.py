@@ -1,4 +1,4 @@
-"""Which class a container gets: its field, its annotation, the pod's field, the annotation for all; in this order."""
+"""The class of a container: its field, its annotation, the pod's field, the annotation for all; in this order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_type_is_looked_for_by_itself() -> None:
     assert container_classes(asked, "main") == {"blockio": "slow", "rdt": "gold", "example.com/cache": "big"}
 
 
-def test_what_a_node_offers_for_pods_is_the_pods_own_and_no_default() -> None:
+def test_pod_level_classes_are_no_default_of_containers() -> None:
     asked = pod("p", resources={"classes": {"cache": "big", "blockio": "slow"}})
     assert pod_classes(asked, {"cache"}) == {"cache": "big"}
     assert container_classes(asked, "main", {"cache"}) == {"blockio": "slow"}
@@ -126,6 +126,6 @@ def test_the_two_families_are_told_from_other_keys() -> None:
         ((), None),
     ],
 )
-def test_which_annotation_gives_a_class(places: tuple[str, ...], key: str | None) -> None:
+def test_class_annotations_by_precedence(places: tuple[str, ...], key: str | None) -> None:
     asked = saying(*places)
     assert annotation_giving(asked, asked["spec"]["containers"][0], "blockio") == key

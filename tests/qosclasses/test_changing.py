@@ -1,4 +1,4 @@
-"""What may become of classes after a pod was made."""
+"""Changes of classes after a pod was created."""
 
 from __future__ import annotations
 

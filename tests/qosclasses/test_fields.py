@@ -20,7 +20,7 @@ def classes_of(stored: Json) -> dict[str, Any]:
     return found | ({"": spec["resources"]["classes"]} if "classes" in spec.get("resources", {}) else {})
 
 
-async def test_what_is_asked_for_is_stored(api: Client) -> None:
+async def test_requested_classes_are_stored(api: Client) -> None:
     asked = pod("p", asking(blockio="slow"), initContainers=[container("i", classes={"rdt": "gold"})])
     asked["spec"]["resources"] = {"classes": {"example.com/cache": "big"}}
     stored = await made(api, f"{PODS}?fieldValidation=Strict", asked)
@@ -28,7 +28,7 @@ async def test_what_is_asked_for_is_stored(api: Client) -> None:
     assert (await api.get(f"{PODS}/p")).json["spec"] == stored["spec"]
 
 
-async def test_what_nobody_sets_is_not_there(api: Client) -> None:
+async def test_unset_fields_are_absent(api: Client) -> None:
     stored = await made(api, PODS, pod())
     assert b"lasses" not in (await api.get(f"{PODS}/p")).raw
     assert "resources" not in stored["spec"]
@@ -322,7 +322,7 @@ async def test_field_and_annotation_of_two_levels_may_differ(api: Client) -> Non
 
 @pytest.mark.parametrize("wrong", [7, "x", [7], [[]], {}, {"a": 1}, [{"name": 7, "class": "a"}], [{"name": "a"}], True])
 @pytest.mark.parametrize("kind", ["merge", "strategic", "apply"])
-async def test_what_is_no_list_of_classes_is_refused_whatever_it_is(api: Client, kind: str, wrong: Any) -> None:
+async def test_malformed_class_lists_are_refused(api: Client, kind: str, wrong: Any) -> None:
     await made(api, PODS, pod())
     for spec in ({"qosResources": wrong}, {"resources": wrong, "qosResources": listed(a="b")}, {"containers": wrong}):
         patch = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}

@@ -1,4 +1,4 @@
-"""What a node offers: in its status, else in its annotation."""
+"""The classes that a node offers: in its status, else in its annotation."""
 
 from __future__ import annotations
 

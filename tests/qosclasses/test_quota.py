@@ -221,7 +221,7 @@ async def test_a_resize_is_charged_and_gives_back(api: Client) -> None:
     assert {each["name"]: each["used"] for each in await used(api)} == {"slow": 0, "fast": 1}
 
 
-async def test_who_has_a_class_keeps_it_when_a_quota_comes(api: Client) -> None:
+async def test_a_pod_keeps_its_class_under_a_later_quota(api: Client) -> None:
     await made(api, PODS, pod("p", container("main", classes=FAST, requests={"cpu": "1"})))
     await made(api, QUOTAS, LIMITED)
     patch = {"spec": {"containers": [container("main", requests={"cpu": "2"})]}}

@@ -76,7 +76,7 @@ async def test_the_container_of_a_virtual_machine_is_called_machine(api: Client)
     assert causes(await api.post(WORKLOADS, other))[0][0] == f"{PATH}[{BLOCKIO}/container.vm]"
 
 
-async def test_what_an_update_leaves_alone_is_not_looked_at_again(store: MemoryStore) -> None:
+async def test_unchanged_classes_are_not_validated_again(store: MemoryStore) -> None:
     wrong = {f"{BLOCKIO}/container.other": "slow"}
     async with serving(store, class_resources=False) as api:
         await made(api, WORKLOADS, workload(wrong))

@@ -1,4 +1,4 @@
-"""What a person may push and pull is what RBAC says of `repositories.images.tarmac.dev` in a namespace."""
+"""RBAC on `repositories.images.tarmac.dev` in a namespace decides on pushes and pulls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.registry.client import Image
 from tests.registry.conftest import Place
 
 
-def test_what_is_pushed_can_be_pulled_by_whoever_may(place: Place, image: Image) -> None:
+def test_a_pushed_image_is_pulled_by_users_with_the_right(place: Place, image: Image) -> None:
     place.namespace("team-a")
     builder = place.person("team-a", "builder", "tarmac:image-pusher")
     reader = place.person("team-a", "reader", "tarmac:image-puller")
@@ -21,7 +21,7 @@ def test_what_is_pushed_can_be_pulled_by_whoever_may(place: Place, image: Image)
     )
 
 
-def test_what_is_given_to_everybody_needs_no_password(place: Place, image: Image) -> None:
+def test_public_repositories_need_no_password(place: Place, image: Image) -> None:
     place.namespace("public")
     assert place.person("public", "builder", "tarmac:image-pusher").push(image, "public/app", "1").status == 201
     everybody = "--group=system:unauthenticated"
@@ -44,7 +44,7 @@ def test_a_role_can_name_single_repositories(place: Place, image: Image) -> None
     assert person.push(image, "single/two", "1").status == 403
 
 
-def test_who_may_what_is_in_the_list_of_can_i(place: Place) -> None:
+def test_repository_rights_are_listed_by_can_i(place: Place) -> None:
     place.namespace("asked")
     place.person("asked", "builder", "tarmac:image-pusher")
     acting = ("-n", "asked", "--as", "system:serviceaccount:asked:builder")

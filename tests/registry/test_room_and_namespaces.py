@@ -67,7 +67,7 @@ def test_a_namespace_has_each_blob_once_and_what_is_being_uploaded(images: Path)
     assert usage(images / "none") == {}
 
 
-def test_what_others_have_too_stays_when_a_namespace_goes(images: Path) -> None:
+def test_shared_layers_stay_when_a_namespace_is_deleted(images: Path) -> None:
     remove(images, ["red"])
     assert usage(images) == {"blue": 100}
     assert sorted(path.name for path in (images / ROOT / "blobs" / "sha256").glob("*/*")) == ["a" * 64]
@@ -105,7 +105,7 @@ async def planet(images: Path) -> Planet:
     return planet
 
 
-async def test_who_has_pushed_enough_may_only_pull(planet: Planet) -> None:
+async def test_a_namespace_over_its_quota_may_only_pull(planet: Planet) -> None:
     planet.room.most = 110
     assert planet.room.refusal("red", PUSH) is None  # nobody has looked yet
     await planet.upkeep().look()
@@ -144,7 +144,7 @@ def test_an_interrupted_upload_goes_after_a_while_and_one_that_continues_stays(i
     assert not upload.exists()
 
 
-async def test_what_outlived_its_namespace_is_nobodys_and_is_removed(planet: Planet) -> None:
+async def test_orphaned_repositories_are_removed(planet: Planet) -> None:
     upkeep = planet.upkeep()
     await upkeep.look()
     assert not upkeep.needed.is_set()
@@ -162,7 +162,7 @@ async def test_what_outlived_its_namespace_is_nobodys_and_is_removed(planet: Pla
     assert not upkeep.needed.is_set()
 
 
-async def test_whose_it_was_is_known_after_a_restart(planet: Planet) -> None:
+async def test_owners_are_known_after_a_restart(planet: Planet) -> None:
     await planet.upkeep().look()
     await planet.end("red")
     await planet.namespace("red", "r2")
@@ -173,7 +173,7 @@ async def test_whose_it_was_is_known_after_a_restart(planet: Planet) -> None:
     assert again.needed.is_set()
 
 
-async def test_what_is_pushed_first_is_the_namespaces_from_its_token_on(planet: Planet) -> None:
+async def test_the_first_push_is_charged_to_the_namespace_of_its_token(planet: Planet) -> None:
     remove(planet.files.images, ["red"])
     upkeep = planet.upkeep()
     await upkeep.look()
@@ -185,7 +185,7 @@ async def test_what_is_pushed_first_is_the_namespaces_from_its_token_on(planet: 
     assert upkeep.needed.is_set()
 
 
-async def test_who_asked_for_a_token_and_pushed_nothing_is_forgotten_with_the_namespace(planet: Planet) -> None:
+async def test_tokens_without_a_push_are_forgotten_with_the_namespace(planet: Planet) -> None:
     remove(planet.files.images, ["red"])
     assert planet.room.refusal("red", PUSH) is None
     await planet.end("red")

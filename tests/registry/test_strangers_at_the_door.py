@@ -1,4 +1,4 @@
-"""What somebody tries who may push in one namespace, or nowhere."""
+"""Attacks of users who may push in one namespace, or in none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_wrong_password_is_refused_and_never_becomes_nobody(place: Place, pass
     assert place.client(password).tokens(place.realm, HOST).status == 401
 
 
-def test_who_may_log_in_gets_a_token_for_nothing(tenants: tuple[Client, Client]) -> None:
+def test_login_alone_gives_a_token_without_rights(tenants: tuple[Client, Client]) -> None:
     assert tenants[1].call("GET", "/v2/").status == 200
 
 

@@ -1,4 +1,4 @@
-"""What was pushed runs in two cities, for those who may pull it; the next registry is known without a restart."""
+"""A pushed image runs in two cities, for users who may pull it; a new registry is known without a restart."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def on_one_node(planet: Planet, namespace: str, name: str, image: str, policy: s
     planet.apply(made)
 
 
-def test_what_is_pushed_runs_in_two_cities_and_not_for_the_neighbours(cities: Place, mine: Path) -> None:
+def test_a_pushed_image_runs_in_two_cities_and_not_in_other_namespaces(cities: Place, mine: Path) -> None:
     planet = Planet(cities.process, cities.process.data_dir.parent)
     cities.namespace("team-a")
     cities.namespace("team-b")

@@ -1,1 +1,1 @@
-"""What tests share: real processes started, awaited and cleaned up."""
+"""Helpers shared by tests: real processes started, awaited and cleaned up."""

@@ -1,4 +1,4 @@
-"""What a driver of machines needs around it, without a node: cgroups of its own, no networks, one image."""
+"""Surroundings of a driver of machines without a node: cgroups of its own, no networks, one image."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What set-up does."""
+"""Tests of the set-up and of the checks."""

@@ -49,7 +49,7 @@ def test_only_files_with_serial_tests_are_collected_for_the_serial_part(project:
     assert every_test.serial_files() == ["tests/test_0.py"]
 
 
-def test_what_passes_passes(project: Path) -> None:
+def test_a_run_without_failures_passes(project: Path) -> None:
     assert outcome(project, 3, STEADY) == 0
 
 
@@ -63,12 +63,12 @@ def test_without_a_second_look_one_failure_is_one(project: Path) -> None:
     assert outcome(project, 0, STEADY, FLAKY) == 1
 
 
-def test_what_passes_the_second_time_is_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_flaky_tests_are_named(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert outcome(project, 3, STEADY, FLAKY) == 0
     assert "FLAKY tests/test_2.py::test_flaky" in capfd.readouterr().out
 
 
-def test_what_fails_twice_fails(project: Path) -> None:
+def test_a_second_failure_fails_the_run(project: Path) -> None:
     assert outcome(project, 3, FLAKY, BROKEN) == 1
 
 

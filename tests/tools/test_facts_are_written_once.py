@@ -1,4 +1,4 @@
-"""What several parts must agree on stands in one module, and the others ask it."""
+"""Facts that several parts agree on stand in one module, and the parts import it."""
 
 from __future__ import annotations
 

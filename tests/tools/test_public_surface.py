@@ -122,7 +122,7 @@ def test_a_package_offers_what_it_binds_and_does_not_need_for_itself(package: st
 
 
 @pytest.mark.parametrize("package", packages())
-def test_what_others_take_from_a_package_is_offered(package: str) -> None:
+def test_names_imported_from_a_package_are_exported(package: str) -> None:
     taken = {each.name for each in imports() if each.module == package and not is_inside(each.by, package)}
     assert {name for name in taken if f"{package}.{name}" not in modules()} <= set(packages()[package])
 
@@ -143,7 +143,7 @@ def is_mentioned(name: str, package: str) -> bool:
 
 
 @pytest.mark.parametrize("package", packages())
-def test_what_is_offered_is_wanted(package: str) -> None:
+def test_every_exported_name_is_imported_elsewhere(package: str) -> None:
     wanted = [name for name in packages()[package] if not name[0].isupper() or name.isupper()]
     assert [name for name in wanted if not is_mentioned(name, package)] == []
 

@@ -1,4 +1,4 @@
-"""What runs while versions change or a store is restored: one small Workload in some cities."""
+"""A small Workload in some cities that runs while versions change or a store is restored."""
 
 from __future__ import annotations
 

@@ -23,9 +23,7 @@ def colour(kubectl: Kubectl) -> str:
     return kubectl("-n", "shop", "get", "configmap", "settings", "-o", "jsonpath={.data.colour}")
 
 
-def test_what_the_previous_version_wrote_is_served_and_the_way_back_is_a_restore(
-    previous: Path, tmp_path: Path
-) -> None:
+def test_data_of_the_previous_version_is_served_and_a_restore_leads_back(previous: Path, tmp_path: Path) -> None:
     """The backup is made by the new version while the old one serves: installing it has started nothing."""
     server, file = TarmacProcess(tmp_path / "data", python=previous), tmp_path / "backup"
     here = f"--data-dir={server.data_dir}"

@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_is_started_again_and_a_signal_stops_all() -> No
         assert process.wait(20) == 0
 
 
-def test_what_keeps_a_worker_from_starting_ends_the_server_with_its_code() -> None:
+def test_a_worker_that_cannot_start_ends_the_server_with_its_exit_code() -> None:
     with started("fails") as process, ended(process):
         assert process.wait(20) == 7
         assert "all ready" not in (process.stdout.read() if process.stdout else "")
