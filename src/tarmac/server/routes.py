@@ -59,7 +59,7 @@ class Routes:
         self._cache = cache
         self._special = special
         self._endpoints: dict[tuple[str, str, str, str, str, bool, bool], Endpoint] = {}
-        self._served: dict[tuple[str, str, str], ResourceStorage] = {}
+        self._storages: dict[tuple[str, str, str], ResourceStorage] = {}
 
     def find(self, info: RequestInfo) -> Endpoint | None:
         """Return the endpoint of a request; None when there is no such resource. Raises NotFound, MethodNotAllowed."""
@@ -86,24 +86,24 @@ class Routes:
         again = info.verb in _DECIDED_AGAIN and info.subresource in _WRITE_NOTHING_WHEN_REFUSED
         return partial(redecided, store, endpoint) if store.shared and again else endpoint
 
-    def served(self, resource: Resource) -> ResourceStorage:
+    def storage_of(self, resource: Resource) -> ResourceStorage:
         """Return the ResourceStorage of a resource, built on first use."""
         key = (resource.group, resource.version, resource.plural)
-        served = self._served.get(key)
-        if served is None:
+        storage = self._storages.get(key)
+        if storage is None:
             view = _VIEWS.get((resource.group, resource.plural))
             kept = resource if view is None else self._kept(resource)
-            served = self._served[key] = ResourceStorage(
+            storage = self._storages[key] = ResourceStorage(
                 resource, self._services, kept, view, self._projection(resource)
             )
-        return served
+        return storage
 
     def sibling(self, group: str, version: str, plural: str) -> ResourceStorage:
         """Return the storage of another resource that a subresource needs. Raises NotFound."""
         resource = self._services.catalog.find(group, version, plural)
         if resource is None:
             raise NotFound(f"{plural} are not served", details={})
-        return self.served(resource)
+        return self.storage_of(resource)
 
     def _projection(self, resource: Resource) -> Projection | None:
         found = _PROJECTIONS.get((resource.group, resource.plural))
@@ -116,37 +116,37 @@ class Routes:
         resource = self._services.catalog.find(info.group, info.version, info.resource)
         if resource is None:
             return None
-        served = self.served(resource)
+        storage = self.storage_of(resource)
         if info.subresource and all(sub.name != info.subresource for sub in resource.subresources):
             return None
         special = self._special.get((resource.group, resource.plural, info.subresource))
         if info.subresource == "scale":
             special = self._special[ANY_SCALE]
         if special is not None:
-            return resource, special(self, served)
-        return resource, self._status(served) if info.subresource else self._main(served)
+            return resource, special(self, storage)
+        return resource, self._status(storage) if info.subresource else self._main(storage)
 
-    def _main(self, served: ResourceStorage) -> Route:
+    def _main(self, storage: ResourceStorage) -> Route:
         verbs: dict[str, Endpoint] = {
-            "get": partial(get, served),
-            "list": partial(list_objects, served, cache=self._cache),
-            "watch": partial(watch, served, hub=self._hub),
-            "create": partial(create, served),
-            "update": partial(update, served, rules_of(served)),
-            "patch": partial(patch, served, rules_of(served)),
-            "delete": partial(delete, served),
-            "deletecollection": partial(delete_collection, served),
+            "get": partial(get, storage),
+            "list": partial(list_objects, storage, cache=self._cache),
+            "watch": partial(watch, storage, hub=self._hub),
+            "create": partial(create, storage),
+            "update": partial(update, storage, rules_of(storage)),
+            "patch": partial(patch, storage, rules_of(storage)),
+            "delete": partial(delete, storage),
+            "deletecollection": partial(delete_collection, storage),
         }
-        route = {verb: endpoint for verb, endpoint in verbs.items() if verb in served.resource.verbs}
-        deprecation = served.strategy.deprecation
+        route = {verb: endpoint for verb, endpoint in verbs.items() if verb in storage.resource.verbs}
+        deprecation = storage.strategy.deprecation
         return {verb: warning_of(deprecation, endpoint) for verb, endpoint in route.items()} if deprecation else route
 
-    def _status(self, served: ResourceStorage) -> Route:
-        rules = rules_of(served, "status")
+    def _status(self, storage: ResourceStorage) -> Route:
+        rules = rules_of(storage, "status")
         return {
-            "get": partial(get, served),
-            "update": partial(update, served, rules),
-            "patch": partial(patch, served, rules),
+            "get": partial(get, storage),
+            "update": partial(update, storage, rules),
+            "patch": partial(patch, storage, rules),
         }
 
 

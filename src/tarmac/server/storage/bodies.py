@@ -12,12 +12,12 @@ from tarmac.server.storage.resourcestorage import Call
 
 def read_object(call: Call) -> JsonObject:
     """Return the object in the body of a POST or PUT. Raises BadRequest, UnsupportedMediaType, Invalid."""
-    request, served = call.request, call.served
+    request, storage = call.request, call.storage
     content_type = request.headers.get("content-type", "")
-    obj, warnings = decode_object(served.resource, request.body, content_type, call.options.field_validation)
+    obj, warnings = decode_object(storage.resource, request.body, content_type, call.options.field_validation)
     call.warnings += warnings
     obj.setdefault("metadata", {})
-    served.strategy.default(obj)
+    storage.strategy.default(obj)
     return obj
 
 
@@ -28,9 +28,9 @@ def adopt(call: Call, obj: JsonObject, old: JsonObject | None = None, notes: Seq
     text of the patch.
     """
     spec = old.get("spec") if old is not None else None
-    call.warnings += check_object(call.served.resource, obj, call.options.field_validation, notes, spec)
+    call.warnings += check_object(call.storage.resource, obj, call.options.field_validation, notes, spec)
     obj.setdefault("metadata", {})
-    call.served.strategy.default(obj)
+    call.storage.strategy.default(obj)
     return obj
 
 

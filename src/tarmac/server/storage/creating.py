@@ -28,11 +28,11 @@ from tarmac.store.interface import Entry, Exists, Overtaken
 _NAME_ATTEMPTS = 8
 
 
-async def create(served: ResourceStorage, request: Request) -> Response:
+async def create(storage: ResourceStorage, request: Request) -> Response:
     """POST to a collection."""
-    call = Call(served, request, write_options("CreateOptions", request))
+    call = Call(storage, request, write_options("CreateOptions", request))
     entry = await create_object(call, read_object(call))
-    return served.answer(request, entry, 201, call.warnings)
+    return storage.answer(request, entry, 201, call.warnings)
 
 
 async def create_object(call: Call, obj: JsonObject, *, applied: bool = False) -> Entry:
@@ -51,15 +51,15 @@ def _create_in_turn(call: Call, obj: JsonObject, applied: bool, guards: Sequence
         call.warnings[:] = said
         return _create(call, deepcopy(obj), applied, guards)
 
-    return call.served.services.turns.write(guards, attempt)
+    return call.storage.services.turns.write(guards, attempt)
 
 
 async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[str]) -> Entry:
-    served, services = call.served, call.served.services
+    storage, services = call.storage, call.storage.services
     place_new(call, obj)
     meta.wipe(obj["metadata"])
     if not applied:
-        managed.for_update(served.resource, None, obj, call.manager, call.info.subresource, services.now())
+        managed.for_update(storage.resource, None, obj, call.manager, call.info.subresource, services.now())
     attributes = admission_attributes(call, obj)
     services.admission.admit(attributes)
     metadata = obj["metadata"]
@@ -67,19 +67,19 @@ async def _create(call: Call, obj: JsonObject, applied: bool, guards: Sequence[s
     if generated:
         metadata["name"] = meta.generated_name(metadata["generateName"], services.randomness.suffix())
     meta.stamp(metadata, services.randomness.uuid(), services.now())
-    _prepare(served, obj)
+    _prepare(storage, obj)
     _validate(call, obj)
     attributes.name = metadata.get("name", "")
     services.admission.validate(attributes)
     call.warnings += attributes.warnings
-    call.warnings += served.strategy.warnings(obj, None)
+    call.warnings += storage.strategy.warnings(obj, None)
     return await _store(call, obj, generated, guards)
 
 
 def place_new(call: Call, obj: JsonObject) -> None:
     """Put the object into the namespace of the URL and reject a resource version. Raises BadRequest, ApiError."""
     metadata = obj.setdefault("metadata", {})
-    meta.place(call.served.resource, metadata, call.info.namespace)
+    meta.place(call.storage.resource, metadata, call.info.namespace)
     if metadata.get("resourceVersion") not in (None, "", "0"):
         raise ApiError("resourceVersion should not be set on objects to be created", reason="")
 
@@ -88,54 +88,54 @@ def admission_attributes(call: Call, obj: JsonObject) -> Attributes:
     """Return the admission attributes of a new object."""
     info = call.info
     name = obj["metadata"].get("name", "")
-    resource, user, dry_run = call.served.resource, call.user, call.options.dry_run
+    resource, user, dry_run = call.storage.resource, call.user, call.options.dry_run
     made = Attributes("CREATE", resource, info.subresource, info.namespace, name, obj, None, user, dry_run)
     made.verb = info.verb
     return made
 
 
-def _prepare(served: ResourceStorage, obj: JsonObject) -> None:
-    strategy = served.strategy
-    if strategy.has_status and not served.resource.native:
+def _prepare(storage: ResourceStorage, obj: JsonObject) -> None:
+    strategy = storage.strategy
+    if strategy.has_status and not storage.resource.native:
         obj.pop("status", None)
     strategy.prepare_for_create(obj)
-    if served.counts_generations:
+    if storage.counts_generations:
         obj["metadata"]["generation"] = 1
 
 
 def _validate(call: Call, obj: JsonObject) -> None:
-    served = call.served
+    storage = call.storage
     with FieldErrors() as errors:
-        meta.validate(served.resource, obj["metadata"], errors)
-        served.strategy.validate(obj, errors)
+        meta.validate(storage.resource, obj["metadata"], errors)
+        storage.strategy.validate(obj, errors)
     if errors:
-        raise served.invalid(obj["metadata"].get("name", ""), errors)
+        raise storage.invalid(obj["metadata"].get("name", ""), errors)
 
 
 async def _store(call: Call, obj: JsonObject, generated: bool, guards: Sequence[str]) -> Entry:
-    served, metadata = call.served, obj["metadata"]
+    storage, metadata = call.storage, obj["metadata"]
     name = metadata["name"]
     for _ in range(_NAME_ATTEMPTS if generated else 1):
         name = metadata["name"]
-        key = served.key(call.info.namespace, name)
+        key = storage.key(call.info.namespace, name)
         try:
             if not call.options.dry_run:
-                return await served.store.create(served.bucket, key, served.encode_checked(obj), guards=guards)
-            if served.head(key) is None:
-                return Entry(key, 0, 0, served.encode_checked(obj))
+                return await storage.store.create(storage.bucket, key, storage.encode_checked(obj), guards=guards)
+            if storage.head(key) is None:
+                return Entry(key, 0, 0, storage.encode_checked(obj))
         except Exists:
             if generated and guards:  # admission decided on outdated state
                 raise Overtaken(f"{key} exists") from None
         if generated:
-            metadata["name"] = meta.generated_name(metadata["generateName"], served.services.randomness.suffix())
+            metadata["name"] = meta.generated_name(metadata["generateName"], storage.services.randomness.suffix())
     raise _taken(call, name, generated)
 
 
 def _taken(call: Call, name: str, generated: bool) -> AlreadyExists:
-    served = call.served
-    error = already_exists(served.resource.group, served.resource.plural, name)
-    holder = served.head(served.key(call.info.namespace, name))
-    if holder is not None and "deletionTimestamp" in served.load(holder)["metadata"]:
+    storage = call.storage
+    error = already_exists(storage.resource.group, storage.resource.plural, name)
+    holder = storage.head(storage.key(call.info.namespace, name))
+    if holder is not None and "deletionTimestamp" in storage.load(holder)["metadata"]:
         error = AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
     if generated:
         text = f"{error.message}, the server was not able to generate a unique name for the object"

@@ -17,19 +17,19 @@ from tarmac.server.storage.options import WriteOptions, list_options
 from tarmac.server.storage.resourcestorage import Call, ResourceStorage
 
 
-async def delete_collection(served: ResourceStorage, request: Request) -> Response:
+async def delete_collection(storage: ResourceStorage, request: Request) -> Response:
     """DELETE of a collection. Responds with the list of the objects that were selected for deletion."""
     selected = list_options(request, watch=False)
     options = delete_options(request)
-    call = Call(served, request, WriteOptions(options.dry_run))
+    call = Call(storage, request, WriteOptions(options.dry_run))
     namespace = call.info.namespace
-    selection = served.select(selected.label_selector, selected.field_selector)
-    waiting = served.store.fresh()
+    selection = storage.select(selected.label_selector, selected.field_selector)
+    waiting = storage.store.fresh()
     if waiting is not None:
         await waiting
-    pieces, prefix = served.services.pieces, f"{namespace}/" if namespace and served.resource.namespaced else ""
-    found = await pieces.done(find(served, prefix, selection, selected))
+    pieces, prefix = storage.services.pieces, f"{namespace}/" if namespace and storage.resource.namespaced else ""
+    found = await pieces.done(find(storage, prefix, selection, selected))
     for entry in found.entries:
         with suppress(NotFound):  # another request has deleted it already
             await remove(call, entry.name.rpartition("/")[2], entry.name, options)
-    return await pieces.done(render(served, shape_of(request, of_list=True), found))
+    return await pieces.done(render(storage, shape_of(request, of_list=True), found))

@@ -83,21 +83,21 @@ def _from_query(request: Request) -> JsonObject:
     }
 
 
-async def delete(served: ResourceStorage, request: Request) -> Response:
+async def delete(storage: ResourceStorage, request: Request) -> Response:
     """DELETE of one object."""
     options = delete_options(request)
-    call = Call(served, request, WriteOptions(options.dry_run))
+    call = Call(storage, request, WriteOptions(options.dry_run))
     entry, gone = await remove(call, call.info.name, call.key, options)
-    if not gone or served.strategy.returns_deleted:
+    if not gone or storage.strategy.returns_deleted:
         # 202 only for `orphanDependents: false`, the old form of background deletion, as in Kubernetes
         status = 202 if not gone and options.orphan is False else 200
-        return served.answer(request, entry, status, call.warnings)
-    return document(request, _success(served, entry), 200, call.warnings)
+        return storage.answer(request, entry, status, call.warnings)
+    return document(request, _success(storage, entry), 200, call.warnings)
 
 
-def _success(served: ResourceStorage, entry: Entry) -> JsonObject:
-    metadata = served.load(entry)["metadata"]
-    resource = served.resource
+def _success(storage: ResourceStorage, entry: Entry) -> JsonObject:
+    metadata = storage.load(entry)["metadata"]
+    resource = storage.resource
     details: JsonObject = {"name": metadata["name"]}
     if resource.group:
         details["group"] = resource.group
@@ -107,80 +107,80 @@ def _success(served: ResourceStorage, entry: Entry) -> JsonObject:
 
 async def remove(call: Call, name: str, key: str, options: DeleteOptions) -> tuple[Entry, bool]:
     """Delete or mark one object. Return its last or marked version, and whether it was removed."""
-    served = call.served
+    storage = call.storage
     for _ in range(_ATTEMPTS):
-        entry = served.head(key)
+        entry = storage.head(key)
         if entry is None:
-            raise served.not_found(name)
+            raise storage.not_found(name)
         try:
             return await _remove(call, name, entry, options)
         except (Conflict, Missing):
             continue
-    raise served.conflict(name)
+    raise storage.conflict(name)
 
 
 async def _remove(call: Call, name: str, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
-    served, store = call.served, call.served.store
-    obj = served.load(entry)
-    check_preconditions(served, obj, options)
+    storage, store = call.storage, call.storage.store
+    obj = storage.load(entry)
+    check_preconditions(storage, obj, options)
     _admit(call, name, obj)
-    plan = _plan(served, obj, options)
+    plan = _plan(storage, obj, options)
     if plan == "pending":
         await until_visible(store, entry)
         return entry, False
     if plan == "marked":
-        value = served.encode(obj)
+        value = storage.encode(obj)
         if options.dry_run:
             return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision)), False
-        return await store.update(served.bucket, entry.name, value, entry.revision), False
+        return await store.update(storage.bucket, entry.name, value, entry.revision), False
     if plan == "ended":
         # A grace period of zero is written as a mark before the delete; watchers see both. After a crash between the
         # two writes the object stays marked with a grace period of zero, and the next delete, by the node or a user,
         # removes it.
         if options.dry_run:
-            return Entry(entry.name, entry.revision, entry.created, splice(served.encode(obj), entry.revision)), True
-        entry = await store.update(served.bucket, entry.name, served.encode(obj), entry.revision)
+            return Entry(entry.name, entry.revision, entry.created, splice(storage.encode(obj), entry.revision)), True
+        entry = await store.update(storage.bucket, entry.name, storage.encode(obj), entry.revision)
     if options.dry_run:
         return entry, True
-    return await store.delete(served.bucket, entry.name, entry.revision), True
+    return await store.delete(storage.bucket, entry.name, entry.revision), True
 
 
 def _admit(call: Call, name: str, obj: JsonObject) -> None:
-    info, admission = call.info, call.served.services.admission
+    info, admission = call.info, call.storage.services.admission
     place = (info.subresource, obj["metadata"].get("namespace", ""), name)
-    attributes = Attributes("DELETE", call.served.resource, *place, None, obj, call.user, call.options.dry_run)
+    attributes = Attributes("DELETE", call.storage.resource, *place, None, obj, call.user, call.options.dry_run)
     admission.admit(attributes)
     admission.validate(attributes)
     call.warnings += attributes.warnings
 
 
-def check_preconditions(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> None:
+def check_preconditions(storage: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> None:
     """Reject the delete unless uid and resource version match the client's preconditions. Raises ApiError."""
     metadata = obj["metadata"]
     if options.uid is not None and options.uid != metadata["uid"]:
-        raise _mismatch(served, metadata, "UID", options.uid, metadata["uid"], "deleted and then recreated")
+        raise _mismatch(storage, metadata, "UID", options.uid, metadata["uid"], "deleted and then recreated")
     version = options.resource_version
     if version is not None and version != metadata["resourceVersion"]:
-        raise _mismatch(served, metadata, "ResourceVersion", version, metadata["resourceVersion"], "modified")
+        raise _mismatch(storage, metadata, "ResourceVersion", version, metadata["resourceVersion"], "modified")
 
 
 def _mismatch(
-    served: ResourceStorage, metadata: JsonObject, what: str, given: str, actual: str, perhaps: str
+    storage: ResourceStorage, metadata: JsonObject, what: str, given: str, actual: str, perhaps: str
 ) -> ApiError:
     why = (
         f"the {what} in the precondition ({given}) does not match the {what} in record ({actual}). "
         f"The object might have been {perhaps}"
     )
-    return conflict(served.resource.group, served.resource.kind, metadata["name"], why)
+    return conflict(storage.resource.group, storage.resource.kind, metadata["name"], why)
 
 
-def _plan(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> str:
+def _plan(storage: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> str:
     """Decide how to delete `obj`, and mark it in place.
 
     `gone`: delete it; `marked`: write it; `ended`: write it, then delete it; `pending`: write nothing, a finalizer or a
     grace period has to end first.
     """
-    graceful = _grace(served, obj, options)
+    graceful = _grace(storage, obj, options)
     if graceful is None:
         return "pending"
     metadata = obj["metadata"]
@@ -190,23 +190,23 @@ def _plan(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> s
         metadata["finalizers"] = finalizers
     else:
         metadata.pop("finalizers", None)
-    if served.strategy.is_held(obj):
+    if storage.strategy.is_held(obj):
         if "deletionTimestamp" in metadata:
             return "pending"
-        metadata["deletionTimestamp"] = rfc3339(served.services.clock.now())
-        served.strategy.mark_deleted(obj)
+        metadata["deletionTimestamp"] = rfc3339(storage.services.clock.now())
+        storage.strategy.mark_deleted(obj)
         return "marked"
     if finalizers and not graceful:
-        return "marked" if _mark(metadata, served.services.clock.now()) or finalizers != present else "pending"
+        return "marked" if _mark(metadata, storage.services.clock.now()) or finalizers != present else "pending"
     if finalizers or (graceful and metadata["deletionGracePeriodSeconds"] > 0):
         return "marked"
     return "ended" if graceful else "gone"
 
 
-def _grace(served: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> bool | None:
+def _grace(storage: ResourceStorage, obj: JsonObject, options: DeleteOptions) -> bool | None:
     """Start or shorten a grace period. False: the kind or this state has none; None: one is running already."""
-    metadata, now = obj["metadata"], served.services.clock.now()
-    period = served.strategy.grace_period(obj, options.grace_period)
+    metadata, now = obj["metadata"], storage.services.clock.now()
+    period = storage.strategy.grace_period(obj, options.grace_period)
     if period is None:
         return False
     running = metadata.get("deletionGracePeriodSeconds")

@@ -11,36 +11,36 @@ from tarmac.server.storage.options import parse_revision
 from tarmac.server.storage.resourcestorage import ResourceStorage
 
 
-def get(served: ResourceStorage, request: Request) -> Response | Awaitable[Response]:
+def get(storage: ResourceStorage, request: Request) -> Response | Awaitable[Response]:
     """GET of one object."""
     wanted = request.param("resourceVersion") if request.query else ""
     if wanted != "0":
-        waiting = served.source.fresh()
+        waiting = storage.source.fresh()
         if waiting is not None:
-            return _get_fresh(waiting, served, request, wanted)
-    return _get(served, request, wanted)
+            return _get_fresh(waiting, storage, request, wanted)
+    return _get(storage, request, wanted)
 
 
-async def _get_fresh(waiting: Awaitable[None], served: ResourceStorage, request: Request, wanted: str) -> Response:
+async def _get_fresh(waiting: Awaitable[None], storage: ResourceStorage, request: Request, wanted: str) -> Response:
     await waiting
-    return _get(served, request, wanted)
+    return _get(storage, request, wanted)
 
 
-def _get(served: ResourceStorage, request: Request, wanted: str) -> Response:
+def _get(storage: ResourceStorage, request: Request, wanted: str) -> Response:
     info = request.info
     if wanted:
-        _check_reached(served, wanted)
-    entry = served.source.get(served.bucket, served.key(info.namespace, info.name))
+        _check_reached(storage, wanted)
+    entry = storage.source.get(storage.bucket, storage.key(info.namespace, info.name))
     if entry is None:
-        raise served.not_found(info.name)
-    return served.answer(request, entry)
+        raise storage.not_found(info.name)
+    return storage.answer(request, entry)
 
 
-def _check_reached(served: ResourceStorage, wanted: str) -> None:
+def _check_reached(storage: ResourceStorage, wanted: str) -> None:
     """Reject a resource version that this server has not reached yet. Raises ApiError, Timeout."""
     try:
         revision = parse_revision(wanted)
     except ValueError as error:
         raise ApiError(str(error), reason="") from None
-    if revision > served.source.revision:
-        raise too_large(revision, served.source.revision)
+    if revision > storage.source.revision:
+        raise too_large(revision, storage.source.revision)

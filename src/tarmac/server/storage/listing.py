@@ -62,41 +62,48 @@ class ListQuery(NamedTuple):
         return not options.limit and not options.continue_token and options.resource_version in ("", "0")
 
 
-def list_objects(served: ResourceStorage, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
+def list_objects(storage: ResourceStorage, request: Request, cache: ListCache) -> Response | Awaitable[Response]:
     """GET of a collection."""
-    query = _query(served, request)
-    waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
+    query = _query(storage, request)
+    waiting = storage.waiting(query.prefix, newest=query.options.resource_version != "0")
     if waiting is not None:
-        return _list_fresh(waiting, served, query, cache)
-    return _list_now(served, query, cache)
+        return _list_fresh(waiting, storage, query, cache)
+    return _list_now(storage, query, cache)
 
 
 async def _list_fresh(
-    waiting: Awaitable[None], served: ResourceStorage, query: ListQuery, cache: ListCache
+    waiting: Awaitable[None], storage: ResourceStorage, query: ListQuery, cache: ListCache
 ) -> Response:
     await waiting
-    answer = _list_now(served, query, cache)
+    answer = _list_now(storage, query, cache)
     return answer if isinstance(answer, Response) else await answer
 
 
-def _query(served: ResourceStorage, request: Request) -> ListQuery:
+def _query(storage: ResourceStorage, request: Request) -> ListQuery:
     options = list_options(request, watch=False)
     if options.resource_version == "0" and not options.continue_token:  # any version will do: one page
         options = options._replace(limit=0)
     namespace = request.info.namespace
     return ListQuery(
-        f"{namespace}/" if namespace and served.resource.namespaced else "",
-        served.select(options.label_selector, options.field_selector),
+        f"{namespace}/" if namespace and storage.resource.namespaced else "",
+        storage.select(options.label_selector, options.field_selector),
         options,
         shape_of(request, of_list=True),
         accepts_gzip(request.headers),
     )
 
 
-def _list_now(served: ResourceStorage, query: ListQuery, cache: ListCache) -> Response | Awaitable[Response]:
-    key = (served.resource.api_version, served.bucket, query.prefix, query.selection.key, query.shape, query.compressed)
+def _list_now(storage: ResourceStorage, query: ListQuery, cache: ListCache) -> Response | Awaitable[Response]:
+    key = (
+        storage.resource.api_version,
+        storage.bucket,
+        query.prefix,
+        query.selection.key,
+        query.shape,
+        query.compressed,
+    )
     if query.whole:
-        kept = cache.get(served.bucket, key)
+        kept = cache.get(storage.bucket, key)
         if kept is not None:
             return kept.response
 
@@ -105,21 +112,21 @@ def _list_now(served: ResourceStorage, query: ListQuery, cache: ListCache) -> Re
         length = size_of(response.body)
         if query.compressed and length >= GZIP_FROM:
             if length > _GZIP_INLINE:
-                return _compress_aside(response, lambda done: _keep(cache, served, key, query, found, done))
+                return _compress_aside(response, lambda done: _keep(cache, storage, key, query, found, done))
             response = _compress(response)
-        return _keep(cache, served, key, query, found, response)
+        return _keep(cache, storage, key, query, found, response)
 
-    return served.services.pieces.run(_make(served, query), complete)
+    return storage.services.pieces.run(_make(storage, query), complete)
 
 
-def _make(served: ResourceStorage, query: ListQuery) -> Work[tuple[ListPage, Response]]:
-    found = yield from find(served, query.prefix, query.selection, query.options)
-    return found, (yield from render(served, query.shape, found))
+def _make(storage: ResourceStorage, query: ListQuery) -> Work[tuple[ListPage, Response]]:
+    found = yield from find(storage, query.prefix, query.selection, query.options)
+    return found, (yield from render(storage, query.shape, found))
 
 
 def _keep(
     cache: ListCache,
-    served: ResourceStorage,
+    storage: ResourceStorage,
     key: tuple[object, ...],
     query: ListQuery,
     found: ListPage,
@@ -127,7 +134,7 @@ def _keep(
 ) -> Response:
     if query.whole and (not query.selection.everything or query.shape.form != "object" or response.headers):
         age = _AGE_OF_AGES if query.shape.form == "table" else _MAX_AGE
-        cache.put(served.source, served.bucket, key, CachedAnswer(response, found.revision, age))
+        cache.put(storage.source, storage.bucket, key, CachedAnswer(response, found.revision, age))
     return response
 
 
@@ -140,14 +147,14 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
     return then(await asyncio.get_running_loop().run_in_executor(None, _compress, response))
 
 
-def find(served: ResourceStorage, prefix: str, selection: Selection, options: ListOptions) -> Work[ListPage]:
+def find(storage: ResourceStorage, prefix: str, selection: Selection, options: ListOptions) -> Work[ListPage]:
     """Return the entries of a list. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
-    after, revision = _start(served, prefix, options)
+    after, revision = _start(storage, prefix, options)
     limit = options.limit if selection.everything else 0
     try:
         if selection.name is not None and prefix:
-            return _find_one(served, prefix, selection, revision)
-        page = served.source.list(served.bucket, prefix, after=after, limit=limit, revision=revision)
+            return _find_one(storage, prefix, selection, revision)
+        page = storage.source.list(storage.bucket, prefix, after=after, limit=limit, revision=revision)
     except Compacted:
         if options.continue_token:
             raise ExpiredToken(after) from None
@@ -157,18 +164,18 @@ def find(served: ResourceStorage, prefix: str, selection: Selection, options: Li
     return (yield from _slice(page, selection, options))
 
 
-def _find_one(served: ResourceStorage, prefix: str, selection: Selection, revision: int) -> ListPage:
+def _find_one(storage: ResourceStorage, prefix: str, selection: Selection, revision: int) -> ListPage:
     name = f"{prefix}{selection.name}"
-    if revision and revision != served.source.revision:
-        page = served.source.list(served.bucket, name, limit=1, revision=revision)
+    if revision and revision != storage.source.revision:
+        page = storage.source.list(storage.bucket, name, limit=1, revision=revision)
         found = [entry for entry in page.entries if entry.name == name and selection.matches(entry)]
         return ListPage(found, page.revision, "", None)
-    entry = served.source.get(served.bucket, name)
+    entry = storage.source.get(storage.bucket, name)
     entries = [entry] if entry is not None and selection.matches(entry) else []
-    return ListPage(entries, served.source.revision, "", None)
+    return ListPage(entries, storage.source.revision, "", None)
 
 
-def _start(served: ResourceStorage, prefix: str, options: ListOptions) -> tuple[str, int]:
+def _start(storage: ResourceStorage, prefix: str, options: ListOptions) -> tuple[str, int]:
     """Return the key to start after and the revision to read (0: now)."""
     try:
         wanted = parse_revision(options.resource_version)
@@ -178,8 +185,8 @@ def _start(served: ResourceStorage, prefix: str, options: ListOptions) -> tuple[
         if wanted:
             raise BadRequest("specifying resource version is not allowed when using continue")
         return position(options.continue_token, prefix)
-    if wanted > served.source.revision:
-        raise too_large(wanted, served.source.revision)
+    if wanted > storage.source.revision:
+        raise too_large(wanted, storage.source.revision)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
     return "", wanted if exact else 0
 
@@ -212,43 +219,43 @@ def too_large(wanted: int, current: int) -> ApiError:
     )
 
 
-def render(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work[Response]:
+def render(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work[Response]:
     """Render a list as a list of byte chunks: joining many megabytes would cost a large allocation and a copy."""
-    head = _head(served, shape, found)
+    head = _head(storage, shape, found)
     if not found.entries:
         return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
-    pretty, now = shape.pretty and not shape.yaml, served.services.clock.now()
+    pretty, now = shape.pretty and not shape.yaml, storage.services.clock.now()
     frame = indented_frame(head) if pretty else ListFrame(b"%b[" % head, b",", b"]}")
     pieces = [frame.begin]
     for batch in batches(found.entries):
         if len(pieces) > 1:
             pieces.append(frame.between)
         if shape.form == "object" and not pretty:
-            pieces.append(_items(served, batch))
+            pieces.append(_items(storage, batch))
         else:
-            texts = [_item(served, shape, entry, now) for entry in batch]
+            texts = [_item(storage, shape, entry, now) for entry in batch]
             pieces.append(frame.between.join(map(indented_item, texts) if pretty else texts))
         yield
     pieces.append(frame.end)
     return finish(pieces, shape._replace(pretty=False))
 
 
-def _head(served: ResourceStorage, shape: AnswerShape, found: ListPage) -> bytes:
+def _head(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> bytes:
     """Return the bytes before the items."""
-    resource = served.resource
+    resource = storage.resource
     metadata = _list_metadata(found, always_continue=not resource.native and shape.form == "object")
     if shape.form == "table":
-        return served.printer.head(metadata)
+        return storage.printer.head(metadata)
     if shape.form == "metadata":
         return partial_metadata_list_head(metadata)
     kind, version = resource.list_kind.encode(), resource.api_version.encode()
     return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":' % (kind, version, metadata)
 
 
-def _item(served: ResourceStorage, shape: AnswerShape, entry: Entry, now: float) -> bytes:
+def _item(storage: ResourceStorage, shape: AnswerShape, entry: Entry, now: float) -> bytes:
     if shape.form == "table":
-        return served.row(entry, now, shape.include_object)
-    return served.metadata(entry) if shape.form == "metadata" else _items(served, [entry])
+        return storage.row(entry, now, shape.include_object)
+    return storage.metadata(entry) if shape.form == "metadata" else _items(storage, [entry])
 
 
 def _list_metadata(found: ListPage, always_continue: bool) -> bytes:
@@ -263,12 +270,12 @@ def _list_metadata(found: ListPage, always_continue: bool) -> bytes:
     return encode_json(metadata)
 
 
-def _items(served: ResourceStorage, entries: Sequence[Entry]) -> bytes:
-    raws = [entry.raw for entry in entries] if served.view is None else [served.raw(entry) for entry in entries]
-    if not served.resource.native:
+def _items(storage: ResourceStorage, entries: Sequence[Entry]) -> bytes:
+    raws = [entry.raw for entry in entries] if storage.view is None else [storage.raw(entry) for entry in entries]
+    if not storage.resource.native:
         return b",".join(raws)
     # Items of native kinds carry no kind and apiVersion: cut that tail off, except for its closing brace.
-    tail, end = served.tail, -len(served.tail)
+    tail, end = storage.tail, -len(storage.tail)
     return b"},".join([raw[:end] if raw.endswith(tail) else _open(raw) for raw in raws]) + b"}"
 
 

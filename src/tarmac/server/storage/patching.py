@@ -27,11 +27,11 @@ from tarmac.server.storage.updating import Rules, check_name, check_version, rew
 from tarmac.store.interface import Entry
 
 
-async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Response:
+async def patch(storage: ResourceStorage, rules: Rules, request: Request) -> Response:
     """PATCH of an object, by any of the four types; an apply may also create it."""
-    patch_type = check_type(served.resource, request.headers.get("content-type", ""))
+    patch_type = check_type(storage.resource, request.headers.get("content-type", ""))
     is_apply = patch_type == APPLY_PATCH
-    call = Call(served, request, write_options("PatchOptions", request, apply=is_apply))
+    call = Call(storage, request, write_options("PatchOptions", request, apply=is_apply))
     if is_apply:
         return await _apply(call, rules)
     body = request.body
@@ -39,52 +39,52 @@ async def patch(served: ResourceStorage, rules: Rules, request: Request) -> Resp
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         # A JSON patch works in place; the other types copy the parts they change and share the rest with the old
         # object.
-        current = served.load(entry) if patch_type == JSON_PATCH else {**old, "metadata": {**old["metadata"]}}
-        patched, notes = apply_patch(served.resource, patch_type, current, body)
+        current = storage.load(entry) if patch_type == JSON_PATCH else {**old, "metadata": {**old["metadata"]}}
+        patched, notes = apply_patch(storage.resource, patch_type, current, body)
         if patch_type == STRATEGIC_PATCH:  # kind and apiVersion of a strategic patch are ignored
-            patched |= {"kind": served.resource.kind, "apiVersion": served.resource.api_version}
+            patched |= {"kind": storage.resource.kind, "apiVersion": storage.resource.api_version}
         new = adopt(call, patched, old, notes)
         check_name(call, new)
         check_version(call, new, old)
         return new
 
     entry = await rewrite(call, change, rules)
-    return served.answer(request, entry, 200, call.warnings)
+    return storage.answer(request, entry, 200, call.warnings)
 
 
 async def _apply(call: Call, rules: Rules) -> Response:
-    served, body = call.served, call.request.body
+    storage, body = call.storage, call.request.body
 
     def merged(live: JsonObject | None) -> JsonObject:
-        applied, notes = read_configuration(served.resource, body)
+        applied, notes = read_configuration(storage.resource, body)
         new = server_side_apply(
-            served.resource,
+            storage.resource,
             live,
             applied,
             call.options.field_manager,
             force=call.options.force,
             subresource=call.info.subresource,
-            now=served.services.now(),
+            now=storage.services.now(),
         )
         _judge(call, notes)
         check_name(call, new)
         return adopt(call, new)
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
-        new = merged(served.load(entry))
+        new = merged(storage.load(entry))
         check_version(call, new, old)
         return new
 
-    if served.head(call.key) is None and not call.info.subresource:
+    if storage.head(call.key) is None and not call.info.subresource:
         new = merged(None)
         if uid := new["metadata"].get("uid"):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise served.conflict(call.info.name, why)
+            raise storage.conflict(call.info.name, why)
         new["metadata"].pop("resourceVersion", None)  # no stored object to compare it with
         entry = await create_object(call, new, applied=True)
-        return served.answer(call.request, entry, 201, call.warnings)
+        return storage.answer(call.request, entry, 201, call.warnings)
     entry = await rewrite(call, change, rules._replace(applied=True))
-    return served.answer(call.request, entry, 200, call.warnings)
+    return storage.answer(call.request, entry, 200, call.warnings)
 
 
 def _judge(call: Call, notes: list[str]) -> None:

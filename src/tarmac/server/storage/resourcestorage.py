@@ -211,10 +211,10 @@ def _at(obj: JsonObject, path: str) -> Any:
 class Call:
     """One write in progress: request, user, options and collected warnings."""
 
-    __slots__ = ("info", "options", "request", "served", "user", "warnings")
+    __slots__ = ("info", "options", "request", "storage", "user", "warnings")
 
-    def __init__(self, served: ResourceStorage, request: Request, options: WriteOptions) -> None:
-        self.served = served
+    def __init__(self, storage: ResourceStorage, request: Request, options: WriteOptions) -> None:
+        self.storage = storage
         self.request = request
         self.info: RequestInfo = request.info
         self.user: User = request.user
@@ -225,30 +225,30 @@ class Call:
     @property
     def key(self) -> str:
         """The store's key of the object in the URL."""
-        return self.served.key(self.info.namespace, self.info.name)
+        return self.storage.key(self.info.namespace, self.info.name)
 
     def guards(self, operation: Operation) -> tuple[str, ...]:
         """Return the guards that the write needs; none for a dry run."""
         if self.options.dry_run:
             return ()
-        info, served = self.info, self.served
-        return served.services.admission.guards(served.resource, info.subresource, operation, info.namespace)
+        info, storage = self.info, self.storage
+        return storage.services.admission.guards(storage.resource, info.subresource, operation, info.namespace)
 
     def settling(self, operation: Operation) -> Sequence[Awaitable[None]]:
         """Return awaitables to await after the write and before the response, such as the update of quota usage."""
         if self.options.dry_run:
             return ()
-        info, served = self.info, self.served
-        return served.services.admission.settling(served.resource, info.subresource, operation, info.namespace)
+        info, storage = self.info, self.storage
+        return storage.services.admission.settling(storage.resource, info.subresource, operation, info.namespace)
 
     def admit(self, subresource: str, name: str, obj: JsonObject) -> None:
         """Run admission for an object that is created at a subresource and not stored: a token, a binding, an eviction.
 
         Must come before any side effect, so that a rejection leaves no trace.
         """
-        served, namespace = self.served, self.info.namespace
-        dry_run, admission = self.options.dry_run, served.services.admission
-        attributes = Attributes("CREATE", served.resource, subresource, namespace, name, obj, None, self.user, dry_run)
+        storage, namespace = self.storage, self.info.namespace
+        dry_run, admission = self.options.dry_run, storage.services.admission
+        attributes = Attributes("CREATE", storage.resource, subresource, namespace, name, obj, None, self.user, dry_run)
         admission.admit(attributes)
         admission.validate(attributes)
         self.warnings += attributes.warnings

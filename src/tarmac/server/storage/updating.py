@@ -41,56 +41,56 @@ class Rules(NamedTuple):
     applied: bool = False  # server-side apply has recorded the managers already
 
 
-def rules_of(served: ResourceStorage, subresource: str = "") -> Rules:
+def rules_of(storage: ResourceStorage, subresource: str = "") -> Rules:
     """Return the rules of the main resource, or of its status."""
-    strategy = served.strategy
+    strategy = storage.strategy
     if subresource == "status":
         return Rules(strategy.prepare_for_status_update, strategy.validate_status_update)
-    if strategy.has_status and not served.resource.native:
-        return Rules(_keeping_status(served), strategy.validate_update)
+    if strategy.has_status and not storage.resource.native:
+        return Rules(_keeping_status(storage), strategy.validate_update)
     return Rules(strategy.prepare_for_update, strategy.validate_update)
 
 
-def _keeping_status(served: ResourceStorage) -> Callable[[JsonObject, JsonObject], None]:
+def _keeping_status(storage: ResourceStorage) -> Callable[[JsonObject, JsonObject], None]:
     def prepare(new: JsonObject, old: JsonObject) -> None:
         if "status" in old:
             new["status"] = old["status"]
         else:
             new.pop("status", None)
-        served.strategy.prepare_for_update(new, old)
+        storage.strategy.prepare_for_update(new, old)
 
     return prepare
 
 
-async def update(served: ResourceStorage, rules: Rules, request: Request) -> Response:
+async def update(storage: ResourceStorage, rules: Rules, request: Request) -> Response:
     """PUT of the main resource, or of a subresource that takes the whole object."""
-    call = Call(served, request, write_options("UpdateOptions", request))
+    call = Call(storage, request, write_options("UpdateOptions", request))
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         new = read_object(call)
-        if served.resource.native and has_own_fields(entry.raw) and _knows_no_own_fields(call, new):
-            carry_over(served.resource.schema, new, old)
+        if storage.resource.native and has_own_fields(entry.raw) and _knows_no_own_fields(call, new):
+            carry_over(storage.resource.schema, new, old)
         check_name(call, new)
         _check_uid(call, new, old["metadata"]["uid"])
         check_version(call, new, old)
         return new
 
-    creates = served.strategy.allow_create_on_update and not call.info.subresource
-    if creates and served.head(call.key) is None:
+    creates = storage.strategy.allow_create_on_update and not call.info.subresource
+    if creates and storage.head(call.key) is None:
         obj = read_object(call)
         check_name(call, obj)
         _check_uid(call, obj, "")
         obj["metadata"].pop("resourceVersion", None)
-        return served.answer(request, await create_object(call, obj), 201, call.warnings)
+        return storage.answer(request, await create_object(call, obj), 201, call.warnings)
     entry = await rewrite(call, change, rules)
-    return served.answer(request, entry, 200, call.warnings)
+    return storage.answer(request, entry, 200, call.warnings)
 
 
 def _knows_no_own_fields(call: Call, new: JsonObject) -> bool:
     """Return whether the client cannot know Tarmac's extension fields: protobuf has no numbers for them."""
     if body_type(call.request.headers.get("content-type", ""), native=True) == PROTOBUF:
         return True
-    return call.info.subresource != "status" and call.served.strategy.is_of_a_stranger(new)
+    return call.info.subresource != "status" and call.storage.strategy.is_of_a_stranger(new)
 
 
 async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
@@ -100,7 +100,7 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
     """
     guards = call.guards("UPDATE")
     if guards:
-        entry = await call.served.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
+        entry = await call.storage.services.turns.write(guards, lambda: _rewrite(call, change, rules, guards))
     else:
         entry = await _rewrite(call, change, rules, guards)
     for waiting in call.settling("UPDATE"):
@@ -109,21 +109,21 @@ async def rewrite(call: Call, change: Change, rules: Rules) -> Entry:
 
 
 async def _rewrite(call: Call, change: Change, rules: Rules, guards: Sequence[str]) -> Entry:
-    served = call.served
+    storage = call.storage
     for _ in range(_ATTEMPTS):
         # Nothing is awaited from here until the store has accepted the write. On a store of a single server no other
         # write can come between, so the amounts that admission counted stay valid.
-        entry = served.head(call.key)
+        entry = storage.head(call.key)
         if entry is None:
-            raise served.not_found(call.info.name)
+            raise storage.not_found(call.info.name)
         call.warnings.clear()
-        old = served.load(entry)
+        old = storage.load(entry)
         new = change(old, entry)
         try:
             return await _revise(call, entry, old, new, rules, guards)
         except (Conflict, Missing):
             continue  # lost a race against another server; only with a shared store
-    raise served.conflict(call.info.name)
+    raise storage.conflict(call.info.name)
 
 
 def check_name(call: Call, obj: JsonObject) -> None:
@@ -138,61 +138,61 @@ def check_name(call: Call, obj: JsonObject) -> None:
 
 def check_version(call: Call, new: JsonObject, old: JsonObject) -> None:
     """Reject an update based on an outdated version; kinds may allow updates without a version. Raises ApiError."""
-    served, name = call.served, call.info.name
+    storage, name = call.storage, call.info.name
     version = new["metadata"].get("resourceVersion")
     if version and version != "0":
         if version != old["metadata"]["resourceVersion"]:
-            raise served.conflict(name)
-    elif not (served.resource.native and served.strategy.allow_unconditional_update):
+            raise storage.conflict(name)
+    elif not (storage.resource.native and storage.strategy.allow_unconditional_update):
         errors = FieldErrors()
         errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(served.resource.group, served.resource.plural, name, errors)
+        raise invalid(storage.resource.group, storage.resource.plural, name, errors)
 
 
 def _check_uid(call: Call, new: JsonObject, actual: str) -> None:
     given = new["metadata"].get("uid")
     if given and given != actual:
-        raise precondition_failed(call.served, call.info.name, call.key, "UID", given, actual)
+        raise precondition_failed(call.storage, call.info.name, call.key, "UID", given, actual)
 
 
-def precondition_failed(served: ResourceStorage, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
+def precondition_failed(storage: ResourceStorage, name: str, key: str, what: str, given: str, actual: str) -> ApiError:
     """Return the Conflict for an object that is not the one the client means, worded as Kubernetes' storage does."""
-    resource = served.resource
+    resource = storage.resource
     place = resource.plural if resource.native else f"{resource.group}/{resource.plural}"
     why = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}"
-    storage = f"invalid object, Code: 4, Key: /registry/{place}/{key}, ResourceVersion: 0"
-    return served.conflict(name, f"StorageError: {storage}, AdditionalErrorMsg: {why}")
+    cause = f"invalid object, Code: 4, Key: /registry/{place}/{key}, ResourceVersion: 0"
+    return storage.conflict(name, f"StorageError: {cause}, AdditionalErrorMsg: {why}")
 
 
 async def _revise(
     call: Call, entry: Entry, old: JsonObject, new: JsonObject, rules: Rules, guards: Sequence[str]
 ) -> Entry:
-    served, services = call.served, call.served.services
-    meta.place(served.resource, new["metadata"], call.info.namespace)
+    storage, services = call.storage, call.storage.services
+    meta.place(storage.resource, new["metadata"], call.info.namespace)
     if not rules.applied:
-        managed.for_update(served.resource, old, new, call.manager, call.info.subresource, services.now())
+        managed.for_update(storage.resource, old, new, call.manager, call.info.subresource, services.now())
     attributes = _attributes(call, new, old)
     services.admission.admit(attributes)
     _prepare(call, new, old, rules)
     _validate(call, new, old, rules)
     services.admission.validate(attributes)
     call.warnings += attributes.warnings
-    call.warnings += served.strategy.warnings(new, old)
+    call.warnings += storage.strategy.warnings(new, old)
     return await _store(call, entry, old, new, guards)
 
 
 def _attributes(call: Call, new: JsonObject, old: JsonObject) -> Attributes:
-    info, served = call.info, call.served
+    info, storage = call.info, call.storage
     place = (info.subresource, info.namespace, info.name)
-    return Attributes("UPDATE", served.resource, *place, new, old, call.user, call.options.dry_run)
+    return Attributes("UPDATE", storage.resource, *place, new, old, call.user, call.options.dry_run)
 
 
 def _prepare(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> None:
-    served = call.served
+    storage = call.storage
     meta.carry_over(new["metadata"], old["metadata"])
     rules.prepare(new, old)
     meta.carry_over(new["metadata"], old["metadata"])
-    if served.counts_generations and served.has_new_generation(new, old):
+    if storage.counts_generations and storage.has_new_generation(new, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -201,23 +201,23 @@ def _validate(call: Call, new: JsonObject, old: JsonObject, rules: Rules) -> Non
         meta.validate_update(new["metadata"], old["metadata"], errors)
         rules.validate(new, old, errors)
     if errors:
-        raise call.served.invalid(call.info.name, errors)
+        raise call.storage.invalid(call.info.name, errors)
 
 
 async def _store(call: Call, entry: Entry, old: JsonObject, new: JsonObject, guards: Sequence[str]) -> Entry:
-    served, store = call.served, call.served.store
-    gone = is_released(served.strategy, new, old)
+    storage, store = call.storage, call.storage.store
+    gone = is_released(storage.strategy, new, old)
     if not gone and _unchanged(new, old):
         # The compared version may be accepted but not durable yet: it could still fail.
         await until_visible(store, entry)
         return entry
-    value = served.encode_checked(new, len(entry.raw))
+    value = storage.encode_checked(new, len(entry.raw))
     if call.options.dry_run:
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
     if gone:  # watchers get the last stored state, the client its own change, at the version it replaced
-        await store.delete(served.bucket, entry.name, entry.revision)
+        await store.delete(storage.bucket, entry.name, entry.revision)
         return Entry(entry.name, entry.revision, entry.created, splice(value, entry.revision))
-    return await store.update(served.bucket, entry.name, value, entry.revision, guards=guards)
+    return await store.update(storage.bucket, entry.name, value, entry.revision, guards=guards)
 
 
 def is_released(strategy: Strategy, new: JsonObject, old: JsonObject) -> bool:

@@ -36,10 +36,10 @@ class WatcherView(NamedTuple):
 class StoreChange:
     """One event of the store, with the data that its watchers share."""
 
-    __slots__ = ("_after", "_before", "_lines", "_notices", "event", "seen", "served")
+    __slots__ = ("_after", "_before", "_lines", "_notices", "event", "seen", "storage")
 
-    def __init__(self, served: ResourceStorage, event: Event) -> None:
-        self.served = served
+    def __init__(self, storage: ResourceStorage, event: Event) -> None:
+        self.storage = storage
         self.event = event
         self.seen = WatcherView(event.type, event.entry)  # as seen by a watcher without selectors
         self._before: Selected | None = None
@@ -65,12 +65,12 @@ class StoreChange:
     def _seen_before(self) -> Selected:
         if self._before is None:
             assert self.event.previous is not None
-            self._before = self.served.index.look(self.event.previous)
+            self._before = self.storage.index.look(self.event.previous)
         return self._before
 
     def _seen_after(self) -> Selected:
         if self._after is None:
-            self._after = self.served.index.look(self.event.entry)
+            self._after = self.storage.index.look(self.event.entry)
         return self._after
 
     def line(self, seen: WatcherView, shape: AnswerShape) -> bytes:
@@ -78,14 +78,14 @@ class StoreChange:
         key = (seen.type, shape)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = event_line(self.served, seen.type, seen.entry, shape)
+            line = self._lines[key] = event_line(self.storage, seen.type, seen.entry, shape)
         return line
 
     def notice(self, seen: WatcherView) -> Notice:
         """Return the event as a notice for a reader in this process."""
         notice = self._notices.get(seen.type)
         if notice is None:
-            notice = self._notices[seen.type] = Notice(seen.type, self.served.raw(seen.entry))
+            notice = self._notices[seen.type] = Notice(seen.type, self.storage.raw(seen.entry))
         return notice
 
 
@@ -101,26 +101,26 @@ def as_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape
 def titled_chunk(seen: Sequence[tuple[StoreChange, WatcherView]], shape: AnswerShape) -> Chunk:
     """Render events for a table watcher that has not received the column definitions: the first event carries them."""
     change, first = seen[0]
-    titled = event_line(change.served, first.type, first.entry, shape, definitions=True)
+    titled = event_line(change.storage, first.type, first.entry, shape, definitions=True)
     return Chunk(titled + as_chunk(seen[1:], shape).data)
 
 
 def event_line(
-    served: ResourceStorage, type: str, entry: Entry, shape: AnswerShape, *, definitions: bool = False
+    storage: ResourceStorage, type: str, entry: Entry, shape: AnswerShape, *, definitions: bool = False
 ) -> bytes:
     """Render one event. Only the first one of a table carries the column definitions."""
     if shape.form == "table":
-        row = served.row(entry, served.services.clock.now(), shape.include_object)
-        raw = served.printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
+        row = storage.row(entry, storage.services.clock.now(), shape.include_object)
+        raw = storage.printer.table(b'{"resourceVersion":"%d"}' % entry.revision, [row], definitions=definitions)
     elif shape.form == "metadata":
-        raw = served.metadata(entry)
+        raw = storage.metadata(entry)
     else:
-        raw = served.raw(entry)
+        raw = storage.raw(entry)
     return b'{"type":"%b","object":%b}\n' % (type.encode(), named(raw, shape))
 
 
 def initial_state(
-    served: ResourceStorage, entries: Sequence[Entry], shape: AnswerShape, bookmark: bytes | None
+    storage: ResourceStorage, entries: Sequence[Entry], shape: AnswerShape, bookmark: bytes | None
 ) -> Work[Chunk]:
     """Render the current objects as ADDED events, followed by the bookmark unless it is None."""
     table = shape.form == "table"
@@ -129,16 +129,16 @@ def initial_state(
     notices: list[Notice] = []
     for batch in batches(entries):
         if table:
-            lines += [event_line(served, "ADDED", entry, shape, definitions=entry is entries[0]) for entry in batch]
+            lines += [event_line(storage, "ADDED", entry, shape, definitions=entry is entries[0]) for entry in batch]
         else:
-            notices += [Notice("ADDED", served.raw(entry)) for entry in batch]
+            notices += [Notice("ADDED", storage.raw(entry)) for entry in batch]
         yield
     if table:
         return Chunk(b"".join(lines + last))
 
     def render() -> bytes:
         if shape.form == "metadata":
-            return b"".join([event_line(served, "ADDED", entry, shape) for entry in entries] + last)
+            return b"".join([event_line(storage, "ADDED", entry, shape) for entry in entries] + last)
         return b"".join([b'{"type":"ADDED","object":%b}\n' % notice.raw for notice in notices] + last)
 
     return Chunk(render, notices if bookmark is None else [*notices, Notice("BOOKMARK", bookmark)])
@@ -154,21 +154,21 @@ def _bookmark_line(bookmark: bytes) -> bytes:
 
 
 def bookmark_object(
-    served: ResourceStorage, revision: int, shape: AnswerShape, *, initial_end: bool = False, definitions: bool = False
+    storage: ResourceStorage, revision: int, shape: AnswerShape, *, initial_end: bool = False, definitions: bool = False
 ) -> bytes:
     """Return a bookmark: no event up to `revision` is still to come. In a table it is a row with empty cells."""
     metadata: JsonObject = {"resourceVersion": str(revision)}
     if initial_end:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    kind, version = served.resource.kind, served.resource.api_version
+    kind, version = storage.resource.kind, storage.resource.api_version
     if shape.form != "object":
         kind, version = "PartialObjectMetadata", "meta.k8s.io/v1"
     obj: JsonObject = {"kind": kind, "apiVersion": version, "metadata": metadata}
-    if served.resource.native and shape.form == "object":
-        check_object(served.resource, obj, "Ignore")  # adds the fields that Go writes for an empty object
+    if storage.resource.native and shape.form == "object":
+        check_object(storage.resource, obj, "Ignore")  # adds the fields that Go writes for an empty object
     line = encode_json(obj)
     if shape.form == "table":
-        printer = served.printer
+        printer = storage.printer
         rows = [printer.empty_row(line)]
         line = printer.table(b'{"resourceVersion":"%d"}' % revision, rows, definitions=definitions)
     return named(line, shape)

@@ -104,14 +104,14 @@ class Watcher:
 class Group:
     """Watchers that see the same events: same resource, namespace, selectors and representation."""
 
-    __slots__ = ("key", "prefix", "selection", "served", "shape", "watchers")
+    __slots__ = ("key", "prefix", "selection", "shape", "storage", "watchers")
 
-    def __init__(self, served: ResourceStorage, prefix: str, selection: Selection, shape: AnswerShape) -> None:
-        self.served = served
+    def __init__(self, storage: ResourceStorage, prefix: str, selection: Selection, shape: AnswerShape) -> None:
+        self.storage = storage
         self.prefix = prefix
         self.selection = selection
         self.shape = shape
-        self.key: GroupKey = (served.resource.api_version, prefix, selection.key, shape)
+        self.key: GroupKey = (storage.resource.api_version, prefix, selection.key, shape)
         self.watchers: dict[Watcher, None] = {}
 
     @property
@@ -119,7 +119,7 @@ class Group:
         """The key of the single object it follows, or None; "/NAME" when it follows the name in every namespace."""
         if self.selection.name is None:
             return None
-        anywhere = self.served.resource.namespaced and not self.prefix
+        anywhere = self.storage.resource.namespaced and not self.prefix
         return f"{'/' if anywhere else self.prefix}{self.selection.name}"
 
     def sees(self, change: StoreChange) -> WatcherView | None:
@@ -176,11 +176,11 @@ class Hub:
 
     def join(self, like: Group, watcher: Watcher) -> Callable[[], None]:
         """Add the watcher to a group like this; return the function that removes it."""
-        bucket = like.served.bucket
+        bucket = like.storage.bucket
         scope = self._scopes.get(bucket)
         if scope is None:
             scope = self._scopes[bucket] = _Scope()
-            scope.end = like.served.source.subscribe(bucket, partial(self._deliver, bucket, scope))
+            scope.end = like.storage.source.subscribe(bucket, partial(self._deliver, bucket, scope))
         group = scope.groups_of(like).setdefault(like.key, like)
         group.watchers[watcher] = None
         now = self._clock.monotonic()
@@ -245,7 +245,7 @@ class Hub:
         if scope.single:
             for event in events:
                 for group in scope.following(event.entry.name):
-                    self._write(bucket, group, [StoreChange(group.served, event)])
+                    self._write(bucket, group, [StoreChange(group.storage, event)])
 
     def _write(self, bucket: str, group: Group, changes: Sequence[StoreChange]) -> None:
         seen = [(change, each) for change in changes if (each := group.sees(change))]
@@ -314,7 +314,7 @@ class Hub:
         for watcher in tuple(group.watchers):
             if watcher.bookmarks and now >= watcher.next_bookmark:
                 if bookmark is None:
-                    bookmark = as_bookmark(bookmark_object(group.served, self._store.revision, group.shape))
+                    bookmark = as_bookmark(bookmark_object(group.storage, self._store.revision, group.shape))
                 watcher.next_bookmark = _next_bookmark(watcher, now)
                 watcher.send(bookmark)
             if now >= watcher.deadline:
@@ -323,10 +323,10 @@ class Hub:
 
 def _changes_for(group: Group, events: Sequence[Event], made: dict[str, list[StoreChange]]) -> list[StoreChange]:
     """Return the batch as changes, shared by all groups of one resource."""
-    version = group.served.resource.api_version
+    version = group.storage.resource.api_version
     changes = made.get(version)
     if changes is None:
-        changes = made[version] = [StoreChange(group.served, event) for event in events]
+        changes = made[version] = [StoreChange(group.storage, event) for event in events]
     return changes
 
 

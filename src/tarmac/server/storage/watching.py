@@ -42,7 +42,7 @@ _EVERYTHING_NOW = ListOptions()
 class WatchQuery(NamedTuple):
     """One watch request, resolved."""
 
-    served: ResourceStorage
+    storage: ResourceStorage
     prefix: str
     selection: Selection
     shape: AnswerShape
@@ -72,15 +72,15 @@ class Present(NamedTuple):
 _NOTHING = Present(0, None)
 
 
-def watch(served: ResourceStorage, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
+def watch(storage: ResourceStorage, request: Request, hub: Hub) -> StreamResponse | Awaitable[StreamResponse]:
     """GET of a collection with `watch`."""
-    query = _query(served, request)
-    store = served.source
+    query = _query(storage, request)
+    store = storage.source
     if query.starts_with_state or query.starts_now:
-        waiting = served.waiting(query.prefix, newest=query.options.resource_version != "0")
+        waiting = storage.waiting(query.prefix, newest=query.options.resource_version != "0")
         return _begin(query, hub) if waiting is None else _begin_fresh(waiting, query, hub)
     try:
-        store.since(served.bucket, query.revision, query.prefix)
+        store.since(storage.bucket, query.revision, query.prefix)
     except Compacted:
         return _answer_from_log(query, hub)
     except FutureRevision:
@@ -89,7 +89,7 @@ def watch(served: ResourceStorage, request: Request, hub: Hub) -> StreamResponse
     return _answer(query, hub)
 
 
-def _query(served: ResourceStorage, request: Request) -> WatchQuery:
+def _query(storage: ResourceStorage, request: Request) -> WatchQuery:
     options = list_options(request, watch=True)
     shape = shape_of(request)
     if shape.yaml:
@@ -99,12 +99,12 @@ def _query(served: ResourceStorage, request: Request) -> WatchQuery:
     except ValueError as error:
         raise ApiError(str(error), reason="") from None
     info = request.info
-    prefix = f"{info.namespace}/" if info.namespace and served.resource.namespaced else ""
+    prefix = f"{info.namespace}/" if info.namespace and storage.resource.namespaced else ""
     fields = options.field_selector
     if info.name and not fields:  # the old form of path: /api/v1/watch/namespaces/NS/pods/NAME
         fields = f"metadata.name={info.name}"
-    selection = served.select(options.label_selector, fields)
-    return WatchQuery(served, prefix, selection, shape._replace(pretty=False), options, revision)
+    selection = storage.select(options.label_selector, fields)
+    return WatchQuery(storage, prefix, selection, shape._replace(pretty=False), options, revision)
 
 
 async def _begin_fresh(waiting: Awaitable[None], query: WatchQuery, hub: Hub) -> StreamResponse:
@@ -127,30 +127,30 @@ def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResp
         return _answer(query._replace(revision=present.revision), hub, present=present)
 
     try:
-        return query.served.services.pieces.run(_present(query), answer)
+        return query.storage.services.pieces.run(_present(query), answer)
     except ApiError as error:
         return StreamResponse(partial(_refuse, error))
 
 
 def _present(query: WatchQuery) -> Work[Present]:
-    served, store = query.served, query.served.source
+    storage, store = query.storage, query.storage.source
     if query.revision > store.revision:
         raise too_large(query.revision, store.revision)
-    found = yield from find(served, query.prefix, query.selection, _EVERYTHING_NOW)
+    found = yield from find(storage, query.prefix, query.selection, _EVERYTHING_NOW)
     bookmark: bytes | None = None
     if query.options.send_initial_events and query.options.allow_bookmarks:
         titled = not found.entries
-        bookmark = bookmark_object(served, found.revision, query.shape, initial_end=True, definitions=titled)
+        bookmark = bookmark_object(storage, found.revision, query.shape, initial_end=True, definitions=titled)
     if not found.entries and bookmark is None:
         return Present(found.revision, None)
-    return Present(found.revision, (yield from initial_state(served, found.entries, query.shape, bookmark)))
+    return Present(found.revision, (yield from initial_state(storage, found.entries, query.shape, bookmark)))
 
 
 async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
     """Resume from a revision that memory no longer holds: read the durable log, then memory from its end."""
-    served = query.served
+    storage = query.storage
     try:
-        events = await served.source.history(served.bucket, query.revision, query.prefix)
+        events = await storage.source.history(storage.bucket, query.revision, query.prefix)
     except Compacted as error:
         gone = Gone(f"too old resource version: {query.revision} ({error.oldest - 1})")
         return StreamResponse(partial(_refuse, gone))
@@ -158,7 +158,7 @@ async def _answer_from_log(query: WatchQuery, hub: Hub) -> StreamResponse:
         # The version comes from a different store: serving it would silently skip all events up to that number.
         gone = Gone(f"too large resource version: {query.revision} ({error.current})")
         return StreamResponse(partial(_refuse, gone))
-    return _answer(query._replace(revision=served.source.revision), hub, events)
+    return _answer(query._replace(revision=storage.source.revision), hub, events)
 
 
 def _refuse(error: ApiError, stream: Stream) -> Callable[[], None]:
@@ -181,13 +181,13 @@ def _start(
     except ApiError as error:
         return _refuse(error, stream)
     first = [chunk for chunk in (present.chunk, missed) if chunk is not None]
-    group = Group(query.served, query.prefix, query.selection, query.shape)
+    group = Group(query.storage, query.prefix, query.selection, query.shape)
     options = query.options
     watcher = Watcher(
         stream,
         # The events up to now are replayed above. The hub may still have some of them pending for the other watchers.
-        skip_to=max(query.revision, query.served.source.revision),
-        lifetime=_lifetime(options, query.served.services.randomness),
+        skip_to=max(query.revision, query.storage.source.revision),
+        lifetime=_lifetime(options, query.storage.services.randomness),
         bookmarks=options.allow_bookmarks,
         titled=query.shape.form != "table" or bool(first),
     )
@@ -204,11 +204,11 @@ def _lifetime(options: ListOptions, randomness: Randomness) -> float:
 
 def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chunk | None:
     """Render the events since the revision at which the watch begins. Raises Gone."""
-    served, store = query.served, query.served.source
+    storage, store = query.storage, query.storage.source
     if query.starts_now:
         return None
     try:
-        events = [*events, *store.since(served.bucket, query.revision, query.prefix)]
+        events = [*events, *store.since(storage.bucket, query.revision, query.prefix)]
     except Compacted as error:
         raise Gone(f"too old resource version: {query.revision} ({error.oldest - 1})") from None
     return _repeated(query, events, titled)
@@ -216,9 +216,9 @@ def _missed(query: WatchQuery, events: Sequence[Event], *, titled: bool) -> Chun
 
 def _repeated(query: WatchQuery, events: Sequence[Event], titled: bool) -> Chunk | None:
     """Render past events as the watchers of the group have seen them, or return None."""
-    served, shape = query.served, query.shape
-    group = Group(served, query.prefix, query.selection, shape)
-    changes = [StoreChange(served, event) for event in events]
+    storage, shape = query.storage, query.shape
+    group = Group(storage, query.prefix, query.selection, shape)
+    changes = [StoreChange(storage, event) for event in events]
     seen = [(change, each) for change in changes if (each := group.sees(change))]
     if not seen:
         return None

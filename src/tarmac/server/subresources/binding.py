@@ -50,9 +50,9 @@ def _value(part: Part, field: str) -> Any:
     return _decode(part[field]) if field in part else None
 
 
-def binding_route(served: ResourceStorage) -> Route:
+def binding_route(storage: ResourceStorage) -> Route:
     """POST of `pods/NAME/binding`."""
-    return {"create": partial(_bind_named, served)}
+    return {"create": partial(_bind_named, storage)}
 
 
 def bindings_route(pods: ResourceStorage) -> Route:
@@ -60,16 +60,16 @@ def bindings_route(pods: ResourceStorage) -> Route:
     return {"create": partial(_bind, pods)}
 
 
-async def _bind_named(served: ResourceStorage, request: Request) -> Response:
-    call = Call(served, request, write_options("CreateOptions", request))
+async def _bind_named(storage: ResourceStorage, request: Request) -> Response:
+    call = Call(storage, request, write_options("CreateOptions", request))
     binding = _read(call)
     if binding["metadata"].get("name") != call.info.name:
         raise BadRequest("name in URL does not match name in Binding object")
     return await _assign(call, binding)
 
 
-async def _bind(served: ResourceStorage, request: Request) -> Response:
-    call = Call(served, request, write_options("CreateOptions", request))
+async def _bind(storage: ResourceStorage, request: Request) -> Response:
+    call = Call(storage, request, write_options("CreateOptions", request))
     return await _assign(call, _read(call))
 
 
@@ -98,35 +98,35 @@ def _check_target(binding: JsonObject) -> str:
 
 
 async def _assign(call: Call, binding: JsonObject) -> Response:
-    served, metadata = call.served, binding["metadata"]
+    storage, metadata = call.storage, binding["metadata"]
     name = metadata.get("name", "")
     node = _check_target(binding)
     call.admit("binding", name, binding)
-    key = served.key(call.info.namespace, name)
+    key = storage.key(call.info.namespace, name)
     for _ in range(_ATTEMPTS):
-        entry = served.head(key)
+        entry = storage.head(key)
         if entry is None:
-            raise served.not_found(name)
+            raise storage.not_found(name)
         pod = _take_apart(entry.raw)
         _check_pod(call, pod, metadata)
-        spec, status = _with_node(pod, node, served.services.now())
+        spec, status = _with_node(pod, node, storage.services.now())
         marked = _with_marks(call, pod.metadata, metadata)
-        value = served.encode({"metadata": marked, "spec": spec, "status": status})
+        value = storage.encode({"metadata": marked, "spec": spec, "status": status})
         try:
             if not call.options.dry_run:
-                await served.store.update(served.bucket, entry.name, value, entry.revision)
+                await storage.store.update(storage.bucket, entry.name, value, entry.revision)
         except Conflict:
             continue
         return document(call.request, SUCCESS, 201, call.warnings)
-    raise served.conflict(name)
+    raise storage.conflict(name)
 
 
 def _check_pod(call: Call, pod: _Pod, wanted: JsonObject) -> None:
     metadata, spec, name = pod.metadata, pod.spec, wanted["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if wanted.get(field) and wanted[field] != _value(metadata, field):
-            key = call.served.key(call.info.namespace, name)
-            raise precondition_failed(call.served, name, key, label, wanted[field], _value(metadata, field))
+            key = call.storage.key(call.info.namespace, name)
+            raise precondition_failed(call.storage, name, key, label, wanted[field], _value(metadata, field))
     why = None
     if "deletionTimestamp" in metadata:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
@@ -166,4 +166,4 @@ def _check_class_annotations(call: Call, pod: JsonObject, before: JsonObject) ->
     with FieldErrors() as errors:
         validate_annotations_unchanged(pod, {"metadata": before}, errors)
     if errors:
-        raise call.served.invalid(call.info.name, errors)
+        raise call.storage.invalid(call.info.name, errors)

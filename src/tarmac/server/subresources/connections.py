@@ -89,75 +89,75 @@ class NoConnections:
         return None
 
 
-def log_route(served: ResourceStorage, connections: NodeConnections) -> Route:
+def log_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
     """GET of `pods/NAME/log`."""
 
     def answer(request: Request) -> Answer | Awaitable[Answer]:
         query = podstreams.log_query(request)
-        pod = find_object(served, request.info.namespace, request.info.name)
+        pod = find_object(storage, request.info.namespace, request.info.name)
         container = podstreams.container_of(pod, request.param("container"))
         node = pod["spec"].get("nodeName", "")
         if not node:
             return Response(204, b"", "")  # not scheduled yet, so there is no log
         place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}/{container}"
-        return reached(served, node, connections.log(node, f"/containerLogs/{place}?{query}"))
+        return reached(storage, node, connections.log(node, f"/containerLogs/{place}?{query}"))
 
     return {"get": answer}
 
 
-def stream_route(served: ResourceStorage, connections: NodeConnections, kind: str) -> Route:
+def stream_route(storage: ResourceStorage, connections: NodeConnections, kind: str) -> Route:
     """exec, attach and portforward of a pod; opening one is a create for every method."""
 
     def answer(request: Request) -> Awaitable[Answer]:
-        pod = find_object(served, request.info.namespace, request.info.name)
+        pod = find_object(storage, request.info.namespace, request.info.name)
         target = podstreams.TARGETS[kind](request, pod)
         node = _node_of(pod)
-        recorded = is_recorded(served.services.reader, request.info.namespace)
-        return reached(served, node, connections.forward(node, request, target, recorded))
+        recorded = is_recorded(storage.services.reader, request.info.namespace)
+        return reached(storage, node, connections.forward(node, request, target, recorded))
 
     return {"create": answer}
 
 
-def node_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Route:
+def node_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
     """`nodes/NAME/proxy/…`: the node's own API."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "node")
-        node = find_object(served, "", name)
+        node = find_object(storage, "", name)
         proxies.check_node_port(node, port)
-        return reached(served, name, connections.forward(name, request, proxies.behind(request)))
+        return reached(storage, name, connections.forward(name, request, proxies.behind(request)))
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def pod_proxy_route(served: ResourceStorage, connections: NodeConnections) -> Route:
+def pod_proxy_route(storage: ResourceStorage, connections: NodeConnections) -> Route:
     """`pods/[SCHEME:]NAME[:PORT]/proxy/…`: a server in a pod."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         scheme, name, port = proxies.scheme_name_port(request.info.name, "pod")
-        pod = find_object(served, request.info.namespace, name)
+        pod = find_object(storage, request.info.namespace, name)
         number = proxies.port_of_pod(pod, port, scheme)
-        return _to_pod(served, connections, request, pod, number)
+        return _to_pod(storage, connections, request, pod, number)
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
-def service_proxy_route(routes: Routes, served: ResourceStorage, connections: NodeConnections) -> Route:
+def service_proxy_route(routes: Routes, storage: ResourceStorage, connections: NodeConnections) -> Route:
     """`services/[SCHEME:]NAME[:PORT]/proxy/…`: a server in one of the pods behind a Service."""
 
     def answer(request: Request) -> Awaitable[Answer]:
         _, name, port = proxies.scheme_name_port(request.info.name, "service")
-        service = find_object(served, request.info.namespace, name)
+        service = find_object(storage, request.info.namespace, name)
         pods = partial(find_object, routes.sibling("", "v1", "pods"))
-        reader = served.services.reader
-        pod, number = proxies.endpoint_of(service, port, reader, served.services.randomness, pods)
-        return _to_pod(served, connections, request, pod, number)
+        reader = storage.services.reader
+        pod, number = proxies.endpoint_of(service, port, reader, storage.services.randomness, pods)
+        return _to_pod(storage, connections, request, pod, number)
 
     return dict.fromkeys(_ANY_METHOD, answer)
 
 
 def _to_pod(
-    served: ResourceStorage, connections: NodeConnections, request: Request, pod: JsonObject, port: int
+    storage: ResourceStorage, connections: NodeConnections, request: Request, pod: JsonObject, port: int
 ) -> Awaitable[Answer]:
     metadata, address = pod["metadata"], pod.get("status", {}).get("podIP", "")
     if not address:
@@ -165,7 +165,7 @@ def _to_pod(
     node = _node_of(pod)
     host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     place = PodPort(metadata["namespace"], metadata["name"], metadata["uid"], port, host)
-    return reached(served, node, connections.to_pod(node, place, request, proxies.behind(request)))
+    return reached(storage, node, connections.to_pod(node, place, request, proxies.behind(request)))
 
 
 def is_recorded(reader: Reader, namespace: str) -> bool:
@@ -174,12 +174,12 @@ def is_recorded(reader: Reader, namespace: str) -> bool:
     return (metadata.get("annotations") or {}).get(ANNOTATION_CONSOLE_RECORDING) != NOT_RECORDED
 
 
-def find_object(served: ResourceStorage, namespace: str, name: str) -> JsonObject:
+def find_object(storage: ResourceStorage, namespace: str, name: str) -> JsonObject:
     """Return the stored object. Raises NotFound."""
-    entry = served.store.get(served.bucket, served.key(namespace, name))
+    entry = storage.store.get(storage.bucket, storage.key(namespace, name))
     if entry is None:
-        raise served.not_found(name)
-    return served.load(entry)
+        raise storage.not_found(name)
+    return storage.load(entry)
 
 
 def _node_of(pod: JsonObject) -> str:
@@ -189,11 +189,11 @@ def _node_of(pod: JsonObject) -> str:
     return node
 
 
-def reached(served: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
+def reached(storage: ResourceStorage, node: str, answer: Awaitable[Answer] | None) -> Awaitable[Answer]:
     """Return the response of a node, or reject if it cannot be reached. Raises BadRequest, ServiceUnavailable."""
     if answer is not None:
         return answer
-    known = served.services.reader.get("core/nodes", node) or {}
+    known = storage.services.reader.get("core/nodes", node) or {}
     if is_simulated(known):
         raise BadRequest(f"node {node} is simulated: nothing real runs there that could be read, entered or reached")
     raise ServiceUnavailable(f"no connection to node {node}: no agent serves it")

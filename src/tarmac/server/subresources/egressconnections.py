@@ -26,15 +26,15 @@ _LARGEST = 2 * 1024 * 1024  # bytes of a node's response
 _read = msgspec.json.Decoder(Told).decode
 
 
-def external_connections_route(served: ResourceStorage, nodes: NodeConnections) -> Route:
+def external_connections_route(storage: ResourceStorage, nodes: NodeConnections) -> Route:
     """GET of `externalservices/NAME/connections`."""
-    return {"get": partial(_answer, served, nodes)}
+    return {"get": partial(_answer, storage, nodes)}
 
 
-async def _answer(served: ResourceStorage, nodes: NodeConnections, request: Request) -> Response:
-    info, reader = request.info, served.services.reader
-    if served.store.get(served.bucket, served.key(info.namespace, info.name)) is None:
-        raise served.not_found(info.name)
+async def _answer(storage: ResourceStorage, nodes: NodeConnections, request: Request) -> Response:
+    info, reader = request.info, storage.services.reader
+    if storage.store.get(storage.bucket, storage.key(info.namespace, info.name)) is None:
+        raise storage.not_found(info.name)
     relays = _relays(reader, info.namespace, info.name)
     path = NODE_PATH.format(namespace=info.namespace, name=info.name)
     answers = await asyncio.gather(*(_ask(nodes, node, path) for node in relays.nodes))

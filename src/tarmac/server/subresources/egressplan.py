@@ -26,20 +26,20 @@ from tarmac.server.subresources.planfile import read_file
 from tarmac.server.subresources.userqueue import UserQueue
 
 
-def external_plan_route(served: ResourceStorage, queue: UserQueue) -> Route:
+def external_plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
     """POST of `NAME/plan` with an ExternalService or a SourceIPClaim."""
-    return {"create": queue.route(partial(_plan, served))}
+    return {"create": queue.route(partial(_plan, storage))}
 
 
-async def _plan(served: ResourceStorage, request: Request) -> Response:
+async def _plan(storage: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
-    call, catalog, resource = Call(served, request, options), served.services.catalog, served.resource
-    world, others = snapshot(served), list[JsonObject]()
+    call, catalog, resource = Call(storage, request, options), storage.services.catalog, storage.resource
+    world, others = snapshot(storage), list[JsonObject]()
     try:
         file = read_file(request.body, resource.group, resource.kind, call.info.name)
         if file is not None:
             request.body, others = file.planned, file.others
-        obj = served.load(await dry_run(call))
+        obj = storage.load(await dry_run(call))
         plan = await ponder(world, lambda _: plan_external(world, resource.bucket, obj, others, catalog), PLANS)
     except (Invalid, Forbidden) as error:
         plan = ExternalPlan(accepted=False, causes=causes_of(error))

@@ -34,21 +34,21 @@ _ATTEMPTS = 20
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
-def eviction_route(served: ResourceStorage, budgets: ResourceStorage) -> Route:
+def eviction_route(storage: ResourceStorage, budgets: ResourceStorage) -> Route:
     """POST of `pods/NAME/eviction`."""
-    return {"create": partial(_evict, served, budgets)}
+    return {"create": partial(_evict, storage, budgets)}
 
 
-async def _evict(served: ResourceStorage, budgets: ResourceStorage, request: Request) -> Response:
+async def _evict(storage: ResourceStorage, budgets: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)
     content_type = request.headers.get("content-type", "")
     eviction, warnings = decode_kind("policy", "v1", "Eviction", request.body, content_type, options.field_validation)
     name, metadata = request.info.name, eviction.get("metadata") or {}
     if metadata.get("name") != name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    place(served.resource, metadata, request.info.namespace)
+    place(storage.resource, metadata, request.info.namespace)
     deletion = delete_options_from(eviction.get("deleteOptions") or {}, options.dry_run)
-    call = Call(served, request, WriteOptions(deletion.dry_run))
+    call = Call(storage, request, WriteOptions(deletion.dry_run))
     call.admit("eviction", name, eviction)  # before charging the budget: a rejected eviction is free
     for _ in range(_ATTEMPTS):
         paid = await _spend_budget(call, budgets, deletion)
@@ -58,7 +58,7 @@ async def _evict(served: ResourceStorage, budgets: ResourceStorage, request: Req
         elif announced is None or not await _removed_as(call, announced, deletion):
             continue
         return document(request, SUCCESS, 201, [*warnings, *call.warnings])
-    raise served.conflict(name)
+    raise storage.conflict(name)
 
 
 async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
@@ -75,12 +75,12 @@ async def _removed_as(call: Call, seen: Entry, deletion: DeleteOptions) -> bool:
 
 async def _spend_budget(call: Call, budgets: ResourceStorage, deletion: DeleteOptions) -> bool:
     """Charge the budget. Return True if the pod may be deleted in any state, False if only in the state seen here."""
-    served = call.served
-    entry = served.head(call.key)
+    storage = call.storage
+    entry = storage.head(call.key)
     if entry is None:
-        raise served.not_found(call.info.name)
-    pod = served.load(entry)
-    check_preconditions(served, pod, deletion)  # before the budget is charged: it must not pay for a wrong pod
+        raise storage.not_found(call.info.name)
+    pod = storage.load(entry)
+    check_preconditions(storage, pod, deletion)  # before the budget is charged: it must not pay for a wrong pod
     if needs_no_budget(pod):
         return True
     found = list(budgets_of(pod, budgets.services.reader.list(budgets.bucket, f"{pod['metadata']['namespace']}/")))
@@ -101,17 +101,17 @@ async def _announce(call: Call) -> Entry | None:
 
     Return the pod's new version; None if it changed at the same time or is gone.
     """
-    served = call.served
-    entry = served.head(call.key)
+    storage = call.storage
+    entry = storage.head(call.key)
     if entry is None or call.options.dry_run:
         return entry
-    pod = served.load(entry)
+    pod = storage.load(entry)
     status = pod.setdefault("status", {})
     condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None}
-    condition |= {"lastTransitionTime": served.services.now(), "reason": "EvictionByEvictionAPI"}
+    condition |= {"lastTransitionTime": storage.services.now(), "reason": "EvictionByEvictionAPI"}
     status["conditions"] = replaced(status.get("conditions"), condition | {"message": "Eviction API: evicting"})
     with suppress(Conflict, Missing):  # the delete that follows handles it
-        return await served.store.update(served.bucket, entry.name, served.encode(pod), entry.revision)
+        return await storage.store.update(storage.bucket, entry.name, storage.encode(pod), entry.revision)
     return None
 
 

@@ -24,20 +24,20 @@ from tarmac.server.subresources.userqueue import UserQueue
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def ledger_route(served: ResourceStorage, usage: UsageSource, queue: UserQueue) -> Route:
+def ledger_route(storage: ResourceStorage, usage: UsageSource, queue: UserQueue) -> Route:
     """GET of `nodes/NAME/ledger`."""
-    return {"get": queue.route(partial(_ledger, served, usage))}
+    return {"get": queue.route(partial(_ledger, storage, usage))}
 
 
-async def _ledger(served: ResourceStorage, usage: UsageSource, request: Request) -> Response:
+async def _ledger(storage: ResourceStorage, usage: UsageSource, request: Request) -> Response:
     name = request.info.name
     measured = usage.nodes()
     measured = await measured if isinstance(measured, Awaitable) else measured
     used = next((each["usage"] for each in measured if each["metadata"]["name"] == name), None)
-    world = snapshot(served, (NODES, PODS, LOCATIONS))
+    world = snapshot(storage, (NODES, PODS, LOCATIONS))
     found = await ponder(world, lambda each: _worked_out(each, name, used))
     if found is None:
-        raise served.not_found(name)
+        raise storage.not_found(name)
     return document(request, {"kind": "NodeLedger", "apiVersion": API_VERSION, **found})
 
 

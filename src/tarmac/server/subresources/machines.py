@@ -37,17 +37,17 @@ _RUNNING: Final = {"Stop": False, "Start": True}
 _VERBS: Final = {"recordings": "get"}  # opening a stream is a create for every method, and so is a power action
 
 
-def machine_route(served: ResourceStorage, connections: NodeConnections, place: str) -> Route:
+def machine_route(storage: ResourceStorage, connections: NodeConnections, place: str) -> Route:
     """Return the route of one of these subresources."""
 
     def answer(request: Request) -> Awaitable[Answer]:
-        info, reader = request.info, served.services.reader
-        instance = find_object(served, info.namespace, info.name)
+        info, reader = request.info, storage.services.reader
+        instance = find_object(storage, info.namespace, info.name)
         if not instance["spec"].get("runtime", {}).get("virtualMachine"):
             raise BadRequest(f'instance "{info.name}" is not a virtual machine')
         action = _action(request) if place == "power" and request.method == "POST" else ""
         if action in _RUNNING:
-            return _switch(served, request, action)
+            return _switch(storage, request, action)
         pod = _pod_of(reader, instance)
         query = [(name, request.param(name)) for name in PARAMETERS[place] if request.param(name)]
         if place == "recordings":
@@ -55,7 +55,7 @@ def machine_route(served: ResourceStorage, connections: NodeConnections, place: 
         target = f"/tarmac/v1/{place}/{info.namespace}/{info.name}/{pod['metadata']['uid']}?{urlencode(query)}"
         node: str = pod["spec"]["nodeName"]
         recorded = is_recorded(reader, info.namespace)
-        return reached(served, node, connections.ask(node, request, target, recorded))
+        return reached(storage, node, connections.ask(node, request, target, recorded))
 
     return {_VERBS.get(place, "create"): answer}
 
@@ -72,13 +72,13 @@ def _action(request: Request) -> str:
         raise BadRequest(f"action: must be one of {', '.join(get_args(PowerAction))}: {error}") from error
 
 
-async def _switch(served: ResourceStorage, request: Request, action: str) -> Answer:
+async def _switch(storage: ResourceStorage, request: Request, action: str) -> Answer:
     def change(_: JsonObject, entry: Entry) -> JsonObject:
-        new = served.load(entry)
+        new = storage.load(entry)
         new["spec"]["runtime"]["virtualMachine"]["running"] = _RUNNING[action]
         return new
 
-    await rewrite(Call(served, request, write_options("UpdateOptions", request)), change, rules_of(served))
+    await rewrite(Call(storage, request, write_options("UpdateOptions", request)), change, rules_of(storage))
     return Response(200, encode_json({"action": action}))
 
 

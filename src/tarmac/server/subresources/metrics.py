@@ -61,27 +61,27 @@ class Metering:
         return self.source.pods()
 
 
-def usage_route(served: ResourceStorage, source: UsageSource) -> Route:
+def usage_route(storage: ResourceStorage, source: UsageSource) -> Route:
     """GET of one object or of all."""
-    return {"get": partial(_answer, _get, served, source), "list": partial(_answer, _list, served, source)}
+    return {"get": partial(_answer, _get, storage, source), "list": partial(_answer, _list, storage, source)}
 
 
 Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], Work[Response]]
 
 
 def _answer(
-    shape: Shape, served: ResourceStorage, source: UsageSource, request: Request
+    shape: Shape, storage: ResourceStorage, source: UsageSource, request: Request
 ) -> Response | Awaitable[Response]:
-    found = source.pods() if served.resource.namespaced else source.nodes()
+    found = source.pods() if storage.resource.namespaced else source.nodes()
     if isinstance(found, Sequence):
-        return served.services.pieces.run(shape(served, found, request), lambda response: response)
-    return _answer_later(shape, served, found, request)
+        return storage.services.pieces.run(shape(storage, found, request), lambda response: response)
+    return _answer_later(shape, storage, found, request)
 
 
 async def _answer_later(
-    shape: Shape, served: ResourceStorage, coming: Awaitable[Sequence[JsonObject]], request: Request
+    shape: Shape, storage: ResourceStorage, coming: Awaitable[Sequence[JsonObject]], request: Request
 ) -> Response:
-    return await served.services.pieces.done(shape(served, await coming, request))
+    return await storage.services.pieces.done(shape(storage, await coming, request))
 
 
 def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[JsonObject]]:
@@ -92,17 +92,17 @@ def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[Json
         yield [one for one in batch if not namespace or one["metadata"].get("namespace") == namespace]
 
 
-def _get(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
+def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
     name = request.info.name
     for batch in _within(found, request):
         for one in batch:
             if one["metadata"]["name"] == name:
                 return document(request, one)
         yield
-    raise served.not_found(name)
+    raise storage.not_found(name)
 
 
-def _list(served: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
+def _list(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
     """Encode the objects batch by batch: the list of a large cluster has megabytes."""
     try:
         selector = LabelSelector.parse(request.param("labelSelector"))
@@ -113,6 +113,6 @@ def _list(served: ResourceStorage, found: Sequence[JsonObject], request: Request
         shown = (one for one in batch if selector.matches(one["metadata"].get("labels") or {}))
         items += [msgspec.Raw(encode_json(one)) for one in shown]
         yield
-    resource = served.resource
+    resource = storage.resource
     body = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": {}, "items": items}
     return document(request, body)

@@ -31,12 +31,12 @@ EXPLANATIONS: Final = ThreadPoolExecutor(THREADS, "explanations")
 PLANS: Final = ThreadPoolExecutor(THREADS, "plans")
 
 
-def snapshot(served: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
+def snapshot(storage: ResourceStorage, sources: Iterable[ResourceSource[Any]] | None = None) -> Objects:
     """Return the current objects of these sources; by default, of all that an explanation of this kind reads."""
-    buckets = [source.resource for source in sources or looked_at(served.bucket, AT_THE_SERVER)]
-    store = served.store
+    buckets = [source.resource for source in sources or looked_at(storage.bucket, AT_THE_SERVER)]
+    store = storage.store
     objects = {bucket: {entry.name: entry.raw for entry in store.list(bucket).entries} for bucket in buckets}
-    return Objects(served.services.clock.now(), objects)
+    return Objects(storage.services.clock.now(), objects)
 
 
 async def ponder(world: Snapshot, question: Callable[[Snapshot], T], threads: ThreadPoolExecutor = EXPLANATIONS) -> T:

@@ -20,15 +20,15 @@ from tarmac.server.storage.resourcestorage import ResourceStorage
 from tarmac.server.storage.updating import Rules, update
 
 
-def _door(served: ResourceStorage, rules: Rules) -> Route:
+def _door(storage: ResourceStorage, rules: Rules) -> Route:
     return {
-        "get": partial(get, served),
-        "update": partial(update, served, rules),
-        "patch": partial(patch, served, rules),
+        "get": partial(get, storage),
+        "update": partial(update, storage, rules),
+        "patch": partial(patch, storage, rules),
     }
 
 
-def finalize_route(served: ResourceStorage) -> Route:
+def finalize_route(storage: ResourceStorage) -> Route:
     """PUT of `namespaces/NAME/finalize`: the only way to remove finalizers from a namespace's spec."""
 
     def prepare(new: JsonObject, old: JsonObject) -> None:
@@ -39,21 +39,21 @@ def finalize_route(served: ResourceStorage) -> Route:
         for index, finalizer in enumerate((new.get("spec") or {}).get("finalizers") or ()):
             validate_finalizer(finalizer, f"spec.finalizers[{index}]", errors)
 
-    return {"update": partial(update, served, Rules(prepare, validate))}
+    return {"update": partial(update, storage, Rules(prepare, validate))}
 
 
-def ephemeral_containers_route(served: ResourceStorage) -> Route:
+def ephemeral_containers_route(storage: ResourceStorage) -> Route:
     """`pods/NAME/ephemeralcontainers`: debug containers of a running pod. They can be added, never changed."""
-    return _door(served, Rules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
+    return _door(storage, Rules(pods.prepare_ephemeral_update, pods.validate_ephemeral_update))
 
 
-def resize_route(served: ResourceStorage) -> Route:
+def resize_route(storage: ResourceStorage) -> Route:
     """`pods/NAME/resize`: the resources of containers, and nothing else."""
-    return _door(served, Rules(pods.prepare_resize, pods.validate_resize))
+    return _door(storage, Rules(pods.prepare_resize, pods.validate_resize))
 
 
-def approval_route(served: ResourceStorage) -> Route:
+def approval_route(storage: ResourceStorage) -> Route:
     """`certificatesigningrequests/NAME/approval`: the conditions Approved and Denied."""
-    strategy = served.strategy
+    strategy = storage.strategy
     assert isinstance(strategy, SigningRequestStrategy)
-    return _door(served, Rules(strategy.prepare_approval, strategy.validate_approval))
+    return _door(storage, Rules(strategy.prepare_approval, strategy.validate_approval))

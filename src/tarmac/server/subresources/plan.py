@@ -36,21 +36,21 @@ from tarmac.server.subresources.userqueue import UserQueue
 from tarmac.store.interface import Entry
 
 
-def plan_route(served: ResourceStorage, queue: UserQueue) -> Route:
+def plan_route(storage: ResourceStorage, queue: UserQueue) -> Route:
     """POST of `NAME/plan` with a Workload."""
-    return {"create": queue.route(partial(_plan, served))}
+    return {"create": queue.route(partial(_plan, storage))}
 
 
-async def _plan(served: ResourceStorage, request: Request) -> Response:
+async def _plan(storage: ResourceStorage, request: Request) -> Response:
     options = write_options("CreateOptions", request)._replace(dry_run=True)
-    call = Call(served, request, options)
+    call = Call(storage, request, options)
     try:
-        world, before = _among_others(call, snapshot(served))
+        world, before = _among_others(call, snapshot(storage))
         entry = await dry_run(call)
     except (Invalid, Forbidden) as error:
         plan = Plan(accepted=False, causes=causes_of(error))
     else:
-        workload = decode(Workload, served.load(entry))
+        workload = decode(Workload, storage.load(entry))
         without = _cities(request)
         cities = await ponder(
             world, lambda _: plan_workload(carried_out(world, before, without), workload, without), PLANS
@@ -65,15 +65,15 @@ def _among_others(call: Call, world: Objects) -> tuple[Objects, list[Workload]]:
 
     Changes the call: its body becomes the planned Workload, and validation uses that snapshot.
     """
-    served, request = call.served, call.request
-    file = read_file(request.body, served.resource.group, served.resource.kind, call.info.name)
+    storage, request = call.storage, call.request
+    file = read_file(request.body, storage.resource.group, storage.resource.kind, call.info.name)
     if file is None:
         return world, []
     request.body = file.planned
-    world = laid_over(world, file.others, served.services.catalog, call.info.namespace)
+    world = laid_over(world, file.others, storage.services.catalog, call.info.namespace)
     strategy = WorkloadStrategy(SnapshotLookup(world))
-    call.served = ResourceStorage(replace(served.resource, strategy=strategy), served.services, served.resource)
-    return world, read_workloads(world, file.others, served.services.catalog, call.info.namespace)
+    call.storage = ResourceStorage(replace(storage.resource, strategy=strategy), storage.services, storage.resource)
+    return world, read_workloads(world, file.others, storage.services.catalog, call.info.namespace)
 
 
 async def dry_run(call: Call) -> Entry:
@@ -81,7 +81,7 @@ async def dry_run(call: Call) -> Entry:
 
     Fields that clients cannot set keep their values.
     """
-    exists = call.served.head(call.key) is not None
+    exists = call.storage.head(call.key) is not None
     # Admission must see the planned write, not the create of `plan`.
     call.info = call.info._replace(subresource="", verb="update" if exists else "create")
     obj = read_object(call)
@@ -94,7 +94,7 @@ async def dry_run(call: Call) -> Entry:
     def change(old: JsonObject, _: Entry) -> JsonObject:
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": old["metadata"]["resourceVersion"]}}
 
-    return await rewrite(call, change, rules_of(call.served))
+    return await rewrite(call, change, rules_of(call.storage))
 
 
 def _cities(request: Request) -> set[str]:

@@ -40,17 +40,17 @@ _RESOURCES = {
 }
 
 
-async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
+async def reach(storage: ResourceStorage, refuses: Refuses, request: Request) -> Response:
     """Return the Reachability response. Raises BadRequest, Forbidden, NotFound."""
     info = request.info
     if info.resource not in ("instances", "pods"):
         raise BadRequest(f"reach: only instances and pods reach something, {info.resource} do not")
     sender = ReachTarget("instance" if info.resource == "instances" else "pod", info.namespace, info.name)
-    if served.store.get(served.bucket, served.key(info.namespace, info.name)) is None:
-        raise served.not_found(info.name)
+    if storage.store.get(storage.bucket, storage.key(info.namespace, info.name)) is None:
+        raise storage.not_found(info.name)
     question = _question(request)
     _check_rights(refuses, request.user, question)
-    world = snapshot(served, LOOKED_AT)
+    world = snapshot(storage, LOOKED_AT)
     hidden: set[tuple[str, str]] = set()
     if question.target.kind == "address":
         address = question.target.name
@@ -58,7 +58,7 @@ async def reach(served: ResourceStorage, refuses: Refuses, request: Request) -> 
         hidden = _hidden(refuses, request.user, info.namespace, address, found)
     # Check rights here, on the event loop: the authorizer's state is not thread-safe.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
-    seen = await served.services.pieces.done(_seen(refuses, request.user, spaces))
+    seen = await storage.services.pieces.done(_seen(refuses, request.user, spaces))
 
     def answer(_: Snapshot) -> Response:
         found = reachability(_without(world, hidden), sender, question, seen.__contains__)

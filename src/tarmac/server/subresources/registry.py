@@ -62,53 +62,53 @@ def special_routes(
     plans = UserQueue("plans", THREADS, _MAX_PLANS)
     explanations = UserQueue("explanations", THREADS, _MAX_EXPLANATIONS)
 
-    def measured(_: Routes, served: ResourceStorage) -> Route:
-        return usage_route(served, usage)
+    def measured(_: Routes, storage: ResourceStorage) -> Route:
+        return usage_route(storage, usage)
 
     routes: dict[Key, Answering] = {
-        ANY_SCALE: lambda _, served: scale_route(served),
-        ("", "pods", "binding"): lambda _, served: binding_route(served),
+        ANY_SCALE: lambda _, storage: scale_route(storage),
+        ("", "pods", "binding"): lambda _, storage: binding_route(storage),
         ("", "bindings", ""): lambda routes, _: bindings_route(routes.sibling("", "v1", "pods")),
         ("", "pods", "eviction"): _eviction,
-        ("", "pods", "ephemeralcontainers"): lambda _, served: ephemeral_containers_route(served),
-        ("", "pods", "resize"): lambda _, served: resize_route(served),
-        ("", "namespaces", "finalize"): lambda _, served: finalize_route(served),
-        ("certificates.k8s.io", "certificatesigningrequests", "approval"): lambda _, served: approval_route(served),
+        ("", "pods", "ephemeralcontainers"): lambda _, storage: ephemeral_containers_route(storage),
+        ("", "pods", "resize"): lambda _, storage: resize_route(storage),
+        ("", "namespaces", "finalize"): lambda _, storage: finalize_route(storage),
+        ("certificates.k8s.io", "certificatesigningrequests", "approval"): lambda _, storage: approval_route(storage),
         ("metrics.k8s.io", "nodes", ""): measured,
         ("metrics.k8s.io", "pods", ""): measured,
     }
-    routes[COMPUTE, "workloads", "plan"] = lambda _, served: plan_route(served, plans)
+    routes[COMPUTE, "workloads", "plan"] = lambda _, storage: plan_route(storage, plans)
     for plural in ("externalservices", "sourceipclaims"):
-        routes[SUBMARINER, plural, "plan"] = lambda _, served: external_plan_route(served, plans)
+        routes[SUBMARINER, plural, "plan"] = lambda _, storage: external_plan_route(storage, plans)
     for group, plural in EXPLAINED:
-        routes[group, plural, "why"] = lambda _, served: why_route(served, refuses, explanations)
+        routes[group, plural, "why"] = lambda _, storage: why_route(storage, refuses, explanations)
     for group, plural in REVIEWS:
-        routes[group, plural, ""] = lambda _, served: review_route(served, reviews)
-    routes["", "serviceaccounts", "token"] = lambda _, served: token_route(served, issuer)
-    routes["", "nodes", "ledger"] = lambda _, served: ledger_route(served, usage, explanations)
+        routes[group, plural, ""] = lambda _, storage: review_route(storage, reviews)
+    routes["", "serviceaccounts", "token"] = lambda _, storage: token_route(storage, issuer)
+    routes["", "nodes", "ledger"] = lambda _, storage: ledger_route(storage, usage, explanations)
     routes |= _to_nodes(connections)
     return routes
 
 
 def _to_nodes(connections: NodeConnections) -> dict[Key, Answering]:
     def stream(kind: str) -> Answering:
-        return lambda _, served: stream_route(served, connections, kind)
+        return lambda _, storage: stream_route(storage, connections, kind)
 
     def into_machine(place: str) -> Answering:
-        return lambda _, served: machine_route(served, connections, place)
+        return lambda _, storage: machine_route(storage, connections, place)
 
     return {
         **{(COMPUTE, "instances", place): into_machine(place) for place in PARAMETERS},
-        ("", "pods", "log"): lambda _, served: log_route(served, connections),
+        ("", "pods", "log"): lambda _, storage: log_route(storage, connections),
         **{("", "pods", kind): stream(kind) for kind in ("exec", "attach", "portforward")},
-        ("", "pods", "proxy"): lambda _, served: pod_proxy_route(served, connections),
-        ("", "nodes", "proxy"): lambda _, served: node_proxy_route(served, connections),
-        (SUBMARINER, "externalservices", "connections"): lambda _, served: external_connections_route(
-            served, connections
+        ("", "pods", "proxy"): lambda _, storage: pod_proxy_route(storage, connections),
+        ("", "nodes", "proxy"): lambda _, storage: node_proxy_route(storage, connections),
+        (SUBMARINER, "externalservices", "connections"): lambda _, storage: external_connections_route(
+            storage, connections
         ),
-        ("", "services", "proxy"): lambda routes, served: service_proxy_route(routes, served, connections),
+        ("", "services", "proxy"): lambda routes, storage: service_proxy_route(routes, storage, connections),
     }
 
 
-def _eviction(routes: Routes, served: ResourceStorage) -> Route:
-    return eviction_route(served, routes.sibling("policy", "v1", "poddisruptionbudgets"))
+def _eviction(routes: Routes, storage: ResourceStorage) -> Route:
+    return eviction_route(storage, routes.sibling("policy", "v1", "poddisruptionbudgets"))

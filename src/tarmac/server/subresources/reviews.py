@@ -57,19 +57,19 @@ class TokenIssuer(Protocol):
         ...
 
 
-def review_route(served: ResourceStorage, reviews: Reviews) -> Route:
+def review_route(storage: ResourceStorage, reviews: Reviews) -> Route:
     """POST of a review."""
-    return {"create": partial(_review, served, reviews)}
+    return {"create": partial(_review, storage, reviews)}
 
 
-def token_route(served: ResourceStorage, issuer: TokenIssuer) -> Route:
+def token_route(storage: ResourceStorage, issuer: TokenIssuer) -> Route:
     """POST of `serviceaccounts/NAME/token`."""
-    return {"create": partial(_token, served, issuer)}
+    return {"create": partial(_token, storage, issuer)}
 
 
-def _review(served: ResourceStorage, reviews: Reviews, request: Request) -> Response | Awaitable[Response]:
-    review, call = _read(served, served.resource, request)
-    answer = reviews.answer(served.resource.plural, request.user, request.info.namespace, review)
+def _review(storage: ResourceStorage, reviews: Reviews, request: Request) -> Response | Awaitable[Response]:
+    review, call = _read(storage, storage.resource, request)
+    answer = reviews.answer(storage.resource.plural, request.user, request.info.namespace, review)
     if isinstance(answer, dict):
         return document(request, answer, 201, call.warnings)
     return _answered_later(answer, request, call)
@@ -79,17 +79,17 @@ async def _answered_later(answer: Awaitable[JsonObject], request: Request, call:
     return document(request, await answer, 201, call.warnings)
 
 
-def _token(served: ResourceStorage, issuer: TokenIssuer, request: Request) -> Response:
+def _token(storage: ResourceStorage, issuer: TokenIssuer, request: Request) -> Response:
     info = request.info
-    wanted, call = _read(served, _TOKEN_REQUEST, request)
+    wanted, call = _read(storage, _TOKEN_REQUEST, request)
     call.admit("token", info.name, wanted)
     return document(request, issuer.issue(info.namespace, info.name, wanted), 201, call.warnings)
 
 
-def _read(served: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
+def _read(storage: ResourceStorage, resource: Resource, request: Request) -> tuple[JsonObject, Call]:
     """Decode the review and record the client as manager of its fields."""
     check_plain(request)
-    call = Call(served, request, write_options("CreateOptions", request))
+    call = Call(storage, request, write_options("CreateOptions", request))
     content_type = request.headers.get("content-type", "")
     kind = (resource.group, resource.version, resource.kind)
     obj, warnings = decode_kind(*kind, request.body, content_type, call.options.field_validation)
@@ -99,5 +99,5 @@ def _read(served: ResourceStorage, resource: Resource, request: Request) -> tupl
         spec = obj.setdefault("spec", {})
         if spec.get("expirationSeconds") is None:
             spec["expirationSeconds"] = _AN_HOUR
-    managed.for_update(resource, None, obj, call.manager, call.info.subresource, served.services.now())
+    managed.for_update(resource, None, obj, call.manager, call.info.subresource, storage.services.now())
     return obj, call

@@ -41,29 +41,29 @@ _COLUMNS = (
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale_route(served: ResourceStorage) -> Route:
+def scale_route(storage: ResourceStorage) -> Route:
     """GET, PUT and PATCH of `scale`."""
-    printer = TablePrinter(replace(served.resource, columns=_COLUMNS, strategy=Strategy()))
-    door = _Door(served, printer)
+    printer = TablePrinter(replace(storage.resource, columns=_COLUMNS, strategy=Strategy()))
+    door = _Door(storage, printer)
     return {"get": partial(_get, door), "update": partial(_update, door), "patch": partial(_patch, door)}
 
 
 class _Door(NamedTuple):
     """The scale endpoint of one resource."""
 
-    served: ResourceStorage
+    storage: ResourceStorage
     printer: TablePrinter
 
     def answer(self, request: Request, entry: Entry, warnings: Sequence[str] = ()) -> Response:
         """Return the Scale of a stored object, in the representation the client asked for."""
-        raw = encode_json(scale_of(self.served, self.served.load(entry)))
-        now = self.served.services.clock.now()
+        raw = encode_json(scale_of(self.storage, self.storage.load(entry)))
+        now = self.storage.services.clock.now()
         return object_answer(raw, entry.revision, shape_of(request), self.printer, now, 200, warnings)
 
 
-def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
+def scale_of(storage: ResourceStorage, obj: JsonObject) -> JsonObject:
     """Return the Scale of an object. Raises BadRequest for one without a single number of replicas."""
-    spec_path, status_path, selector_path = _paths(served, obj)
+    spec_path, status_path, selector_path = _paths(storage, obj)
     metadata = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
     status: JsonObject = {"replicas": _read(obj, status_path) or 0}
     selector = _read(obj, selector_path) if selector_path else None
@@ -76,8 +76,8 @@ def scale_of(served: ResourceStorage, obj: JsonObject) -> JsonObject:
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _paths(served: ResourceStorage, obj: JsonObject) -> tuple[str, str, str | None]:
-    resource = served.resource
+def _paths(storage: ResourceStorage, obj: JsonObject) -> tuple[str, str, str | None]:
+    resource = storage.resource
     if resource.scaled_at is not None:
         return resource.scaled_at(obj), ".status.replicas", None
     assert resource.scale is not None, "only such resources get this route"
@@ -85,7 +85,7 @@ def _paths(served: ResourceStorage, obj: JsonObject) -> tuple[str, str, str | No
 
 
 def _get(door: _Door, request: Request) -> Response | Awaitable[Response]:
-    waiting = door.served.store.fresh()
+    waiting = door.storage.store.fresh()
     return _get_now(door, request) if waiting is None else _get_fresh(waiting, door, request)
 
 
@@ -95,15 +95,15 @@ async def _get_fresh(waiting: Awaitable[None], door: _Door, request: Request) ->
 
 
 def _get_now(door: _Door, request: Request) -> Response:
-    served, info = door.served, request.info
-    entry = served.store.get(served.bucket, served.key(info.namespace, info.name))
+    storage, info = door.storage, request.info
+    entry = storage.store.get(storage.bucket, storage.key(info.namespace, info.name))
     if entry is None:
-        raise served.not_found(info.name)
+        raise storage.not_found(info.name)
     return door.answer(request, entry)
 
 
 async def _update(door: _Door, request: Request) -> Response:
-    call = Call(door.served, request, write_options("UpdateOptions", request))
+    call = Call(door.storage, request, write_options("UpdateOptions", request))
     content_type = request.headers.get("content-type", "")
     validation = call.options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", request.body, content_type, validation)
@@ -112,10 +112,10 @@ async def _update(door: _Door, request: Request) -> Response:
 
 
 async def _patch(door: _Door, request: Request) -> Response:
-    served = door.served
-    patch_type = check_type(served.resource, request.headers.get("content-type", ""))
+    storage = door.storage
+    patch_type = check_type(storage.resource, request.headers.get("content-type", ""))
     applies = patch_type == APPLY_PATCH
-    call = Call(served, request, write_options("PatchOptions", request, apply=applies))
+    call = Call(storage, request, write_options("PatchOptions", request, apply=applies))
     if applies:
         entry = await _apply(call)
     else:
@@ -124,8 +124,8 @@ async def _patch(door: _Door, request: Request) -> Response:
 
 
 def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
-    served, validation = call.served, call.options.field_validation
-    patched, _ = apply_patch(served.resource, patch_type, scale_of(served, old), call.request.body)
+    storage, validation = call.storage, call.options.field_validation
+    patched, _ = apply_patch(storage.resource, patch_type, scale_of(storage, old), call.request.body)
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", encode_json(patched), field_validation=validation)
     call.warnings += warnings
     return scale
@@ -133,43 +133,43 @@ def _patched(call: Call, patch_type: str, old: JsonObject) -> JsonObject:
 
 async def _apply(call: Call) -> Entry:
     """Apply the replicas of a Scale to the object, with subresource `scale` in managedFields."""
-    served, options = call.served, call.options
+    storage, options = call.storage, call.options
     body, validation = call.request.body, options.field_validation
     scale, warnings = decode_kind("autoscaling", "v1", "Scale", body, "application/yaml", validation)
     check_name(call, scale)
-    if served.resource.scale is None:
-        raise BadRequest(f"the scale of {served.resource.plural} cannot be applied: apply the object itself")
+    if storage.resource.scale is None:
+        raise BadRequest(f"the scale of {storage.resource.plural} cannot be applied: apply the object itself")
     applied: JsonObject = {
-        "apiVersion": served.resource.api_version,
-        "kind": served.resource.kind,
+        "apiVersion": storage.resource.api_version,
+        "kind": storage.resource.kind,
         "metadata": {"name": call.info.name},
     }
-    _write(applied, served.resource.scale[0], _checked(call, scale))
+    _write(applied, storage.resource.scale[0], _checked(call, scale))
 
     def change(_: JsonObject, entry: Entry) -> JsonObject:
         call.warnings += warnings
-        resource, now = served.resource, served.services.now()
+        resource, now = storage.resource, storage.services.now()
         manager, force = options.field_manager, options.force
         return server_side_apply(
-            resource, served.load(entry), applied, manager, force=force, subresource="scale", now=now
+            resource, storage.load(entry), applied, manager, force=force, subresource="scale", now=now
         )
 
-    return await rewrite(call, change, rules_of(served)._replace(applied=True))
+    return await rewrite(call, change, rules_of(storage)._replace(applied=True))
 
 
 async def _rescale(call: Call, make: Callable[[JsonObject], JsonObject]) -> Entry:
-    served = call.served
+    storage = call.storage
 
     def change(old: JsonObject, entry: Entry) -> JsonObject:
         scale = make(old)
         check_name(call, scale)
         if scale["metadata"].get("resourceVersion"):
             check_version(call, scale, old)
-        new = served.load(entry)
-        _write(new, _paths(served, new)[0], _checked(call, scale))
+        new = storage.load(entry)
+        _write(new, _paths(storage, new)[0], _checked(call, scale))
         return new
 
-    return await rewrite(call, change, rules_of(served))
+    return await rewrite(call, change, rules_of(storage))
 
 
 def _checked(call: Call, scale: JsonObject) -> int:
@@ -177,7 +177,7 @@ def _checked(call: Call, scale: JsonObject) -> int:
     if replicas < 0:
         errors = FieldErrors()
         errors.invalid(".spec.replicas", replicas, "should be a non-negative integer")
-        raise call.served.invalid(call.info.name, errors)
+        raise call.storage.invalid(call.info.name, errors)
     return replicas
 
 

@@ -22,20 +22,20 @@ from tarmac.server.subresources.userqueue import UserQueue
 _OF_PODS = ("core/pods", "compute.datumapis.com/instances")  # an instance and its pod share their name
 
 
-def why_route(served: ResourceStorage, refuses: Refuses, queue: UserQueue) -> Route:
+def why_route(storage: ResourceStorage, refuses: Refuses, queue: UserQueue) -> Route:
     """GET of `NAME/why`."""
-    return {"get": queue.route(partial(_why, served, refuses))}
+    return {"get": queue.route(partial(_why, storage, refuses))}
 
 
-async def _why(served: ResourceStorage, refuses: Refuses, request: Request) -> Response:
+async def _why(storage: ResourceStorage, refuses: Refuses, request: Request) -> Response:
     info = request.info
     if request.param("reach"):
-        return await reach(served, refuses, request)
-    explain, key = EXPLAINERS[served.bucket], served.key(info.namespace, info.name)
-    found = await ponder(snapshot(served), lambda world: explain(world, key))
-    if served.bucket in _OF_PODS and (conflict := conflict_of(served.store, info.namespace, info.name)) is not None:
-        subject = Subject(served.resource.api_version, served.resource.kind, info.namespace, info.name)
+        return await reach(storage, refuses, request)
+    explain, key = EXPLAINERS[storage.bucket], storage.key(info.namespace, info.name)
+    found = await ponder(snapshot(storage), lambda world: explain(world, key))
+    if storage.bucket in _OF_PODS and (conflict := conflict_of(storage.store, info.namespace, info.name)) is not None:
+        subject = Subject(storage.resource.api_version, storage.resource.kind, info.namespace, info.name)
         found = with_conflict(found, subject, conflict.message, conflict.node)
     if found is None:
-        raise served.not_found(info.name)
+        raise storage.not_found(info.name)
     return document(request, {"kind": "Explanation", "apiVersion": API_VERSION, **msgspec.to_builtins(found)})
