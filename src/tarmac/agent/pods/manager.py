@@ -30,7 +30,7 @@ from tarmac.agent.pods.admission import PodAdmission
 from tarmac.agent.pods.checkpoints import PodCheckpoints
 from tarmac.agent.pods.cleanup import PodCleanup
 from tarmac.agent.pods.dependencies import PodDependencies
-from tarmac.agent.pods.restoration import Restoration
+from tarmac.agent.pods.restoration import Restoration, RestoredPods
 from tarmac.agent.pods.termination import MIN_GRACE
 from tarmac.agent.pods.worker import Ending, PodWorker
 from tarmac.agent.probes.checks import Checks
@@ -41,13 +41,10 @@ from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
-from tarmac.api.restored import RunningReport
 from tarmac.api.schema import JsonObject
-from tarmac.api.status import ApiError
 from tarmac.base.log import log
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.errors import ClientError
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import PODS, RUNTIME_CLASSES, SERVICES
@@ -55,8 +52,6 @@ from tarmac.runtimes.interface import Container, Runtime, RuntimeFault
 from tarmac.volumes.interface import Sources, VolumeError, Volumes
 
 _LOG_INTERVAL = 60.0  # while the runtime does not answer
-RUNNING_REPORT_INTERVAL = 2.0
-"""Interval of running reports after a restore."""
 SYNC_TIMEOUT = 5.0
 """Time a starting agent waits for an unresponsive server before it continues with its checkpoints."""
 SHUTDOWN_STATUS_TIMEOUT = 5.0
@@ -103,10 +98,18 @@ class PodManager:
         self._recorder = recorder
         self._runtime_name = "containerd"
         self._pods = informers.informer(PODS, fields=f"spec.nodeName={settings.node_name}")
-        self._restoration = Restoration(
-            client, settings.node_name, settings.root_dir / "restored", self._runs_something
+        restoration = Restoration(client, settings.node_name, settings.root_dir / "restored", self._runs_something)
+        self._pods.guard_lists(restoration.around_listing)
+        self._workers: dict[str, PodWorker] = {}
+        self._restored = RestoredPods(
+            restoration,
+            self._workers,
+            clock,
+            synced=self._pods.synced,
+            is_wanted=self._is_wanted,
+            add=self._add,
+            remove=self._remove,
         )
-        self._pods.guard_lists(self._restoration.around_listing)
         self._services = informers.informer(SERVICES)
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._admission = PodAdmission(settings, node, handlers, self._classes, allocator, self._others)
@@ -135,11 +138,8 @@ class PodManager:
         self._cleanup = PodCleanup(self._deps, self._checkpoints.forget)
         self._mirrors = Mirrors(client, node)
         self._manifests = Manifests(settings.manifest_dir, settings.node_name, clock, settings.manifest_interval)
-        self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._removed: set[str] = set()
-        self._unknown: set[str] = set()  # running, but missing or different in the restored store
-        self._held: dict[str, Pod] = {}  # by uid; not started yet: after a restore they may run elsewhere
         self._static: dict[str, Pod] = {}
         self._in_runtime: set[str] = set()
         self._status_listeners: list[Callable[[JsonObject, JsonObject], None]] = []
@@ -171,11 +171,11 @@ class PodManager:
 
     def pods(self) -> Sequence[JsonObject]:
         """Return all pods bound here with their current status; static pods as such, not as mirrors."""
-        return [_shown(worker) for worker in self._workers.values()]
+        return [worker.shown() for worker in self._workers.values()]
 
     def allocated(self) -> Sequence[JsonObject]:
         """Return all pods like `pods`, but with the resources allocated to each instead of those its spec requests."""
-        return [_shown(worker, worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
+        return [worker.shown(worker.allocation.effective(worker.pod)) for worker in self._workers.values()]
 
     def beside(self, uid: str) -> Sequence[Pod]:
         """Return all pods that use resources here, with their allocated resources, except the one with this uid."""
@@ -191,7 +191,7 @@ class PodManager:
             ),
             None,
         )
-        return None if worker is None else _shown(worker)
+        return None if worker is None else worker.shown()
 
     def container_id(self, pod: JsonObject, container: str, previous: bool = False) -> str | None:
         """Return the runtime's id of a container or of its previous attempt; None if there is none yet."""
@@ -265,7 +265,7 @@ class PodManager:
                     self._sweep_periodically,
                     self._refresh_periodically,
                     self._read_manifests,
-                    self._settle_restores,
+                    self._restored.run,
                     self._checkpoints.run,
                 ):
                     group.create_task(part())
@@ -332,8 +332,8 @@ class PodManager:
     async def _sweep(self) -> None:
         for uid, worker in list(self._workers.items()):
             if not worker.pod.static and uid not in self._removed and not self._is_wanted(worker.pod):
-                self._remove_unless_restored(uid)
-        if self._restoration.active:  # until the restore is settled, an unknown pod may still be wanted
+                self._restored.remove(uid)
+        if self._restored.active:  # until the restore is settled, an unknown pod may still be wanted
             return
         uids = {each.pod.uid for each in await self._deps.runtime.sandboxes()}
         uids |= {each.name for each in (self._deps.paths.root / "pods").glob("*") if each.is_dir()}
@@ -372,41 +372,6 @@ class PodManager:
             if pod.key not in names:
                 self._add(pod)
 
-    # --- after a restore --------------------------------------------------------------------------------------------
-
-    async def _settle_restores(self) -> None:
-        """After a restore of the store, report the running pods until the server has decided about all."""
-        while True:
-            await self._restoration.began.wait()
-            await self._pods.synced()
-            try:
-                await self._settle_restore()
-            except (ApiError, ClientError, OSError, ValueError) as error:
-                _log.info("running pods cannot be reported yet", error=str(error))
-            await self._clock.sleep(RUNNING_REPORT_INTERVAL)
-
-    async def _settle_restore(self) -> None:
-        for uid in self._unknown & self._workers.keys():
-            if self._workers[uid].over:
-                self._remove(uid)
-            elif self._is_wanted(self._workers[uid].pod):
-                self._unknown.discard(uid)
-        running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
-        waiting = {pod.key: uid for uid, pod in self._held.items()}
-        answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
-        for uid in self._unknown & set(answer.remove):
-            self._unknown.discard(uid)
-            self._remove(uid)
-        if not answer.settled:
-            return
-        # Compared by name: a running pod with this name and a different uid blocks the start on any node, also here.
-        taken = {*answer.held, *(self._workers[uid].pod.key for uid in self._unknown & self._workers.keys())}
-        for uid in [uid for key, uid in waiting.items() if key not in taken]:
-            if (pod := self._held.pop(uid, None)) is not None:
-                self._add(pod)
-        if not self._unknown and not self._held:
-            self._restoration.answered()
-
     # --- pods come and go -------------------------------------------------------------------------------------------
 
     def _changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
@@ -423,11 +388,11 @@ class PodManager:
             return
         worker = self._workers.get(pod.uid)
         if worker is not None:
-            self._unknown.discard(pod.uid)  # the store has this pod now
+            self._restored.confirm(pod.uid)
             worker.update(pod)
             self._keep(worker)
-        elif self._restoration.active and pod.uid not in self._in_runtime and not pod.deleted:
-            self._held[pod.uid] = pod
+        elif self._restored.active and pod.uid not in self._in_runtime and not pod.deleted:
+            self._restored.hold(pod)
         else:
             self._add(pod)
 
@@ -468,7 +433,7 @@ class PodManager:
         self._keep(worker)
         for tell in self._status_listeners:
             tell(worker.pod.raw, status)
-        if uid in self._unknown:  # the API has no such pod, or a different one of that name
+        if self._restored.is_unknown(uid):  # the API has no such pod, or a different one of that name
             pass
         elif not worker.pod.static:
             self.writer.submit(uid, status, self._notes(uid), delete=over and worker.pod.deleted)
@@ -483,20 +448,13 @@ class PodManager:
         """Handle a pod's removal from the API. Its last state has the grace period."""
         self._mirrors.gone(pod)
         self.writer.forget(pod.uid)
-        self._held.pop(pod.uid, None)
+        self._restored.drop(pod.uid)
         if pod.deleted and pod.uid in self._workers:
             self._workers[pod.uid].update(pod)
-        if self._restoration.listing and not pod.deleted:
-            self._remove_unless_restored(pod.uid)
+        if self._restored.listing and not pod.deleted:
+            self._restored.remove(pod.uid)
         else:
             self._remove(pod.uid)
-
-    def _remove_unless_restored(self, uid: str) -> None:
-        """Terminate a pod missing from the API, unless a restored store may have lost it."""
-        if not self._restoration.active:
-            self._remove(uid)
-        elif uid in self._workers:
-            self._unknown.add(uid)
 
     def _remove(self, uid: str) -> None:
         """Terminate the pod and clean it up: it is no longer wanted."""
@@ -513,7 +471,7 @@ class PodManager:
 
     def _forget(self, uid: str) -> None:
         worker = self._workers.pop(uid)
-        self._unknown.discard(uid)
+        self._restored.confirm(uid)
         self.writer.forget(uid)
         # Possibly called from the worker's own pass; reporting that it is over is the last step of a pass.
         self._tasks.pop(uid).cancel()
@@ -544,7 +502,7 @@ class PodManager:
 
     def _is_orphan(self, worker: PodWorker) -> bool:
         """Return True for a pod that the API does not have: it is terminating and uses no resources."""
-        known = worker.pod.static or worker.pod.uid in self._unknown
+        known = worker.pod.static or self._restored.is_unknown(worker.pod.uid)
         return not known and self._pods.has_synced and not self._is_wanted(worker.pod)
 
     def _containers(self, pod: JsonObject, container: str) -> list[Container]:
@@ -555,16 +513,6 @@ class PodManager:
         while not all(worker.over for worker in workers):
             self._progress.clear()
             await self._progress.wait()
-
-
-def _shown(worker: PodWorker, pod: Pod | None = None) -> JsonObject:
-    return {"apiVersion": "v1", "kind": "Pod", **(pod or worker.pod).raw, "status": worker.status}
-
-
-def _reported(worker: PodWorker) -> JsonObject:
-    """A pod as the node reports it. Managed fields are half of it, and adoption needs none."""
-    shown = _shown(worker)
-    return {**shown, "metadata": {key: each for key, each in shown["metadata"].items() if key != "managedFields"}}
 
 
 def _disrupted(reason: str, message: str) -> PodTermination:

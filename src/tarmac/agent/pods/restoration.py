@@ -1,5 +1,7 @@
 """Protects running pods after the server's store was restored from an older backup.
 
+`Restoration` detects a restore and talks to the server about it; `RestoredPods` applies the decisions to the pods.
+
 The Node's annotation `tarmac.dev/restored` has the time of the restore. A node that has not completed that restore ends
 no pod for being unknown to the server and starts no pod that may run elsewhere. It reports its running pods repeatedly,
 until every node has done so and every difference from the store has been decided. Only then is the time written to disk
@@ -12,21 +14,27 @@ each list is therefore enough; watches need no check.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
+from tarmac.agent.model.pod import Pod
+from tarmac.agent.pods.worker import PodWorker
 from tarmac.api.identities import RESTORED
 from tarmac.api.restored import RunningAnswer, RunningReport, running_path
-from tarmac.api.status import NotFound
+from tarmac.api.schema import JsonObject
+from tarmac.api.status import ApiError, NotFound
+from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.client.client import Client
-from tarmac.client.errors import Disconnected
+from tarmac.client.errors import ClientError, Disconnected
 from tarmac.client.resources import JSON_BODY
 from tarmac.client.targets.untyped import NODES
 
+RUNNING_REPORT_INTERVAL = 2.0
+"""Interval of running reports after a restore."""
 _SECONDS = 10.0
 _log = log("pods")
 
@@ -96,3 +104,104 @@ class Restoration:
             return self._note.read_text()
         except OSError:
             return ""
+
+
+class RestoredPods:
+    """The pods that differ from a restored store: running ones that it lacks, and new ones that may run elsewhere.
+
+    Neither ends nor starts before the server has decided. Outside a restore both sets are empty.
+    """
+
+    def __init__(
+        self,
+        restoration: Restoration,
+        workers: Mapping[str, PodWorker],
+        clock: Clock,
+        *,
+        synced: Callable[[], Awaitable[None]],
+        is_wanted: Callable[[Pod], bool],
+        add: Callable[[Pod], None],
+        remove: Callable[[str], None],
+    ) -> None:
+        """`workers` are those of the manager, by uid; `synced` waits until the API's pods have been listed."""
+        self._restoration = restoration
+        self._workers = workers
+        self._clock = clock
+        self._synced = synced
+        self._is_wanted = is_wanted
+        self._add = add
+        self._remove = remove
+        self._unknown: set[str] = set()  # running, but missing or different in the restored store
+        self._held: dict[str, Pod] = {}  # by uid; not started yet: after a restore they may run elsewhere
+
+    @property
+    def active(self) -> bool:
+        """True while running pods may be newer than the server's store."""
+        return self._restoration.active
+
+    @property
+    def listing(self) -> bool:
+        """True while a list is applied: a pod missing in it may be unknown rather than deleted."""
+        return self._restoration.listing
+
+    def is_unknown(self, uid: str) -> bool:
+        """Return True for a running pod that the restored store lacks, or has with a different uid."""
+        return uid in self._unknown
+
+    def confirm(self, uid: str) -> None:
+        """Handle a pod that the store has, or that is gone: its end needs no decision."""
+        self._unknown.discard(uid)
+
+    def hold(self, pod: Pod) -> None:
+        """Start this pod only after the server's decision."""
+        self._held[pod.uid] = pod
+
+    def drop(self, uid: str) -> None:
+        """Do not start this pod: the API has removed it."""
+        self._held.pop(uid, None)
+
+    def remove(self, uid: str) -> None:
+        """Terminate a pod missing from the API, unless a restored store may have lost it."""
+        if not self.active:
+            self._remove(uid)
+        elif uid in self._workers:
+            self._unknown.add(uid)
+
+    async def run(self) -> None:
+        """After a restore of the store, report the running pods until the server has decided about all."""
+        while True:
+            await self._restoration.began.wait()
+            await self._synced()
+            try:
+                await self._settle()
+            except (ApiError, ClientError, OSError, ValueError) as error:
+                _log.info("running pods cannot be reported yet", error=str(error))
+            await self._clock.sleep(RUNNING_REPORT_INTERVAL)
+
+    async def _settle(self) -> None:
+        for uid in self._unknown & self._workers.keys():
+            if self._workers[uid].over:
+                self._remove(uid)
+            elif self._is_wanted(self._workers[uid].pod):
+                self._unknown.discard(uid)
+        running = [_reported(each) for each in self._workers.values() if not each.pod.static and not each.over]
+        waiting = {pod.key: uid for uid, pod in self._held.items()}
+        answer = await self._restoration.tell(RunningReport("", running, list(waiting)))
+        for uid in self._unknown & set(answer.remove):
+            self._unknown.discard(uid)
+            self._remove(uid)
+        if not answer.settled:
+            return
+        # Compared by name: a running pod with this name and a different uid blocks the start on any node, also here.
+        taken = {*answer.held, *(self._workers[uid].pod.key for uid in self._unknown & self._workers.keys())}
+        for uid in [uid for key, uid in waiting.items() if key not in taken]:
+            if (pod := self._held.pop(uid, None)) is not None:
+                self._add(pod)
+        if not self._unknown and not self._held:
+            self._restoration.answered()
+
+
+def _reported(worker: PodWorker) -> JsonObject:
+    """A pod as the node reports it. Managed fields are half of it, and adoption needs none."""
+    shown = worker.shown()
+    return {**shown, "metadata": {key: each for key, each in shown["metadata"].items() if key != "managedFields"}}

@@ -150,6 +150,10 @@ class PodWorker:
         """True if the pod is ending or has ended."""
         return self._ending is not None or self.pod.finished or self.status.get("phase") in TERMINAL
 
+    def shown(self, pod: Pod | None = None) -> JsonObject:
+        """Return the pod, or another version of it, with its current status."""
+        return {"apiVersion": "v1", "kind": "Pod", **(pod or self.pod).raw, "status": self.status}
+
     def _flush_events(self) -> None:
         """Wake the worker if pending events show news.
 
