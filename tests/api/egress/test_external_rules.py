@@ -70,6 +70,33 @@ def test_external_services(obj: JsonObject, expected: list[str]) -> None:
     assert causes(obj) == expected
 
 
+PORTS = [{"name": f"p{n}", "port": n} for n in range(1, 65)]
+
+
+def test_ports_for_more_sources_than_a_forwarder_holds_are_refused_with_the_numbers() -> None:
+    assert causes(service(ports=PORTS, sources=numbered(23))) == []
+    (error,) = errors_of(service(ports=PORTS, sources=numbered(24)))
+    assert error.path == "spec.ports"
+    assert "64 ports for 24 sources are 1536 rules on a node with one Pod of each" in error.message
+    assert "a node holds 1498 of one ExternalService" in error.message
+    assert "another ExternalService of the same target" in error.message
+
+
+def test_sources_in_different_locations_do_not_add_up_on_a_node() -> None:
+    placed = [{**each, "location": f"city-{n % 3}"} for n, each in enumerate(numbered(60))]
+    assert causes(service(ports=PORTS, sources=placed)) == []
+    everywhere = [{**SOURCE, "service": {"name": f"more-{n}"}} for n in range(4)]
+    assert causes(service(ports=PORTS, sources=[*placed, *everywhere])) == ["Invalid spec.ports"]
+
+
+def test_an_external_service_beyond_the_limit_may_be_updated_but_not_grow() -> None:
+    old = service(ports=PORTS, sources=numbered(30))
+    moved = service(ports=PORTS, sources=numbered(30), targetIP="203.0.113.10")
+    assert causes(moved, old) == []
+    assert causes(service(ports=PORTS, sources=numbered(31)), old) == ["Invalid spec.ports"]
+    assert causes(service(ports=PORTS[:20], sources=numbered(31)), old) == []
+
+
 @pytest.mark.parametrize(
     ("target", "where"),
     [

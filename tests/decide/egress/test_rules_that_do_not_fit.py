@@ -6,7 +6,15 @@ import msgspec
 
 from tarmac.api.decode.extent import MOST_VALUES, count_values
 from tarmac.api.egress.externalservice import ExternalService
-from tarmac.api.egress.forwarding import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec, PeerReference
+from tarmac.api.egress.forwarding import (
+    MAX_FORWARDER_RULES,
+    Forwarder,
+    ForwarderSpec,
+    Gateway,
+    GatewayRule,
+    GatewaySpec,
+    PeerReference,
+)
 from tarmac.api.egress.names import NAMESPACE, forwarder_name
 from tarmac.api.shared import ObjectMeta
 from tarmac.decide.egress.compiling import Compiled
@@ -110,3 +118,13 @@ def test_a_gateway_overfilled_by_other_services_takes_nothing_more_and_loses_not
     assert (found.sources[0].pods, found.sources[0].remarks[0].reason) == ([], "TooManyRules")
     after = with_part(present.spec, rules_of("team", "db"), made.gateways.get(ADDRESS))
     assert len(after.egress_rules) == 3000
+
+
+def test_the_limit_of_admission_is_what_a_forwarder_holds_of_the_smallest_rules() -> None:
+    _, made = fitted(service(), on_nodes(1))
+    (rule,) = made.forwarders["dfw-0"].egress_rules
+    spec = made.forwarders["dfw-0"]
+    spec.egress_rules = [rule] * MAX_FORWARDER_RULES
+    assert values(spec) <= MAX_VALUES
+    spec.egress_rules = [rule] * (MAX_FORWARDER_RULES + 1)
+    assert values(spec) > MAX_VALUES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tarmac.api.egress.externalservice import ExternalService
+from tarmac.api.egress.forwarding import MAX_FORWARDER_RULES
 from tarmac.api.egress.names import NAMESPACE
 from tarmac.api.egress.targets import not_outside, reserved_for
 from tarmac.api.kubernetes import checks
@@ -35,6 +36,7 @@ class ExternalServiceStrategy(OwnStrategy):
         target = _check_target(spec.get("targetIP", ""), errors)
         _check_sources(objects(spec, "sources"), target, metadata.get("namespace", ""), errors)
         _check_ports(objects(spec, "ports"), errors)
+        _check_rules(obj, old, errors)
         if location := mapping(spec, "gateway").get("location"):
             checks.dns_subdomain(location, "spec.gateway.location", errors)
 
@@ -63,6 +65,34 @@ def _check_sources(sources: list[JsonObject], target: Address | None, namespace:
         if key in seen:
             errors.duplicate(path, named)
         seen.add(key)
+
+
+def _check_rules(obj: JsonObject, old: JsonObject | None, errors: FieldErrors) -> None:
+    """Reject more rules than a Forwarder holds on a node with one Pod of each source; older ones may not grow."""
+    needed = _rules_of_one_pod_each(obj)
+    if needed > MAX_FORWARDER_RULES and (old is None or needed > _rules_of_one_pod_each(old)):
+        ports = len(objects(obj["spec"], "ports"))
+        detail = (
+            f"must be fewer: {ports} ports for {needed // ports} sources are {needed} rules on a node with one Pod of "
+            f"each, and a node holds {MAX_FORWARDER_RULES} of one ExternalService; "
+            "give some sources to another ExternalService of the same target"
+        )
+        errors.invalid("spec.ports", ports, detail)
+
+
+def _rules_of_one_pod_each(obj: JsonObject) -> int:
+    """Return the rules of a node with one Pod of each Service. Nodes have one Location, so the fullest one counts."""
+    sources, own = objects(obj["spec"], "sources"), obj["metadata"].get("namespace", "")
+    places = {source.get("location", "") for source in sources}
+    services = [
+        {
+            (mapping(source, "service").get("namespace") or own, mapping(source, "service").get("name"))
+            for source in sources
+            if source.get("location", "") in ("", place)
+        }
+        for place in places
+    ]
+    return max(map(len, services), default=0) * len(objects(obj["spec"], "ports"))
 
 
 def _check_source(source: JsonObject, target: Address | None, path: str, errors: FieldErrors) -> None:

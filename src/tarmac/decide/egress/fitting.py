@@ -54,7 +54,12 @@ def _trim_forwarders(found: Resolution, made: Compiled, known: Mapping[str, Forw
         kept = min(len(uids) - 1, len(uids) * MAX_VALUES // values)
         surplus.update(oldest_first[kept:])
         limit = f"Node {node}: {len(uids)} Pods need rules of {values} values, the limit is {MAX_VALUES}"
-        _leave_out(found, lambda _, pod, gone=frozenset(oldest_first[kept:]): pod.uid in gone, limit)
+        ports = len(found.service.spec.ports)
+        change = (
+            f"Name fewer than {ports} ports, spread the Pods over more nodes, or give some sources to another "
+            "ExternalService of the same target."
+        )
+        _leave_out(found, lambda _, pod, gone=frozenset(oldest_first[kept:]): pod.uid in gone, limit, change)
     return bool(surplus)
 
 
@@ -71,7 +76,10 @@ def _trim_gateways(found: Resolution, made: Compiled, gateway: GatewayOf) -> boo
         each = max(1, _values(GatewaySpec(egress_rules=part.egress, ingress_rules=part.ingress)) // len(nodes))
         gone = frozenset(nodes[: max(1, -(-(values - MAX_VALUES) // each))])
         limit = f"Address {name}: its Gateway would have {values} values, the limit is {MAX_VALUES}"
-        _leave_out(found, lambda source, pod, at=name, gone=gone: _is_at(source, at) and _of(found, pod) in gone, limit)
+        change = "Claim another address for some sources, name fewer ports, or run the Pods on fewer nodes."
+        _leave_out(
+            found, lambda source, pod, at=name, gone=gone: _is_at(source, at) and _of(found, pod) in gone, limit, change
+        )
         return True
     return False
 
@@ -101,11 +109,10 @@ def _forwarders(rules: list[GatewayRule]) -> Set[str]:
     return {rule.forwarder.name for rule in rules if rule.forwarder is not None}
 
 
-def _leave_out(found: Resolution, is_surplus: Callable[[Resolved, SourcePod], bool], limit: str) -> None:
+def _leave_out(found: Resolution, is_surplus: Callable[[Resolved, SourcePod], bool], limit: str, change: str) -> None:
     for source in found.working:
         stay = [pod for pod in source.pods if not is_surplus(source, pod)]
         if len(stay) < len(source.pods) and all(each.reason != reasons.TOO_MANY_RULES for each in source.remarks):
-            change = "Use another address, or fewer ports or Pods per node."
             message = f"{limit}; some Pods are left out."
             source.remarks.append(Refusal(reasons.TOO_MANY_RULES, message, source.key, "rules", change))
         source.pods = stay

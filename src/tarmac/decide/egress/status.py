@@ -111,7 +111,7 @@ def _source(found: Resolution, source: Resolved, seen: Observed) -> SourceStatus
         pods_programmed=_programmed_pods(source, seen) if works else 0,
         inbound_endpoints=len(serving_pods(source)) if works and source.open_ports else 0,
         reason=worst.reason if worst is not None else "",
-        message=worst.message if worst is not None else "",
+        message=_message(worst) if worst is not None else "",
     )
 
 
@@ -136,7 +136,13 @@ def _findings(found: Resolution, made: Compiled, seen: Observed) -> Iterator[Fin
 
 def _no(type: str, refusals: Iterable[Refusal]) -> Finding | None:
     worst = most_actionable(refusals)
-    return Finding(type, "False", worst.reason, worst.message) if worst is not None else None
+    return Finding(type, "False", worst.reason, _message(worst)) if worst is not None else None
+
+
+def _message(refusal: Refusal) -> str:
+    """Return the message of a status; for rules beyond a limit with the remedy, since the numbers alone show none."""
+    is_limit = refusal.reason == reasons.TOO_MANY_RULES
+    return f"{refusal.message} {refusal.change}".rstrip() if is_limit else refusal.message
 
 
 def _ready(found: Resolution, said: Iterable[Finding]) -> Finding:
