@@ -15,6 +15,8 @@ from tarmac.api.compute.scaling import (
     MetricTarget,
     ResourceMetric,
     ScaleSettings,
+    ScalingBehavior,
+    ScalingRules,
 )
 from tarmac.base.quantity import Quantity
 from tarmac.decide import reasons
@@ -196,3 +198,27 @@ def test_an_external_value_needs_an_instance_that_serves() -> None:
 def test_a_load_above_target_never_lowers_the_number() -> None:
     """Ten are wanted, five exist so far and are at 120 %."""
     assert proposal(by_average("100m"), instances("120 120 120 120 120"), 10) == 10
+
+
+@pytest.mark.parametrize(
+    ("metric", "reading", "expected"),
+    [
+        (by_average("1n"), instances(f"{10**400}/1000"), 2**31 - 1),
+        (by_average("1e400"), instances("100/1000"), 1),
+        (by_utilization(50), instances(f"{10**400}/1"), 2**31 - 1),
+        (by_utilization(50), instances(f"1/{10**400}"), 0),
+        (external(value="1n"), ExternalReading([10**311], 1), 2**31 - 1),
+        (external(average="1e400"), ExternalReading([10**311], 1), 1),
+    ],
+)
+def test_amounts_beyond_a_float_are_computed_exactly(metric: MetricSpec, reading: Reading, expected: int) -> None:
+    assert proposal(metric, reading, 1) == expected
+
+
+def test_a_tolerance_beyond_a_float_covers_everything() -> None:
+    rules = ScalingRules(tolerance=Quantity.parse("1e400"))
+    behavior = ScalingBehavior(scale_up=rules, scale_down=rules)
+    settings = ScaleSettings(min_replicas=1, max_replicas=9, metrics=[by_utilization(50)], behavior=behavior)
+    verdict = recommend(settings, [instances("9000 9000")], 2)
+    assert verdict.value is not None
+    assert verdict.value.replicas == 2

@@ -29,6 +29,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 AT_A_TIME = 32  # decisions between two yields to the event loop
 LOOK_SECONDS = 0.5  # poll interval for pods that were set aside
 BUSY = 200  # with more pods waiting than this, no events are recorded for each
+_FAILURE_SECONDS = 60.0  # between two reports of a node that fails
 
 _log = log("scheduler")
 
@@ -40,7 +41,8 @@ class PodScheduler:
         self._clock = context.client.clock
         self._recorder: Recorder = context.recorder
         self._state = state
-        self._scheduler = Scheduler(state.cluster)
+        self._scheduler = Scheduler(state.cluster, on_failure=self._node_fails)
+        self._failing: dict[str, float] = {}  # when a failing node was last reported
         self._preemptions = Preemptions(context, state, self._scheduler)
         self._interfaces = interfaces
         interfaces.subnets.on_change(state.surroundings_changed)
@@ -97,7 +99,20 @@ class PodScheduler:
             end_if_out_of_memory(error)
             where = traceback.format_exc(limit=-3)
             _log.error("reconcile failed", controller="pod-scheduler", key=waiter.key, error=repr(error), where=where)
+            message = f"The scheduler failed with {type(error).__name__}; its log has the details. It retries."
+            self._event(waiter, "Warning", "FailedScheduling", message)
             self._put_back(waiter)
+
+    def _node_fails(self, node: str, error: Exception) -> None:
+        """Report a node that pods cannot be compared with, which must not keep them from the other nodes."""
+        end_if_out_of_memory(error)
+        now = self._clock.monotonic()
+        if now - self._failing.get(node, float("-inf")) < _FAILURE_SECONDS:
+            return
+        self._failing = {name: at for name, at in self._failing.items() if now - at < _FAILURE_SECONDS} | {node: now}
+        _log.error("a node is left out", controller="pod-scheduler", node=node, error=repr(error))
+        message = f"The scheduler failed with {type(error).__name__} for this node and leaves it out."
+        self._recorder.event(InvolvedObject("v1", "Node", node), "Warning", "FailedScheduling", message)
 
     async def _decide(self, waiter: Waiter) -> None:
         read = self._state.read(waiter)

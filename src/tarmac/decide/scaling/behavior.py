@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Final
 
 from tarmac.api.compute.scaling import ScaleSettings, ScalingPolicy, ScalingRules
@@ -149,8 +148,9 @@ def _limit(rules: ScalingRules, current: int, history: History, now: float, *, s
 def _policy_limit(policy: ScalingPolicy, start: int, sign: int) -> int:
     if policy.type == "Pods":
         return start + sign * policy.value
-    changed = start * (1 + sign * policy.value / 100)
-    return ceil(changed) if sign > 0 else int(changed)
+    if sign > 0:
+        return -(-start * (100 + policy.value) // 100)
+    return max(0, start * (100 - policy.value)) // 100
 
 
 def _held(recommended: int, steady: int, replicas: int, current: int, low: int, high: int) -> tuple[Refusal, ...]:

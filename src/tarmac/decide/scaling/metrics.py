@@ -1,10 +1,14 @@
-"""Converts one metric's readings to a number of instances."""
+"""Converts one metric's readings to a number of instances.
+
+Ratios are fractions: readings and targets may be larger than any float.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from fractions import Fraction
 from math import ceil
 from typing import Final
 
@@ -14,6 +18,7 @@ from tarmac.decide.scaling.tolerance import Tolerance
 from tarmac.decide.verdict import Refusal, Verdict
 
 _RULE: Final = "scaling.metrics"
+_MOST: Final = 2**31 - 1  # instances, whatever the metric reads
 
 
 class Use(Enum):
@@ -94,7 +99,7 @@ def propose(metric: MetricSpec, reading: Reading, current: int, tolerance: Toler
 
 
 def _with_stopped(verdict: Verdict[int], stopped: int) -> Verdict[int]:
-    return verdict if verdict.value is None else Verdict(verdict.value + stopped, verdict.refusals)
+    return verdict if verdict.value is None else Verdict(min(_MOST, verdict.value + stopped), verdict.refusals)
 
 
 def _no(reason: str, name: str, message: str) -> Verdict[int]:
@@ -109,11 +114,11 @@ def _by_external(
     total = sum(reading.values)
     if target.average_value is not None:
         wanted = target.average_value.milli()
-        if current and tolerance.covers(total / (wanted * current)):
+        if current and tolerance.covers(Fraction(total, wanted * current)):
             return Verdict(current)
         return Verdict(_divide_up(total, wanted))
     assert target.value is not None, "admission lets no external metric without a value through"
-    ratio = total / target.value.milli()
+    ratio = Fraction(total, target.value.milli())
     if not current:
         return Verdict(ceil(ratio))
     if tolerance.covers(ratio):
@@ -134,13 +139,13 @@ def _by_resource(
     if ratio is None:
         return _no(reasons.METRICS_UNAVAILABLE, name, "the instances request none of it, so it has no utilization")
     assumed = _with_assumptions(target, ratio, instances)
-    assumed_ratio = _ratio(target, assumed) or 0.0
+    assumed_ratio = _ratio(target, assumed) or Fraction()
     if tolerance.covers(assumed_ratio) or (ratio - 1) * (assumed_ratio - 1) < 0:
         return Verdict(current)
     return Verdict(_keep_direction(assumed_ratio, ceil(assumed_ratio * len(assumed)), current))
 
 
-def _with_assumptions(target: MetricTarget, ratio: float, instances: Sequence[InstanceUse]) -> list[InstanceUse]:
+def _with_assumptions(target: MetricTarget, ratio: Fraction, instances: Sequence[InstanceUse]) -> list[InstanceUse]:
     """Return the readings, with a cautious guess for missing ones: busy when scaling down, idle when scaling up."""
     found: list[InstanceUse] = []
     for each in instances:
@@ -159,13 +164,13 @@ def _busy(target: MetricTarget, instance: InstanceUse) -> int:
     return _plain_target(target)
 
 
-def _ratio(target: MetricTarget, instances: Sequence[InstanceUse]) -> float | None:
+def _ratio(target: MetricTarget, instances: Sequence[InstanceUse]) -> Fraction | None:
     """Return the usage relative to the target; None for a utilization target when the instances request nothing."""
     total = sum(each.usage or 0 for each in instances)
     if target.average_utilization is None:
-        return (total // len(instances)) / _plain_target(target)
+        return Fraction(total // len(instances), _plain_target(target))
     requested = sum(each.request for each in instances)
-    return (total * 100 // requested) / target.average_utilization if requested else None
+    return Fraction(total * 100 // requested, target.average_utilization) if requested else None
 
 
 def _plain_target(target: MetricTarget) -> int:
@@ -175,7 +180,7 @@ def _plain_target(target: MetricTarget) -> int:
     return amount.milli()
 
 
-def _keep_direction(ratio: float, proposed: int, current: int) -> int:
+def _keep_direction(ratio: Fraction, proposed: int, current: int) -> int:
     return max(proposed, current) if ratio > 1 else min(proposed, current)
 
 

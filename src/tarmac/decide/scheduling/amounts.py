@@ -1,11 +1,13 @@
 """Resource amounts as integers, fast to compare: CPU in millicores, all other resources in units.
 
-`Amounts` are these integers. Exact amounts, as in objects, are a `ResourceList`.
+`Amounts` are these integers. Exact amounts, as in objects, are a `ResourceList`. A quantity may be as large as 1e1000,
+so an amount is limited to 64 bits, as in Kubernetes: a ratio of amounts, or of their sums, is always a finite float.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import NANO, Format, Quantity
@@ -16,10 +18,12 @@ PODS = "pods"
 
 Amounts = dict[str, int]
 
+_MOST: Final = 2**63 - 1
+
 
 def whole(resource: str, quantity: Quantity) -> int:
-    """Return the amount that a node is charged, rounded up."""
-    return quantity.milli() if resource == CPU else quantity.value()
+    """Return the amount that a node is charged, rounded up, within 64 bits."""
+    return max(-_MOST, min(_MOST, quantity.milli() if resource == CPU else quantity.value()))
 
 
 def amounts_of(resources: Mapping[str, str | int | float] | None) -> Amounts:
