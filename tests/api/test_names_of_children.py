@@ -9,7 +9,7 @@ from tarmac.api.networking.cities import node_labels
 from tarmac.api.networking.names import context_name, pods_network, subnet_name
 from tarmac.base.names import dns1123_label, dns1123_subdomain
 
-LONGEST = "a" * 63
+MAX_NAME = "a" * 63
 
 
 def test_a_deployment_has_a_name_of_its_own_for_each_workload_placement_and_city() -> None:
@@ -27,16 +27,16 @@ def test_a_deployment_has_a_name_of_its_own_for_each_workload_placement_and_city
 
 
 def test_everything_below_the_longest_name_is_a_label() -> None:
-    deployment = deployment_name(LONGEST, LONGEST, "DFW", "SEA")
+    deployment = deployment_name(MAX_NAME, MAX_NAME, "DFW", "SEA")
     for name in (deployment, instance_name(deployment, 999), binding_name(deployment, 9)):
         assert dns1123_label(name) == [], name
-    claim = claim_name(instance_name(deployment, 999), LONGEST)
+    claim = claim_name(instance_name(deployment, 999), MAX_NAME)
     assert dns1123_subdomain(claim) == []
 
 
 def test_a_context_is_bounded_and_cannot_be_mistaken_for_another() -> None:
     assert context_name("a-b", "c") != context_name("a", "b-c")
-    assert context_name(LONGEST + "x", "c") != context_name(LONGEST + "y", "c")
+    assert context_name(MAX_NAME + "x", "c") != context_name(MAX_NAME + "y", "c")
     longest = subnet_name(context_name("a." * 126, "b." * 126), "IPv6")
     assert dns1123_subdomain(longest) == []
     assert longest.endswith("-ipv6")

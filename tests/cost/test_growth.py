@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from tarmac.api.catalog import build_catalog
-from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.decode.extent import MAX_VALUES, count_values
 from tarmac.api.resource import Resource
 from tests.cost.growing import FILLINGS, Filling, Place, grown, places
 from tests.cost.measuring import ALLOWED, Server, collection, serving
@@ -83,7 +83,7 @@ def fitting(place: Place, filling: Filling) -> int:
     empty = msgspec.json.encode(grown(place, 0, filling))
     of_values = (count_values(sample) - count_values(empty)) / 100 or 1
     of_bytes = (len(sample) - len(empty)) / 100 or 1
-    return int(min((MOST_VALUES - count_values(empty)) / of_values, BODY / of_bytes) * 0.98)
+    return int(min((MAX_VALUES - count_values(empty)) / of_values, BODY / of_bytes) * 0.98)
 
 
 def is_steep(cost: Cost, smaller: Cost) -> bool:

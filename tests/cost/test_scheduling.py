@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.decode.limits import MOST_ITEMS
-from tarmac.api.kubernetes.core.classrules import MOST_TYPES
+from tarmac.api.decode.limits import MAX_ITEMS
+from tarmac.api.kubernetes.core.classrules import MAX_TYPES
 from tests.cost.measuring import ALLOWED, LIMIT, corrected
 from tests.decide.scheduling.world import HOSTNAME, World, node, pod, required
 
@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.timeout(120)]
 
 CORE, META = "io.k8s.api.core.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1."
 NODES, PODS = 1000, 2000
-CONTAINERS = MOST_ITEMS[CORE + "PodSpec"]["containers"]
-TERMS = MOST_ITEMS[CORE + "NodeSelector"]["nodeSelectorTerms"]
-EXPRESSIONS = MOST_ITEMS[CORE + "NodeSelectorTerm"]["matchExpressions"]
-AFFINITIES = MOST_ITEMS[CORE + "PodAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-SPREADS = MOST_ITEMS[CORE + "PodSpec"]["topologySpreadConstraints"]
-TOLERATIONS = MOST_ITEMS[CORE + "PodSpec"]["tolerations"]
-LABELS = MOST_ITEMS[CORE + "PodSpec"]["nodeSelector"]
-SELECTED = MOST_ITEMS[META + "LabelSelector"]["matchExpressions"]
+CONTAINERS = MAX_ITEMS[CORE + "PodSpec"]["containers"]
+TERMS = MAX_ITEMS[CORE + "NodeSelector"]["nodeSelectorTerms"]
+EXPRESSIONS = MAX_ITEMS[CORE + "NodeSelectorTerm"]["matchExpressions"]
+AFFINITIES = MAX_ITEMS[CORE + "PodAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+SPREADS = MAX_ITEMS[CORE + "PodSpec"]["topologySpreadConstraints"]
+TOLERATIONS = MAX_ITEMS[CORE + "PodSpec"]["tolerations"]
+LABELS = MAX_ITEMS[CORE + "PodSpec"]["nodeSelector"]
+SELECTED = MAX_ITEMS[META + "LabelSelector"]["matchExpressions"]
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -53,7 +53,7 @@ def neighbours(number: int) -> dict[str, Any]:
 
 def many(number: int) -> dict[str, Any]:
     """Of a container: a class of each of as many types as may be."""
-    return {"resources": {"classes": {f"example.com/t{kind}": f"c{number}" for kind in range(MOST_TYPES)}}}
+    return {"resources": {"classes": {f"example.com/t{kind}": f"c{number}" for kind in range(MAX_TYPES)}}}
 
 
 PREFERENCES = [{"weight": 1, "preference": {"matchExpressions": absent(EXPRESSIONS)}} for _ in range(AFFINITIES)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.decode.limits import MOST_ITEMS
+from tarmac.api.decode.limits import MAX_ITEMS
 from tarmac.apps.control_plane import Address, Chosen, Running, control_plane
 from tarmac.apps.layout import Layout
 from tests.cost.measuring import ADMIN, ALLOWED, Server, at_best
@@ -18,7 +18,7 @@ from tests.cost.test_lists import longest_hold
 
 pytestmark = [pytest.mark.timeout(120)]
 
-PORTS = MOST_ITEMS["io.k8s.api.core.v1.ServiceSpec"]["ports"]
+PORTS = MAX_ITEMS["io.k8s.api.core.v1.ServiceSpec"]["ports"]
 PODS = 40
 CORE = "/api/v1/namespaces/default"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"

@@ -11,7 +11,7 @@ from math import log
 
 import pytest
 
-from tarmac.api.egress.externalservice import MOST, ExternalService
+from tarmac.api.egress.externalservice import MAX_LIST_ITEMS, ExternalService
 from tarmac.decide.egress.openings import Openings
 from tarmac.decide.egress.sources import Resolution, resolve, resolving
 from tests.cost.measuring import ALLOWED
@@ -29,8 +29,10 @@ ENDPOINTS = 1_000
 def sharing(count: int) -> Plain:
     """So many ExternalServices, each with 64 Services under the claim `c`."""
     world = Plain(classes={"partner": address_class(inbound={"policy": "FromTarget"}, sharing="Namespace")})
-    world.services |= {f"team/web{number}": web("a", "b", name=f"web{number}") for number in range(MOST)}
-    sources = [{"service": {"name": f"web{number}"}, "sourceIPClaim": {"name": "c"}} for number in range(MOST)]
+    world.services |= {f"team/web{number}": web("a", "b", name=f"web{number}") for number in range(MAX_LIST_ITEMS)}
+    sources = [
+        {"service": {"name": f"web{number}"}, "sourceIPClaim": {"name": "c"}} for number in range(MAX_LIST_ITEMS)
+    ]
     world.others = [
         service(f"db{number}", created=f"2026-11-16T10:{number // 60:02}:{number % 60:02}Z", sources=sources)
         for number in range(count)
@@ -60,7 +62,7 @@ def test_one_plan_among_a_hundred_that_share_its_claim_costs_as_much_as_a_hundre
 
 def test_no_step_of_resolving_holds_the_loop() -> None:
     world = sharing(SIZES[-1])
-    for number in range(MOST):
+    for number in range(MAX_LIST_ITEMS):
         world.services[f"team/web{number}"] = web(*(f"p{each}" for each in range(ENDPOINTS)), name=f"web{number}")
     assert longest_step(lambda: resolving(world.others[-1], world, Openings())) < ALLOWED
 

@@ -13,7 +13,7 @@ from tests.stories.telling import story
 from tests.stories.world import World, condition
 
 PRIORITIES = dynamic("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False)
-LEAST = 5  # of six
+MIN_READY = 5  # of six
 
 
 @story
@@ -122,7 +122,7 @@ async def _drained(world: World, node: str) -> bool:
     """One round of `kubectl drain`: evict what is on the node, and be back for what was refused."""
     pods = await world.all(world.pods)
     staying = [each for each in pods if "deletionTimestamp" not in each["metadata"]]
-    assert sum(condition(each, "Ready").get("status") == "True" for each in staying) >= LEAST
+    assert sum(condition(each, "Ready").get("status") == "True" for each in staying) >= MIN_READY
     on_it = [each["metadata"] for each in pods if each["spec"].get("nodeName") == node]
     for each in on_it:
         if "deletionTimestamp" not in each:

@@ -35,8 +35,8 @@ NODE: Final = "node"
 SERVER: Final = "server"
 SERVERS_GROUP: Final = f"{BOOTSTRAPPERS}:tarmac:servers"
 """Members may request server credentials. They are not bootstrappers of nodes."""
-MOST_SERVER_TTL: Final = 3600.0
-MOST_USES: Final = 1000
+MAX_SERVER_TTL: Final = 3600.0
+MAX_USES: Final = 1000
 """Each use rewrites the Secret with all names so far. To join more machines, create a token without a count."""
 
 AUTHORITIES_PATH: Final = "/tarmac/v1/ca"

@@ -23,7 +23,7 @@ TOKENS_PATH: Final = "/registry/token"
 BYTES: Final = "bytes"
 """Parameter of a request for a token: the number of bytes that the client is about to push."""
 
-_LONGEST: Final = 255
+_MAX_NAME: Final = 255
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 # Every text has at most one match, so that matching a long name takes linear time.
 _COMPONENT: Final = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*", re.ASCII)
@@ -42,7 +42,7 @@ class Repository(NamedTuple):
 def parse_repository(text: str) -> Repository | None:
     """Parse `NAMESPACE/NAME` by the rules of registries; return None for any other text."""
     namespace, _, name = text.partition("/")
-    if len(text) > _LONGEST or not _NAMESPACE.fullmatch(namespace):
+    if len(text) > _MAX_NAME or not _NAMESPACE.fullmatch(namespace):
         return None
     return Repository(namespace, name) if all(map(_COMPONENT.fullmatch, name.split("/"))) else None
 

@@ -19,8 +19,8 @@ import msgspec
 from tarmac.base.fielderrors import FieldErrors
 
 _encode = msgspec.json.Encoder().encode
-_LONGEST_NAME = 4096  # characters
-_MOST_TEXT = 256 * 1024  # characters of all causes together: each may quote a value of any length
+_MAX_NAME = 4096  # characters
+_MAX_TEXT = 256 * 1024  # characters of all causes together: each may quote a value of any length
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """Cause of a rejection: the namespace is being deleted and accepts no new objects."""
@@ -233,7 +233,7 @@ def forbidden(group: str, plural: str, name: str, why: str) -> Forbidden:
 def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
     """Return the error for an object that violates rules; details carry one cause per rule."""
     causes: list[dict[str, str]] = []
-    room = _MOST_TEXT
+    room = _MAX_TEXT
     for cause in errors:
         if room < 0:
             break
@@ -244,7 +244,7 @@ def invalid(group: str, kind: str, name: str, errors: FieldErrors) -> Invalid:
         texts.append("and more")
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     subject = f"{kind}.{group}" if group else kind
-    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+    name = name if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]}…"
     details = _details(name, group, kind)
     details["causes"] = causes
     return Invalid(f'{subject} "{name}" is invalid: {text}', details=details)

@@ -23,7 +23,7 @@ import msgspec
 from tarmac.api.identities import NAMESPACE
 from tarmac.api.nodetokens import (
     KIND,
-    MOST_SERVER_TTL,
+    MAX_SERVER_TTL,
     SECRET_PREFIX,
     SERVER,
     SERVERS_GROUP,
@@ -170,7 +170,7 @@ def _check_end(secret: JsonObject, fields: dict[str, str], now: float) -> None:
         lasts = end - parse_rfc3339(secret["metadata"]["creationTimestamp"])
     except (ValueError, KeyError):
         end, lasts = 0.0, 0.0
-    if end <= now or lasts > MOST_SERVER_TTL + 60.0:
+    if end <= now or lasts > MAX_SERVER_TTL + 60.0:
         raise Forbidden("a server token ends within an hour: make one with `tarmac token create --server`", details={})
 
 

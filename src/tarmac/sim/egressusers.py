@@ -21,7 +21,7 @@ from tarmac.sim.users import NAMESPACE
 CLASS = "outside"
 TARGET = "203.0.113.9"
 _FIRST, _ADDRESSES = 193, 4
-_MOST = 6  # maximum number of claims at once
+_MAX_CLAIMS = 6  # maximum number of claims at once
 
 
 class Partner:
@@ -83,7 +83,7 @@ class Partner:
         await self._allow()
 
     async def _claim(self) -> str:
-        if len(self._held) >= _MOST:
+        if len(self._held) >= _MAX_CLAIMS:
             return ""
         self._made += 1
         name = f"claim{self._made}"

@@ -26,8 +26,8 @@ from tarmac.sim.nodes.settings import CRASH_AFTER, PANIC_AFTER
 
 NAMESPACE = "default"
 PER_INSTANCE = 10.0  # target requests per second of one instance
-_MOST = 3  # maximum number of workloads at once
-_MACHINE_EVERY = 3  # one of this many workloads has virtual machines
+_MAX_WORKLOADS = 3  # maximum number of workloads at once
+_MACHINE_INTERVAL = 3  # one of this many workloads has virtual machines
 _IMAGE: JsonObject = {"size": "10Gi", "format": "raw"}
 _REQUESTS: JsonObject = {
     "external": {
@@ -222,7 +222,7 @@ class Somebody:
         return int(self._dice.uniform(least, most + 1))
 
     async def _create(self) -> str:
-        if len(self.wishes) >= _MOST:
+        if len(self.wishes) >= _MAX_WORKLOADS:
             return ""
         self._made += 1
         wish = Wish(
@@ -237,7 +237,7 @@ class Somebody:
             disk=self._dice.uniform(0, 1) < 0.3,
             cpu=self._dice.choice(_SIZES),
             blockio=self._dice.choice(_CLASSES),
-            machine=self._made % _MACHINE_EVERY == 0,
+            machine=self._made % _MACHINE_INTERVAL == 0,
         )
         self.wishes[wish.name] = wish
         await self._apply(wish)

@@ -96,7 +96,7 @@ async def test_a_network_that_fails_otherwise_keeps_what_it_had_until_it_works(
 
 
 async def test_what_is_too_large_is_closed_and_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "MOST_RANGES", 20)
+    monkeypatch.setattr(policies, "MAX_RANGES", 20)
     async with asyncio.TaskGroup() as group:
         telling = group.create_task(world.keeper._complaints._recorder.run())
         await attached(world, "first", NIC)

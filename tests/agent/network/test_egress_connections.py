@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tarmac.agent.network.egressconnections import LocalExternalConnections
-from tarmac.api.egress.connections import MOST_CONNECTIONS, CarriedConnection, ForwardedConnection, NodeConnections
+from tarmac.api.egress.connections import MAX_CONNECTIONS, CarriedConnection, ForwardedConnection, NodeConnections
 from tarmac.api.egress.names import LABEL_NODE, NAMESPACE, forwarder_name
 from tarmac.base.tasks import background
 from tarmac.client.informer import Informers
@@ -82,5 +82,5 @@ async def test_of_what_it_has_no_part_in_it_knows_nothing() -> None:
 
 async def test_a_thousand_are_told_and_that_there_are_more() -> None:
     async with node() as here:
-        told = await here.told([OUT] * (MOST_CONNECTIONS + 1), [])
-        assert (len(told.forwarded), told.more) == (MOST_CONNECTIONS, True)
+        told = await here.told([OUT] * (MAX_CONNECTIONS + 1), [])
+        assert (len(told.forwarded), told.more) == (MAX_CONNECTIONS, True)

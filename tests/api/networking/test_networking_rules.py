@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tarmac.api.networking.validation.rules import MOST_ENTRIES
+from tarmac.api.networking.validation.rules import MAX_ENTRIES
 from tarmac.api.schema import JsonObject
 from tests.api.checking import causes, errors_of, make
 
@@ -134,8 +134,8 @@ def test_a_policy_has_a_bounded_number_of_entries() -> None:
         block = {"cidr": "10.0.0.0/8", "except": [f"10.{n >> 8}.{n & 255}.0/24" for n in range(count)]}
         return make("NetworkPolicy", {"selector": {}, field: [{peers: [{"ipBlock": block}]}]})
 
-    assert causes(policy(MOST_ENTRIES - 2)) == []
-    assert causes(policy(MOST_ENTRIES - 1)) == ["TooMany spec.ingress"]
+    assert causes(policy(MAX_ENTRIES - 2)) == []
+    assert causes(policy(MAX_ENTRIES - 1)) == ["TooMany spec.ingress"]
     (error,) = errors_of(policy(30_000, "egress", "to"))
     assert (error.kind, error.path) == ("TooMany", "spec.egress")
     assert "at most 2000 rules, ports, peers and exceptions together, and has 30002" in error.detail

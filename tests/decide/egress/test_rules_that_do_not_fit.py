@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.decode.extent import MAX_VALUES, count_values
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.forwarding import (
     MAX_FORWARDER_RULES,
@@ -18,7 +18,7 @@ from tarmac.api.egress.forwarding import (
 from tarmac.api.egress.names import NAMESPACE, forwarder_name
 from tarmac.api.shared import ObjectMeta
 from tarmac.decide.egress.compiling import Compiled
-from tarmac.decide.egress.fitting import MAX_VALUES, compile_fitting
+from tarmac.decide.egress.fitting import MAX_SPEC_VALUES, compile_fitting
 from tarmac.decide.egress.gateways import rules_of, with_part
 from tarmac.decide.egress.sources import Resolution, resolve
 from tests.decide.egress.making import service
@@ -46,7 +46,7 @@ def gateway(rules: int, *own: str) -> Gateway:
 def full(room: int, *own: str) -> Gateway:
     """A Gateway with room for so many more values."""
     rules = 1000
-    while values(gateway(rules, *own).spec) < MAX_VALUES - room:
+    while values(gateway(rules, *own).spec) < MAX_SPEC_VALUES - room:
         rules += 5
     return gateway(rules, *own)
 
@@ -71,15 +71,15 @@ def fitted(
 def test_a_forwarder_takes_as_many_pods_as_fit_and_the_source_names_the_numbers() -> None:
     found, made = fitted(service(ports=PORTS), on_nodes(1, each=60))
     spec = made.forwarders["dfw-0"]
-    assert values(spec) <= MAX_VALUES
-    assert values(spec) > MAX_VALUES * 0.9
+    assert values(spec) <= MAX_SPEC_VALUES
+    assert values(spec) > MAX_SPEC_VALUES * 0.9
     pods = {rule.pod for rule in spec.egress_rules}
     assert pods == {pod.uid for pod in found.sources[0].pods}
     assert len(spec.egress_rules) == 64 * len(pods)
     (remark,) = found.sources[0].remarks
     assert remark.reason == "TooManyRules"
     assert remark.message.startswith("Node dfw-0: 60 Pods need rules of ")
-    assert f"the limit is {MAX_VALUES}" in remark.message
+    assert f"the limit is {MAX_SPEC_VALUES}" in remark.message
 
 
 def test_pods_that_have_rules_keep_them_when_more_pods_come() -> None:
@@ -96,7 +96,7 @@ def test_a_full_gateway_takes_as_many_nodes_as_fit_and_the_source_names_the_numb
     present = full(room=300)
     found, made = fitted(service(), on_nodes(60), present)
     held = values(with_part(present.spec, rules_of("team", "db"), made.gateways[ADDRESS]))
-    assert held <= MAX_VALUES < MOST_VALUES
+    assert held <= MAX_SPEC_VALUES < MAX_VALUES
     assert 10 < len(made.forwarders) < 60
     assert {pod.node.name for pod in found.sources[0].pods} == set(made.forwarders)
     (remark,) = found.sources[0].remarks
@@ -125,6 +125,6 @@ def test_the_limit_of_admission_is_what_a_forwarder_holds_of_the_smallest_rules(
     (rule,) = made.forwarders["dfw-0"].egress_rules
     spec = made.forwarders["dfw-0"]
     spec.egress_rules = [rule] * MAX_FORWARDER_RULES
-    assert values(spec) <= MAX_VALUES
+    assert values(spec) <= MAX_SPEC_VALUES
     spec.egress_rules = [rule] * (MAX_FORWARDER_RULES + 1)
-    assert values(spec) > MAX_VALUES
+    assert values(spec) > MAX_SPEC_VALUES

@@ -22,7 +22,7 @@ from tests.decide.egress.leasemodel import NOBODY, Node, State, Voter, broken, s
 from tests.decide.egress.leases import ADDRESS, World
 from tests.soak import SOAK
 
-EVERY_STEP = {
+ALL_STEPS = {
     "ask", "count", "crash", "elected", "expire", "forget", "give up", "lapse", "promise", "raise", "release", "renew",
     "speak",
 }  # fmt: skip
@@ -166,7 +166,7 @@ def histories(number: int) -> set[str]:
 @pytest.mark.soak(minutes=10)
 @pytest.mark.timeout(0 if SOAK else 120)
 def test_every_step_of_the_code_is_one_of_the_model() -> None:
-    assert histories(2000 if SOAK else 30) == EVERY_STEP, "each sort of step occurs"
+    assert histories(2000 if SOAK else 30) == ALL_STEPS, "each sort of step occurs"
 
 
 def lapses_too_early(patch: pytest.MonkeyPatch) -> None:

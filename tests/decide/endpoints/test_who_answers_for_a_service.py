@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.decide.endpoints import EndpointPod, Group, Port, ServiceFacts, grouped, shared_out
-from tarmac.decide.endpoints.shares import LARGEST
+from tarmac.decide.endpoints.shares import MAX_SHARE
 
 WEB = {"name": "web", "port": 80, "targetPort": "http"}
 
@@ -154,9 +154,11 @@ members = st.sets(st.integers(0, 999).map(str), max_size=350)
 def test_everybody_is_in_exactly_one_slice_and_nobody_moves(present: list[set[str]], wanted: set[str]) -> None:
     before: dict[int, set[str]] = {}
     for number, share in enumerate(present):
-        before[number] = {each for each in list(share)[:LARGEST] if not any(each in other for other in before.values())}
+        before[number] = {
+            each for each in list(share)[:MAX_SHARE] if not any(each in other for other in before.values())
+        }
     after = shared_out(before, sorted(wanted))
     assert sorted(each for share in after.values() for each in share) == sorted(wanted)
-    assert all(len(share) <= LARGEST for share in after.values())
+    assert all(len(share) <= MAX_SHARE for share in after.values())
     for number, share in before.items():
         assert share & wanted <= set(after.get(number, ()))

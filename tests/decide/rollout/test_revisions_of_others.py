@@ -13,7 +13,7 @@ from tarmac.api.compute.workload import Workload
 from tarmac.api.declare import decode
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
-from tarmac.decide.rollout.stored import LARGEST, history_of, template_in, unpacked
+from tarmac.decide.rollout.stored import MAX_TEMPLATE_BYTES, history_of, template_in, unpacked
 
 RUNTIME = {"resources": {"instanceType": "datumcloud/d1-standard-2"}}
 TEMPLATE: JsonObject = {"spec": {"runtime": RUNTIME, "networkInterfaces": []}}
@@ -28,7 +28,7 @@ def workload(template: str) -> Workload:
 @pytest.mark.parametrize(
     "template",
     [
-        lambda: base64.b64encode(zlib.compress(b" " * (100 * LARGEST), 9)).decode(),
+        lambda: base64.b64encode(zlib.compress(b" " * (100 * MAX_TEMPLATE_BYTES), 9)).decode(),
         lambda: base64.b64encode(zlib.compress(b"{}")[:-3]).decode(),
         lambda: "no base64",
         lambda: "é",
@@ -42,7 +42,7 @@ def test_what_cannot_be_read_is_nothing_at_no_cost(template: Callable[[], str]) 
     tracemalloc.start()
     try:
         assert unpacked(history_of(made)[0]) is None
-        assert tracemalloc.get_traced_memory()[1] < 5 * LARGEST
+        assert tracemalloc.get_traced_memory()[1] < 5 * MAX_TEMPLATE_BYTES
     finally:
         tracemalloc.stop()
 

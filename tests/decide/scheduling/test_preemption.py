@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.selectors import LabelSelector
 from tarmac.decide.scheduling import Candidate, Cluster, Demands, Guard, Pod, Scheduler, node_of, reservation
-from tarmac.decide.scheduling.preemption import ENOUGH, MOST_MOVED
+from tarmac.decide.scheduling.preemption import ENOUGH, MAX_MOVED
 
 from .world import HOSTNAME, node, pod, required
 
@@ -72,7 +72,7 @@ def test_nobody_is_taken_off_a_node_that_could_never_take_the_pod() -> None:
     for number in range(30):
         taint = [{"key": "dedicated", "effect": "NoSchedule"}]
         scene.cluster.set_node(node_of(node(f"n{number:02}", cpu="1000", pods="1000", taints=taint)))
-        for each in range(MOST_MOVED // 20):
+        for each in range(MAX_MOVED // 20):
             scene.put(f"n{number:02}", f"other-{number}-{each}", "1", 1)
     scene.cluster.set_node(node_of(node("open", cpu="1")))
     scene.put("open", "low", "1", 1)
@@ -123,7 +123,7 @@ def test_the_search_ends_after_a_number_of_pods_though_every_node_breaks_a_budge
         return "2026-01-01"
 
     found = [scene.scheduler.preempt(scene.read("w", "2", 9), [guard(0)], started, turn) for turn in range(2)]
-    assert len(asked) == 2 * MOST_MOVED
+    assert len(asked) == 2 * MAX_MOVED
     assert found[0] is not None
     assert found[1] is not None
     assert found[0].node != found[1].node, "the next turn looks elsewhere"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.api.compute.validation.machines import MOST_ATTACHMENTS, MOST_INTERFACES
+from tarmac.api.compute.validation.machines import MAX_ATTACHMENTS, MAX_INTERFACES
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.diskserials import disk_serials
 from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
@@ -54,8 +54,8 @@ def test_nothing_names_a_path_of_the_host() -> None:
 
 
 def full() -> Machine:
-    disks = tuple(DiskImage(f"d{index}", 100 + index) for index in range(MOST_ATTACHMENTS))
-    taps = tuple(TapInterface(f"02:00:00:00:00:{index:02x}", 200 + index) for index in range(MOST_INTERFACES))
+    disks = tuple(DiskImage(f"d{index}", 100 + index) for index in range(MAX_ATTACHMENTS))
+    taps = tuple(TapInterface(f"02:00:00:00:00:{index:02x}", 200 + index) for index in range(MAX_INTERFACES))
     return Machine(
         name="full", uuid=UUID, memory_mib=128, processors=4, disks=disks, seed=DiskImage("cidata", 9), interfaces=taps
     )
@@ -63,7 +63,7 @@ def full() -> Machine:
 
 def test_everything_a_manifest_may_ask_for_has_a_place_of_its_own() -> None:
     places = re.findall(r"addr=(0x[0-9a-f]+)\.(0x[0-9a-f]+)", lines(full(), "tcg"))
-    assert len(places) == len(set(places)) == MOST_ATTACHMENTS + MOST_INTERFACES + 1 + 4 + 3
+    assert len(places) == len(set(places)) == MAX_ATTACHMENTS + MAX_INTERFACES + 1 + 4 + 3
     taken = {int(slot, 16) for slot, _ in places}
     assert not taken & {0, 1, 31}, "the host bridge, the display, the board's own"
     assert max(taken) < 32

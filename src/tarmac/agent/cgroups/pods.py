@@ -21,7 +21,7 @@ from tarmac.agent.model.limits import NONE, UNLIMITED, Limits, unlike
 from tarmac.api.kubernetes.resourcenames import HUGE_PAGES
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.decide.allocatable.weights import LEAST_SHARES, shares
+from tarmac.decide.allocatable.weights import MIN_SHARES, shares
 from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 _LEVELS: Final = {"Guaranteed": "", "Burstable": "/burstable", "BestEffort": "/besteffort"}
@@ -47,7 +47,7 @@ class KubePods:
         for level in ("/burstable", "/besteffort"):
             self._hierarchy.make(self.top + level)
             self._hierarchy.widen(self.top + level)
-        self._hierarchy.limit(self.top + "/besteffort", Limits(shares=LEAST_SHARES))
+        self._hierarchy.limit(self.top + "/besteffort", Limits(shares=MIN_SHARES))
         level = f"{self.top}/burstable"
         for name in self._hierarchy.children(level):
             if name.startswith(_PREFIX):

@@ -24,7 +24,7 @@ from tarmac.agent.cgroups.hierarchy import (
 )
 from tarmac.agent.model.limits import NONE, Limits
 from tarmac.base.cpuset import CPUSet
-from tarmac.decide.allocatable.weights import MOST_SHARES
+from tarmac.decide.allocatable.weights import MAX_SHARES
 
 _CONTROLLERS: Final = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 
@@ -150,7 +150,7 @@ class V2:
 
 def weight(shares: int) -> int:
     """Convert v1 shares (2 to 262144) to the scale of v2 (1 to 10000)."""
-    return 10000 if shares >= MOST_SHARES else 1 + (shares - 2) * 9999 // 262142
+    return 10000 if shares >= MAX_SHARES else 1 + (shares - 2) * 9999 // 262142
 
 
 def _or_max(limit: int) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from tarmac.agent.sources.forwarders import all_gateways, own_forwarders
 from tarmac.api.egress.connections import (
-    MOST_CONNECTIONS,
+    MAX_CONNECTIONS,
     CarriedConnection,
     ForwardedConnection,
     NodeConnections,
@@ -47,7 +47,7 @@ class LocalExternalConnections:
         self._gateways.add_index(_BY_SERVICE, _services)
 
     async def of(self, namespace: str, name: str) -> NodeConnections:
-        """Return those of one ExternalService, at most `MOST_CONNECTIONS` of either sort."""
+        """Return those of one ExternalService, at most `MAX_CONNECTIONS` of either sort."""
         forwarder = self._forwarders.get(f"{NAMESPACE}/{forwarder_name(namespace, name, self._node)}")
         gateways = [each.object for each in self._gateways.indexed(_BY_SERVICE, f"{namespace}.{name}")]
         whose = dict(self._whose(forwarder)) if forwarder is not None else {}
@@ -56,11 +56,11 @@ class LocalExternalConnections:
         if not transits:
             return NodeConnections()
         # One more than is returned, to know if there are more.
-        found = await self._datapath.connections(transits, MOST_CONNECTIONS + 1)
+        found = await self._datapath.connections(transits, MAX_CONNECTIONS + 1)
         out = [each for one in found.forwarded if (each := _forwarded(one, whose)) is not None]
         under = [each for one in found.carried if (each := _carried(one, carried)) is not None]
-        more = max(len(out), len(under)) > MOST_CONNECTIONS
-        return NodeConnections(out[:MOST_CONNECTIONS], under[:MOST_CONNECTIONS], more)
+        more = max(len(out), len(under)) > MAX_CONNECTIONS
+        return NodeConnections(out[:MAX_CONNECTIONS], under[:MAX_CONNECTIONS], more)
 
     def _whose(self, forwarder: Forwarder) -> Iterator[tuple[tuple[str, str], _Pod]]:
         """Yield pods of this node by transit address and their own."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from tarmac.api.status import TooLarge
 
-MOST_VALUES = 20_000
-MOST_KEYED = 8000  # entries of maps and of lists with keys: field ownership is tracked for each
-MOST_STORED_VALUES = 50_000  # including managed fields, which repeat each keyed entry for each owner
-MOST_QUANTITIES = 2000  # each is parsed, normalised, compared and added up, under its resource name
+MAX_VALUES = 20_000
+MAX_KEYED = 8000  # entries of maps and of lists with keys: field ownership is tracked for each
+MAX_STORED_VALUES = 50_000  # including managed fields, which repeat each keyed entry for each owner
+MAX_QUANTITIES = 2000  # each is parsed, normalised, compared and added up, under its resource name
 _MARKS = (b",", b"{", b"[")
 
 
-def check_extent(text: bytes, most: int = MOST_VALUES) -> None:
+def check_extent(text: bytes, most: int = MAX_VALUES) -> None:
     """Raise TooLarge if a JSON text has more values than the limit. The text need not be well-formed."""
     if len(text) > most and count_values(text) > most:
         found = count_values(_without_strings(text, most))
@@ -25,19 +25,19 @@ def check_extent(text: bytes, most: int = MOST_VALUES) -> None:
             raise too_many_values(found, most)
 
 
-def too_many_values(found: int, most: int = MOST_VALUES) -> TooLarge:
+def too_many_values(found: int, most: int = MAX_VALUES) -> TooLarge:
     """Return the rejection of a document with too many values."""
     return TooLarge(f"Request entity too large: the document holds {found} values, limit is {most}")
 
 
 def too_many_quantities() -> TooLarge:
     """Return the rejection of a document with too many amounts of resources."""
-    return TooLarge(f"Request entity too large: the document holds too many quantities, limit is {MOST_QUANTITIES}")
+    return TooLarge(f"Request entity too large: the document holds too many quantities, limit is {MAX_QUANTITIES}")
 
 
 def too_many_keyed() -> TooLarge:
     """Return the rejection of a document with too many entries of maps and of lists with keys."""
-    return TooLarge(f"Request entity too large: the document holds too many keyed entries, limit is {MOST_KEYED}")
+    return TooLarge(f"Request entity too large: the document holds too many keyed entries, limit is {MAX_KEYED}")
 
 
 def count_values(text: bytes) -> int:

@@ -15,7 +15,7 @@ _AFFINITY = {
     "preferredDuringSchedulingIgnoredDuringExecution": 20,
 }
 
-MOST_ITEMS: dict[str, dict[str, int]] = {
+MAX_ITEMS: dict[str, dict[str, int]] = {
     _META + "ObjectMeta": {"labels": 1000, "finalizers": 1000, "ownerReferences": 250, "managedFields": 1000},
     _META + "LabelSelector": {"matchLabels": 100, "matchExpressions": 100},
     _CORE + "PodSpec": {

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tarmac.api.decode.extent import MOST_VALUES, check_extent, too_many_values
+from tarmac.api.decode.extent import MAX_VALUES, check_extent, too_many_values
 from tarmac.api.decode.jsontext import Malformed
 from tarmac.api.kubernetes.tables import read_generated, type_name
 from tarmac.api.schema import Json, JsonObject
@@ -78,7 +78,7 @@ class _Reader:
 
     def _counted(self) -> None:
         self._count += 1
-        if self._count > MOST_VALUES:
+        if self._count > MAX_VALUES:
             raise too_many_values(self._count)
 
     def read_into(self, obj: JsonObject, data: bytes, message: str) -> None:
@@ -214,13 +214,13 @@ _SCALARS: dict[str, Callable[[int | bytes], Any]] = {
 
 # --- wire format ---
 
-_MOST_PARTS = 16  # fields of a message that is a scalar in JSON; none has more than four
+_MAX_PARTS = 16  # fields of a message that is a scalar in JSON; none has more than four
 
 
 def _parts(value: int | bytes) -> dict[int, int | bytes]:
     """Return all fields of a small message."""
-    found = list(islice(_fields(_as_bytes(value)), _MOST_PARTS + 1))
-    if len(found) > _MOST_PARTS:
+    found = list(islice(_fields(_as_bytes(value)), _MAX_PARTS + 1))
+    if len(found) > _MAX_PARTS:
         raise Malformed("proto: too many fields in a message")
     return dict(found)
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tarmac.api.decode import scalars
-from tarmac.api.decode.extent import MOST_KEYED, MOST_QUANTITIES, too_many_keyed, too_many_quantities
-from tarmac.api.decode.limits import MOST_ITEMS
+from tarmac.api.decode.extent import MAX_KEYED, MAX_QUANTITIES, too_many_keyed, too_many_quantities
+from tarmac.api.decode.limits import MAX_ITEMS
 from tarmac.api.schema import Json, JsonObject, Schema, Type
 
 _FEW = 50
@@ -68,7 +68,7 @@ class Walk:
     def count_keyed(self, entries: int) -> None:
         """Count entries with individual field ownership. Raises TooLarge."""
         self.keyed += entries
-        if self.keyed > MOST_KEYED:
+        if self.keyed > MAX_KEYED:
             raise too_many_keyed()
 
 
@@ -87,7 +87,7 @@ def _object(schema: Schema, native: bool) -> Rule:
     keep = schema.keep_empty if native else frozenset(fields)
     always = tuple(schema.always)
     rules: dict[str, Rule] = {}
-    most = MOST_ITEMS.get(schema.name or "", {})
+    most = MAX_ITEMS.get(schema.name or "", {})
 
     def rule_of(name: str) -> Rule | None:
         if name not in fields:
@@ -315,7 +315,7 @@ def _quantity(schema: Schema, native: bool) -> Rule:
         if type(value) not in accepted and not native:
             return walk.mismatch(value, container, key, schema)
         walk.quantities += 1
-        if walk.quantities > MOST_QUANTITIES:
+        if walk.quantities > MAX_QUANTITIES:
             raise too_many_quantities()
         try:
             canonical = scalars.quantity(value if type(value) in accepted else "")

@@ -26,7 +26,7 @@ _NULLS = {"", "~", "null", "Null", "NULL"}
 _INFINITIES = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF", ".nan", ".NaN", ".NAN"}
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0b[01]+|0x[0-9a-fA-F]+|0o?[0-7]+|[0-9]+)")
-_LONGEST_INTEGER = 64  # digits; no field takes a longer one, and parsing them takes time
+_MAX_INTEGER_DIGITS = 64  # digits; no field takes a longer one, and parsing them takes time
 _RESOLVED = frozenset(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null"))
 _BINARY = "tag:yaml.org,2002:binary"
 
@@ -71,7 +71,7 @@ def _number(text: str) -> Any:
         raise Malformed(f"yaml: {text} cannot be a JSON value")
     plain = text.replace("_", "") if text[:1] in "+-.0123456789" else text
     match = _INTEGER.fullmatch(plain)
-    if match and len(plain) <= _LONGEST_INTEGER:
+    if match and len(plain) <= _MAX_INTEGER_DIGITS:
         sign, digits = match.groups()
         base = {"0b": 2, "0x": 16, "0o": 8}.get(digits[:2], 8 if digits[0] == "0" and len(digits) > 1 else 10)
         number = int(digits, base)

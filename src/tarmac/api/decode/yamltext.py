@@ -17,8 +17,8 @@ from tarmac.api.decode.yamlscalars import is_plain, key, scalar
 from tarmac.api.schema import Json
 from tarmac.api.status import TooLarge
 
-MOST_BYTES = 1024 * 1024
-MOST_VALUES = 10_000  # keys included
+MAX_BYTES = 1024 * 1024
+MAX_VALUES = 10_000  # keys included
 _MAX_DEPTH = 500
 _MAX_DIRECTIVES = 1000  # libyaml compares each with all before it
 _NO_KEY = object()
@@ -40,8 +40,8 @@ def parse_yaml(body: bytes) -> YamlParsed:
     found = _as_json(body)
     if found is not None:
         return YamlParsed(found.value, [])
-    if len(body) > MOST_BYTES:
-        raise _too_large(f"{len(body)} bytes", MOST_BYTES)
+    if len(body) > MAX_BYTES:
+        raise _too_large(f"{len(body)} bytes", MAX_BYTES)
     if _directives(body) > _MAX_DIRECTIVES:
         raise Malformed("yaml: found too many %TAG directives")
     try:
@@ -170,8 +170,8 @@ class _Reader:
 
     def _count(self, more: int) -> None:
         self._values += more
-        if self._values > MOST_VALUES:
-            raise _too_large(f"more than {MOST_VALUES} values", MOST_VALUES)
+        if self._values > MAX_VALUES:
+            raise _too_large(f"more than {MAX_VALUES} values", MAX_VALUES)
 
     def _scalar(self, event: yaml.ScalarEvent) -> Json:
         value = scalar(event)

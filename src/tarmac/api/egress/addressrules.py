@@ -22,7 +22,7 @@ from tarmac.base.duration import parse_duration
 from tarmac.base.fielderrors import FieldErrors
 
 _NOT_FOR_NODES = ("submariner.io/", "node-restriction.kubernetes.io/")  # labels that nodes cannot set on themselves
-MOST_IPV4 = 65_536  # addresses of one range
+MAX_IPV4 = 65_536  # addresses of one range
 
 
 class Bounds(NamedTuple):
@@ -108,8 +108,8 @@ def _check_ranges(ranges: Iterable[JsonObject], errors: FieldErrors, *, changed:
         reserved = reserved_between(bounds.family, bounds.first, bounds.last) if changed else None
         if reserved is not None:
             errors.invalid(path, written, f"must be addresses that a gateway can carry: it overlaps {reserved}")
-        if bounds.family == 4 and bounds.last - bounds.first >= MOST_IPV4:
-            errors.invalid(path, written, f"must not have more than {MOST_IPV4} addresses")
+        if bounds.family == 4 and bounds.last - bounds.first >= MAX_IPV4:
+            errors.invalid(path, written, f"must not have more than {MAX_IPV4} addresses")
         found.append(bounds)
     return {each.family for each in found}
 

@@ -16,7 +16,7 @@ from tarmac.api.egress.names import API_VERSION
 from tarmac.api.resource import Subresource
 from tarmac.api.shared import Protocol
 
-MOST_CONNECTIONS: Final = 1000
+MAX_CONNECTIONS: Final = 1000
 NODE_PATH: Final = "/tarmac/v1/external/connections/{namespace}/{name}"
 """Path in a node's own API: GET returns the `NodeConnections` of one ExternalService."""
 
@@ -61,7 +61,7 @@ class CarriedConnection(Answered, frozen=True):
 
 
 class NodeConnections(Answered, frozen=True):
-    """A node's response. At most `MOST_CONNECTIONS` of each; `more`: it left some out."""
+    """A node's response. At most `MAX_CONNECTIONS` of each; `more`: it left some out."""
 
     forwarded: list[ForwardedConnection] = []
     carried: list[CarriedConnection] = []

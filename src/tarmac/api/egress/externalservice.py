@@ -9,7 +9,7 @@ import msgspec
 from tarmac.api.declare import Field, IntOrString, Struct
 from tarmac.api.shared import Conditions, Kind, LocalObjectReference, ObservedGeneration, Protocol
 
-MOST = 64  # sources of one service, and ports
+MAX_LIST_ITEMS = 64  # sources of one service, and ports
 
 
 class ServiceReference(Struct):
@@ -63,9 +63,10 @@ class ExternalServiceSpec(Struct):
         name="targetIP"
     )
     sources: Annotated[
-        list[Source], Field("Sources that may use the service, each with its address.", min_items=1, max_items=MOST)
+        list[Source],
+        Field("Sources that may use the service, each with its address.", min_items=1, max_items=MAX_LIST_ITEMS),
     ]
-    ports: Annotated[list[ServicePort], Field("Ports of the server.", min_items=1, max_items=MOST)]
+    ports: Annotated[list[ServicePort], Field("Ports of the server.", min_items=1, max_items=MAX_LIST_ITEMS)]
     gateway: Annotated[GatewayChoice | None, Field("Where the traffic leaves the platform.")] = None
 
 

@@ -16,7 +16,7 @@ from tarmac.api.declare import Field, Struct
 from tarmac.api.egress.sourceip import AddressLimits, Announce, ClassSubnet
 from tarmac.api.shared import Conditions, Kind, ObservedGeneration, Protocol, Time
 
-MAX_FORWARDER_RULES = 1498  # of the smallest rules in an object of MOST_VALUES with its metadata
+MAX_FORWARDER_RULES = 1498  # of the smallest rules in an object of MAX_VALUES with its metadata
 _MAX_TOLD = 500
 _MAX_NAME = 253
 

@@ -39,7 +39,7 @@ CLAIM_FINALIZER = f"{GROUP}/claim-protection"
 ADDRESS_FINALIZER = f"{GROUP}/address-protection"
 CLASS_FINALIZER = f"{GROUP}/class-protection"
 
-_LONGEST_LABEL = 63
+_MAX_LABEL = 63
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -61,7 +61,7 @@ def node_digits(node: str) -> str:
 
 def node_label(node: str) -> str:
     """Return the value of `LABEL_NODE`: the node's name or, if that is too long for a label, its digits."""
-    return node if len(node) <= _LONGEST_LABEL else node_digits(node)
+    return node if len(node) <= _MAX_LABEL else node_digits(node)
 
 
 def forwarder_name(namespace: str, name: str, node: str) -> str:

@@ -16,8 +16,8 @@ import msgspec
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, Address
 
 Encryption = Literal["kernel", "userspace", "none", "off"]
-_LONGEST = 16 * 1024
-_MOST_ADDRESSES = 256
+_MAX_TEXT = 16 * 1024
+_MAX_ADDRESSES = 256
 
 
 class OutsideInterface(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(NodeFacts).decode
 @lru_cache(maxsize=1 << 12)
 def _read(text: str) -> NodeFacts | None:
     try:
-        return _decode(text) if len(text) <= _LONGEST else None
+        return _decode(text) if len(text) <= _MAX_TEXT else None
     except msgspec.DecodeError:
         return None
 
@@ -65,7 +65,7 @@ def interface_addresses(facts: NodeFacts | None) -> list[tuple[str, Address, int
     """Return every readable address, with its interface and prefix length."""
     found: list[tuple[str, Address, int]] = []
     for interface in facts.interfaces if facts is not None else ():
-        for written in interface.addresses[: _MOST_ADDRESSES - len(found)]:
+        for written in interface.addresses[: _MAX_ADDRESSES - len(found)]:
             try:
                 parsed = ip_interface(written)
             except ValueError:

@@ -26,7 +26,7 @@ ReclaimPolicy = Annotated[
 Announce = Annotated[
     Literal["virtualMAC", "gratuitous", "routed"], Field("How the segment learns where an address is.", stored=True)
 ]
-MOST_RANGES = 64  # of one class
+MAX_RANGES = 64  # of one class
 
 
 class AddressRange(Struct):
@@ -98,7 +98,7 @@ class SourceIPClassSpec(Struct):
 
     ranges: Annotated[
         list[AddressRange],
-        Field("The addresses. Ranges of different classes do not overlap.", min_items=1, max_items=MOST_RANGES),
+        Field("The addresses. Ranges of different classes do not overlap.", min_items=1, max_items=MAX_RANGES),
     ]
     locations: Annotated[
         list[ClassLocation], Field("Where the addresses are routable; by default everywhere.", key="name")

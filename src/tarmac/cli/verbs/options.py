@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from tarmac.api.nodetokens import MOST_USES
+from tarmac.api.nodetokens import MAX_USES
 from tarmac.cli.logs.options import add_logs
 from tarmac.cli.top.options import add_top
 
@@ -233,8 +233,8 @@ def _lifetime(text: str) -> float:
 
 
 def _uses(text: str) -> int:
-    if not text.isdecimal() or int(text) > MOST_USES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 (any number of machines) to {MOST_USES}")
+    if not text.isdecimal() or int(text) > MAX_USES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 (any number of machines) to {MAX_USES}")
     return int(text)
 
 

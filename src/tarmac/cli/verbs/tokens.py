@@ -12,7 +12,7 @@ from tarmac.api.nodetokens import (
     AUTHORITIES_PATH,
     KIND,
     LOCATION,
-    MOST_SERVER_TTL,
+    MAX_SERVER_TTL,
     SECRET_PREFIX,
     SERVER,
     USES,
@@ -61,7 +61,7 @@ async def create_token(client: Client, location: str, uses: int, ttl: float) -> 
 
 
 async def _create(client: Client, options: argparse.Namespace, console: Console) -> int:
-    if options.server and (options.ttl > MOST_SERVER_TTL or options.uses != 1):
+    if options.server and (options.ttl > MAX_SERVER_TTL or options.uses != 1):
         console.fail("a server token has one use and lasts an hour at most: leave --uses out, and --ttl at 1h or less")
         return _FAILED
     try:

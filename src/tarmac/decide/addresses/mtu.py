@@ -4,7 +4,7 @@ Between nodes a packet is encapsulated: Ethernet, VXLAN, UDP and IP headers add 
 With encryption, WireGuard, UDP and IP headers add 60 or 80 more. An instance has one MTU for all peers, so a network
 that is encrypted anywhere has the smaller one.
 
-A node reports the MTU of its underlay, and all nodes of its Location use the smallest. `SMALLEST` bounds the harm of a
+A node reports the MTU of its underlay, and all nodes of its Location use the smallest. `MIN_MTU` bounds the harm of a
 hostile node: a report that leaves less counts as that, and if it was true, that node's large packets are lost.
 """
 
@@ -19,30 +19,30 @@ from tarmac.base.digits import whole
 
 _TUNNEL: Final = {4: 50, 6: 70}
 ENCRYPTION_OVERHEAD: Final = {4: 60, 6: 80}
-SMALLEST: Final = 1280  # the minimum of IPv6
-LEAST_UNDERLAY: Final = SMALLEST + min(_TUNNEL.values()) + min(ENCRYPTION_OVERHEAD.values())
-LARGEST_UNDERLAY: Final = 65_535
+MIN_MTU: Final = 1280  # the minimum of IPv6
+MIN_UNDERLAY: Final = MIN_MTU + min(_TUNNEL.values()) + min(ENCRYPTION_OVERHEAD.values())
+MAX_UNDERLAY: Final = 65_535
 
 
 def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]], *, encrypted: bool = False) -> int:
     """Return the largest MTU that works among these Nodes; Nodes without a report do not limit it."""
-    return min([wanted, *(max(size, SMALLEST) for node in nodes if (size := _carried(node, encrypted)))])
+    return min([wanted, *(max(size, MIN_MTU) for node in nodes if (size := _carried(node, encrypted)))])
 
 
 def underlay_objection(text: str) -> str:
     """Explain why a node may not state this size for packets of its underlay; empty if it may."""
-    size = whole(text, LARGEST_UNDERLAY)
-    if size is not None and size >= LEAST_UNDERLAY:
+    size = whole(text, MAX_UNDERLAY)
+    if size is not None and size >= MIN_UNDERLAY:
         return ""
     return (
-        f"must be a whole number from {LEAST_UNDERLAY} to {LARGEST_UNDERLAY}: raise the MTU of the link that has the "
+        f"must be a whole number from {MIN_UNDERLAY} to {MAX_UNDERLAY}: raise the MTU of the link that has the "
         "node's InternalIP"
     )
 
 
 def _carried(node: Mapping[str, Any], encrypted: bool) -> int:
     stated: str = (node["metadata"].get("annotations") or {}).get(ANNOTATION_UNDERLAY_MTU, "")
-    size = whole(stated, LARGEST_UNDERLAY)
+    size = whole(stated, MAX_UNDERLAY)
     if size is None:
         return 0
     addresses = (node.get("status") or {}).get("addresses") or ()

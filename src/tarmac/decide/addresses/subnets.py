@@ -23,7 +23,7 @@ _IPV4_RANGES: Final = ("10.128.0.0/9", "172.16.0.0/12", "100.64.0.0/10", "192.16
 _IPV6_RANGES: Final = IPv6Network("fd20::/20")
 _IPV6_RANGE_PREFIX: Final = 48
 _SUBNET_PREFIX: Final = {4: 20, 6: 64}
-_SMALLEST_BITS: Final = 4
+_MIN_BITS: Final = 4
 _RULE: Final = "addresses.subnets"
 
 
@@ -63,10 +63,10 @@ def _nth_range(number: int) -> str:
 def subnet_prefix(whole: str) -> int:
     """Return the prefix length of subnets of a range."""
     network = ip_network(whole)
-    usual, smallest = _SUBNET_PREFIX[network.version], network.max_prefixlen - _SMALLEST_BITS
+    usual, smallest = _SUBNET_PREFIX[network.version], network.max_prefixlen - _MIN_BITS
     if network.prefixlen <= usual:
         return usual
-    return max(min(network.prefixlen + _SMALLEST_BITS, smallest), network.prefixlen)
+    return max(min(network.prefixlen + _MIN_BITS, smallest), network.prefixlen)
 
 
 def carve(whole: str, taken: Iterable[str], prefix: int | None = None, start: str = "") -> Verdict[str]:

@@ -18,7 +18,7 @@ from tarmac.api.kubernetes.core.pods.podresources import qos_class
 from tarmac.api.schema import JsonObject
 from tarmac.base.cpuset import CPUSet
 from tarmac.decide.allocatable.accounts import PodEntry
-from tarmac.decide.allocatable.weights import LEAST_SHARES, shares
+from tarmac.decide.allocatable.weights import MIN_SHARES, shares
 from tarmac.decide.qosclasses.counting import places
 from tarmac.decide.scheduling.amounts import CPU
 from tarmac.decide.scheduling.demand import requests_of
@@ -53,7 +53,7 @@ def _entry(pod: JsonObject, pod_types: Collection[str]) -> PodEntry:
         metadata.get("namespace", ""),
         metadata["name"],
         requests,
-        LEAST_SHARES if qos_class(spec) == "BestEffort" else shares(requests.get(CPU, 0)),
+        MIN_SHARES if qos_class(spec) == "BestEffort" else shares(requests.get(CPU, 0)),
         _cpus(annotations.get(CPUS_ANNOTATION, "")),
         _classes(pod.get("status") or {}, annotations.get(CLASSES_ANNOTATION, "")),
         places(pod, pod_types),

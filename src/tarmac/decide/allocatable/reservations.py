@@ -18,8 +18,8 @@ from tarmac.decide.scheduling.amounts import CPU, MEMORY
 
 STORAGE: Final = "ephemeral-storage"
 PID: Final = "pid"
-_LARGEST: Final = 2**63 - 1
-_LONGEST_SHOWN: Final = 100
+_MAX_AMOUNT: Final = 2**63 - 1
+_MAX_SHOWN: Final = 100
 RESERVABLE: Final = (CPU, MEMORY, STORAGE, PID)
 """Resources that can be reserved by amount."""
 SYSTEM: Final = "system"
@@ -87,8 +87,8 @@ def reserved_amounts(texts: Mapping[str, str], said_by: str) -> dict[str, Reserv
 
 
 def _quoted(text: str) -> str:
-    """Quote the text on one line, cut to `_LONGEST_SHOWN` characters."""
-    return json.dumps(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…", ensure_ascii=False)
+    """Quote the text on one line, cut to `_MAX_SHOWN` characters."""
+    return json.dumps(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…", ensure_ascii=False)
 
 
 def oversubscription_of(text: str | int | float) -> int:
@@ -96,7 +96,7 @@ def oversubscription_of(text: str | int | float) -> int:
     quantity = Quantity.parse(text)
     if quantity.nanos < 0:
         raise ValueError(f"{text!r} must not be negative")
-    if _milli(quantity) > _LARGEST:
+    if _milli(quantity) > _MAX_AMOUNT:
         raise ValueError(f"{text!r} is more than can be counted")
     return _milli(quantity)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-LEAST_SHARES: Final = 2
-MOST_SHARES: Final = 262144
+MIN_SHARES: Final = 2
+MAX_SHARES: Final = 262144
 
 
 def shares(milli: int) -> int:
     """Return the weight of a CPU amount, in units of the kernel's `cpu.shares`."""
-    return min(MOST_SHARES, max(LEAST_SHARES, milli * 1024 // 1000))
+    return min(MAX_SHARES, max(MIN_SHARES, milli * 1024 // 1000))

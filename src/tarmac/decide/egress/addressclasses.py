@@ -15,7 +15,7 @@ from tarmac.decide.egress.views import NodeView
 from tarmac.decide.rollup.conditions import Finding
 from tarmac.decide.verdict import Refusal
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def _age(offered: SourceIPClass) -> tuple[str, str]:
@@ -88,7 +88,7 @@ def _unshared(able: Sequence[NodeView]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {len(names) - _MOST_NAMED} more" if names[_MOST_NAMED:] else "")
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" if names[_MAX_NAMED:] else "")
 
 
 def _redundant(offered: SourceIPClass, able: Sequence[NodeView], nodes: Sequence[NodeView]) -> Finding:

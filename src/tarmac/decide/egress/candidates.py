@@ -16,10 +16,10 @@ from tarmac.decide.egress.ranges import digest
 from tarmac.decide.egress.views import NodeView
 from tarmac.decide.verdict import Refusal, Verdict
 
-MOST_VOTERS = 5
+MAX_VOTERS = 5
 HANDOVER_TIMEOUT = 60.0
 """Seconds that a cordoned owner may wait for its partner; then the address moves, and connections may be lost."""
-_MOST_VIRTUAL = 256  # limit of addresses per node with virtualMAC: each needs its own link
+_MAX_VIRTUAL = 256  # limit of addresses per node with virtualMAC: each needs its own link
 
 
 def outside_interface(facts: NodeFacts | None, offered: SourceIPClassSpec, address: Address) -> str | None:
@@ -61,7 +61,7 @@ def _is_full(offered: SourceIPClassSpec, node: NodeView, load: Mapping[str, int]
     place = _place(offered, node.location)
     most = place.max_per_node if place is not None else None
     if most is None and offered.announce == "virtualMAC":
-        most = _MOST_VIRTUAL
+        most = _MAX_VIRTUAL
     return most is not None and load.get(node.name, 0) >= most
 
 
@@ -165,7 +165,7 @@ def voters(
     everybody = [*able, *others]
     if len(everybody) < 3:
         return tuple(able[:1])
-    wanted = min(max(len(able), 3), MOST_VOTERS)
+    wanted = min(max(len(able), 3), MAX_VOTERS)
     if wanted % 2 == 0:
         wanted += 1 if len(everybody) > wanted else -1
     # An address that can move to another city must not need the votes of a lost city. An address with candidates in a

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tarmac.api.egress.connections import (
-    MOST_CONNECTIONS,
+    MAX_CONNECTIONS,
     CarriedConnection,
     ExternalConnection,
     ForwardedConnection,
@@ -63,12 +63,12 @@ def joined(
     """Yield each forwarded connection with its gateway's report. Reports about addresses of other nodes are ignored."""
     carried: dict[Transit, tuple[str, CarriedConnection]] = {}
     for node, answer in told.items():
-        for each in answer.carried[:MOST_CONNECTIONS]:
+        for each in answer.carried[:MAX_CONNECTIONS]:
             if each.source_ip in relays.owners.get(node, ()):
                 key = (each.transit, each.transit_port, each.protocol, each.target, each.target_port)
                 carried[key] = (node, each)
     for node, answer in sorted(told.items()):
-        for one in answer.forwarded[:MOST_CONNECTIONS]:
+        for one in answer.forwarded[:MAX_CONNECTIONS]:
             if one.transit in relays.transits.get(node, ()):
                 key = (one.transit, one.transit_port, one.protocol, one.target, one.target_port)
                 yield one, _shown(node, one, *carried.get(key, ("", None)))

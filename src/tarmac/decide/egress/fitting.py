@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping, Set
 
 import msgspec
 
-from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.decode.extent import MAX_VALUES, count_values
 from tarmac.api.egress.forwarding import Forwarder, ForwarderSpec, Gateway, GatewayRule, GatewaySpec
 from tarmac.api.egress.names import forwarder_name
 from tarmac.decide import reasons
@@ -22,7 +22,7 @@ from tarmac.decide.egress.sourceresolution import Resolved, SourcePod
 from tarmac.decide.egress.sources import Resolution
 from tarmac.decide.verdict import Refusal
 
-MAX_VALUES = MOST_VALUES - 500  # the rest is for metadata, candidates and voters
+MAX_SPEC_VALUES = MAX_VALUES - 500  # the rest is for metadata, candidates and voters
 _MAX_VALUES_OF_RULE = 20
 
 GatewayOf = Callable[[str], Gateway | None]
@@ -46,14 +46,14 @@ def _trim_forwarders(found: Resolution, made: Compiled, known: Mapping[str, Forw
     surplus: set[str] = set()
     for node, spec in made.forwarders.items():
         values = _values(spec)
-        if values <= MAX_VALUES:
+        if values <= MAX_SPEC_VALUES:
             continue
         present = {rule.pod for rule in known[node].spec.egress_rules} if node in known else set[str]()
         uids = {pod.uid for source in found.working for pod in source.pods if pod.node.name == node}
         oldest_first = sorted(uids, key=lambda uid: (uid not in present, uid))
-        kept = min(len(uids) - 1, len(uids) * MAX_VALUES // values)
+        kept = min(len(uids) - 1, len(uids) * MAX_SPEC_VALUES // values)
         surplus.update(oldest_first[kept:])
-        limit = f"Node {node}: {len(uids)} Pods need rules of {values} values, the limit is {MAX_VALUES}"
+        limit = f"Node {node}: {len(uids)} Pods need rules of {values} values, the limit is {MAX_SPEC_VALUES}"
         ports = len(found.service.spec.ports)
         change = (
             f"Name fewer than {ports} ports, spread the Pods over more nodes, or give some sources to another "
@@ -71,11 +71,11 @@ def _trim_gateways(found: Resolution, made: Compiled, gateway: GatewayOf) -> boo
         before = present.spec if present is not None else GatewaySpec()
         values = _values(with_part(before, rules_of(own.namespace, own.name), part))
         nodes = _newest_first(part, before)
-        if values <= MAX_VALUES or not nodes:
+        if values <= MAX_SPEC_VALUES or not nodes:
             continue
         each = max(1, _values(GatewaySpec(egress_rules=part.egress, ingress_rules=part.ingress)) // len(nodes))
-        gone = frozenset(nodes[: max(1, -(-(values - MAX_VALUES) // each))])
-        limit = f"Address {name}: its Gateway would have {values} values, the limit is {MAX_VALUES}"
+        gone = frozenset(nodes[: max(1, -(-(values - MAX_SPEC_VALUES) // each))])
+        limit = f"Address {name}: its Gateway would have {values} values, the limit is {MAX_SPEC_VALUES}"
         change = "Claim another address for some sources, name fewer ports, or run the Pods on fewer nodes."
         _leave_out(
             found, lambda source, pod, at=name, gone=gone: _is_at(source, at) and _of(found, pod) in gone, limit, change
@@ -96,7 +96,7 @@ def _of(found: Resolution, pod: SourcePod) -> str:
 def _values(spec: ForwarderSpec | GatewaySpec) -> int:
     """Count the values of a spec; an upper bound where that is small, because encoding takes milliseconds."""
     bound = _MAX_VALUES_OF_RULE * (len(spec.egress_rules) + len(spec.ingress_rules))
-    return bound if bound < MAX_VALUES // 2 else count_values(_encode(spec))
+    return bound if bound < MAX_SPEC_VALUES // 2 else count_values(_encode(spec))
 
 
 def _newest_first(part: GatewayPart, before: GatewaySpec) -> list[str]:

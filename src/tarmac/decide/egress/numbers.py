@@ -13,7 +13,7 @@ from ipaddress import ip_address, ip_network
 from tarmac.api.networking.names import DIALLED, TRANSITS
 from tarmac.decide.egress.ranges import digest
 
-MOST_IDS = 65_535
+MAX_IDS = 65_535
 _TRANSIT_BITS = 28
 _DIALLED = {each.version: each for each in map(ip_network, DIALLED)}
 _TRANSITS = {each.version: each for each in map(ip_network, TRANSITS)}
@@ -59,10 +59,10 @@ def next_id(taken: Collection[int], last: int) -> int | None:
 
     A released id is not reused at once: packets and connection state of its previous SourceIP may still exist.
     """
-    if len(taken) >= MOST_IDS:
+    if len(taken) >= MAX_IDS:
         return None
-    for step in range(MOST_IDS):
-        number = 1 + (last + step) % MOST_IDS
+    for step in range(MAX_IDS):
+        number = 1 + (last + step) % MAX_IDS
         if number not in taken:
             return number
     return None

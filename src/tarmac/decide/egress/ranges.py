@@ -10,7 +10,7 @@ from tarmac.api.egress.addressrules import Bounds, bounds_of
 from tarmac.api.egress.names import Address
 from tarmac.api.egress.sourceip import SourceIPClassSpec
 
-MOST_COUNTED = 1 << 53  # cap of counts: the largest integer that is exact in JSON
+MAX_COUNTED = 1 << 53  # cap of counts: the largest integer that is exact in JSON
 
 
 def family_of(address: Address) -> str:
@@ -42,13 +42,13 @@ class Ranges:
         return address in self._apart or self._is_edge(address)
 
     def size(self, family: int) -> int:
-        """Count the assignable addresses, capped at `MOST_COUNTED`."""
+        """Count the assignable addresses, capped at `MAX_COUNTED`."""
         bounds = [each for each in self._bounds if each.family == family]
         apart = sum(
             any(each.holds(address) for each in bounds) for address in self._apart if not self._is_edge(address)
         )
         whole = sum(each.last - each.first + 1 for each in bounds)
-        return min(whole - apart - self._segment_edges(bounds), MOST_COUNTED)
+        return min(whole - apart - self._segment_edges(bounds), MAX_COUNTED)
 
     def search(self, family: int, start: int) -> Iterator[Address]:
         """Yield every assignable address upward from offset `start`, wrapping around."""

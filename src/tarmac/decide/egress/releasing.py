@@ -18,7 +18,7 @@ from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.duration import parse_duration
 from tarmac.decide.egress.claims import holders, phase_of
 
-SILENCE = 10.0
+SILENCE_TIMEOUT = 10.0
 """Seconds from release until no gateway can own an address any more: several lease durations."""
 
 _HOLD_DOWN = 24 * 3600.0
@@ -54,7 +54,7 @@ def next_step(address: SourceIP, alive: Sequence[ClaimReference], *, carried: bo
             return Step(claims=tuple(alive))
         return _as("Bound", status, phase) if phase != "Conflict" else Step()
     if held and phase not in ("Released", "Quarantined"):
-        return Step(_released(status, held[0], now), after=SILENCE)
+        return Step(_released(status, held[0], now), after=SILENCE_TIMEOUT)
     if phase == "Released":
         return _after_release(address, status, held, carried=carried, rest=rest, now=now)
     if phase == "Quarantined":
@@ -78,7 +78,7 @@ def _after_release(
     if kept:
         return Step()
     since = status.last_claim.released_at if status.last_claim is not None else None
-    silent = parse_rfc3339(since) + SILENCE if since else now
+    silent = parse_rfc3339(since) + SILENCE_TIMEOUT if since else now
     if carried or now < silent:
         return Step(after=max(1.0, silent - now))
     until = rfc3339(now + rest)

@@ -25,7 +25,7 @@ MANAGED_BY = "endpoint-controller"
 LABEL_HEADLESS = "service.kubernetes.io/headless"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-MOST = 100 * CAPACITY  # limit of ports times addresses that are processed
+MAX_PORT_ADDRESSES = 100 * CAPACITY  # limit of ports times addresses that are processed
 PORTS = 2000  # limit of ports in one object, if pods resolve named ports differently; the server rejects larger ones
 
 
@@ -56,7 +56,7 @@ class Listing:
     def object(self, known: JsonObject | None) -> Work[JsonObject | None]:
         """Compute the wanted object cooperatively; None if the known one is up to date."""
         subsets = yield from repacked(
-            [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MOST
+            [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MAX_PORT_ADDRESSES
         )
         listed = with_ports(subsets, PORTS)
         over_capacity = sum(len(each.ready) + len(each.not_ready) for each in listed) > CAPACITY

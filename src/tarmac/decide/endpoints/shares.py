@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-LARGEST = 100
+MAX_SHARE = 100
 
 
 def shared_out(present: Mapping[int, Collection[str]], wanted: Collection[str]) -> dict[int, list[str]]:
@@ -16,13 +16,13 @@ def shared_out(present: Mapping[int, Collection[str]], wanted: Collection[str]) 
     left = dict.fromkeys(wanted)
     slices: dict[int, list[str]] = {}
     for number in sorted(present):
-        kept = [each for each in present[number] if each in left][:LARGEST]
+        kept = [each for each in present[number] if each in left][:MAX_SHARE]
         slices[number] = kept
         for each in kept:
             del left[each]
     number = 0
     for each in left:
-        while len(slices.setdefault(number, [])) >= LARGEST:
+        while len(slices.setdefault(number, [])) >= MAX_SHARE:
             number += 1
         slices[number].append(each)
     return {number: members for number, members in slices.items() if members} or {0: []}

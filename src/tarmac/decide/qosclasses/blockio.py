@@ -30,8 +30,8 @@ Disk = tuple[int, int]
 Rates = Mapping[Disk, int]
 
 THROTTLES: Final = ("ReadBps", "WriteBps", "ReadIOPS", "WriteIOPS")
-LEAST_WEIGHT, MOST_WEIGHT = 10, 1000
-_MOST_RATE: Final = 2**63 - 1
+MIN_WEIGHT, MAX_WEIGHT = 10, 1000
+_MAX_RATE: Final = 2**63 - 1
 _KEYS: Final = {name.lower(): name for name in ("Devices", "Weight", *(f"Throttle{each}" for each in THROTTLES))}
 
 
@@ -144,8 +144,8 @@ class _Entry:
         if throttles and not devices:
             raise BadEntry(f"{self._where}.Throttle{next(iter(throttles))}: needs Devices, the disks it is for")
         weight = self._amount("Weight")
-        if weight is not None and not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
-            raise BadEntry(f"{self._where}.Weight: {weight} is not between {LEAST_WEIGHT} and {MOST_WEIGHT}")
+        if weight is not None and not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+            raise BadEntry(f"{self._where}.Weight: {weight} is not between {MIN_WEIGHT} and {MAX_WEIGHT}")
         return BlockioEntry(devices, weight, throttles)
 
     def _devices(self) -> Iterator[str]:
@@ -167,6 +167,6 @@ class _Entry:
             amount = Quantity.parse(stated).value()
         except ValueError as error:
             raise BadEntry(f"{self._where}.{key}: {stated!r}: {error}") from error
-        if not 0 <= amount <= _MOST_RATE:
-            raise BadEntry(f"{self._where}.{key}: {stated!r} is not between 0, for no limit, and {_MOST_RATE}")
+        if not 0 <= amount <= _MAX_RATE:
+            raise BadEntry(f"{self._where}.{key}: {stated!r} is not between 0, for no limit, and {_MAX_RATE}")
         return amount

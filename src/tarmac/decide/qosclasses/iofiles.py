@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tarmac.decide.qosclasses.blockio import LEAST_WEIGHT, MOST_WEIGHT, THROTTLES, Disk, Rates
+from tarmac.decide.qosclasses.blockio import MAX_WEIGHT, MIN_WEIGHT, THROTTLES, Disk, Rates
 
 USUAL_WEIGHT: Final = 100
 _WORDS: Final = dict(zip(("rbps", "wbps", "riops", "wiops"), THROTTLES, strict=True))
@@ -77,7 +77,7 @@ def weight_changes(now: Rates, wanted: Rates) -> list[str]:
 
 def unified_weight(weight: int) -> int:
     """Convert a weight of 10 to 1000 to the scale of `io.weight`, 1 to 10000."""
-    return 1 + (weight - LEAST_WEIGHT) * 9999 // (MOST_WEIGHT - LEAST_WEIGHT)
+    return 1 + (weight - MIN_WEIGHT) * 9999 // (MAX_WEIGHT - MIN_WEIGHT)
 
 
 def _about(disk: Disk, rates: Mapping[str, Rates]) -> dict[str, int]:

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import Final
 
-MOST_STEPS: Final = 1_000_000
+MAX_STEPS: Final = 1_000_000
 """Limit of comparisons of selector requirements with pod labels (after the index lookup), plus parts of rules."""
 
-MOST_RANGES: Final = 20_000
+MAX_RANGES: Final = 20_000
 """Limit of address and port ranges in all rules; rules shared by several pods count once."""
 
-MOST_RULES: Final = 2_000
+MAX_RULES: Final = 2_000
 """Limit of kernel rules: one for each distinct set of ports in each distinct set of policies."""
 
-MOST_BACKENDS: Final = 20_000
+MAX_BACKENDS: Final = 20_000
 """Limit of backends, over all Service ports in a Network: of its own namespace, and of all foreign ones together."""
 
-MOST_REMEMBERING: Final = 500
+MAX_REMEMBERING: Final = 500
 """Limit of backends with client affinity among them, each of which needs a kernel set."""
 
 
-MOST_REFUSING: Final = 1_000
+MAX_REFUSING: Final = 1_000
 """Limit of Service ports beyond those limits that reject connections; any further port leads nowhere."""
 
 

@@ -20,7 +20,7 @@ Span = tuple[int, int]
 Groups = Mapping[tuple[Ports, ...] | None, Sequence[Span] | None]
 """Allowed addresses by allowed ports; None means all."""
 
-_EVERY_PORT: Final[Span] = (0, 65535)
+_ALL_PORTS: Final[Span] = (0, 65535)
 _COMPARISONS: Final = 10_000
 """Limit of compared pairs of groups; beyond it a change of rules counts as one that may revoke permissions."""
 
@@ -84,7 +84,7 @@ def ranges(allowance: Allowance, version: int) -> list[Span] | None:
 def merged(ports: Iterable[Ports]) -> list[Span] | None:
     """Return ports as disjoint sorted ranges; None means all of them."""
     found = union(_bounds(each) for each in ports)
-    return None if found == [_EVERY_PORT] else found
+    return None if found == [_ALL_PORTS] else found
 
 
 def collapsed(values: Iterable[str], version: int) -> list[Span]:
@@ -173,5 +173,5 @@ def _port_is_meant(ports: Sequence[Ports] | None, protocol: str, port: int | Non
 
 def _bounds(ports: Ports) -> Span:
     if ports.first is None:
-        return _EVERY_PORT
+        return _ALL_PORTS
     return ports.first, ports.first if ports.last is None else ports.last

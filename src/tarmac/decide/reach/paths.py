@@ -25,7 +25,7 @@ from tarmac.decide.reach.routing import is_within, own_address, own_addresses, w
 from tarmac.decide.reach.world import ReachWorld
 
 TUNNEL_PORTS: Final = (4789, 4800, 4801)
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 Sees = Callable[[str], bool]
 """Returns True if the caller may see the policies of a namespace."""
@@ -182,8 +182,8 @@ class Walk:
         named = list(dict.fromkeys(self._policy(each) for each in limiting))
         own = [f"networkPolicy of {_title(about)} {interface.name}"] if interface.policy is not None else []
         some = [*named, *(own if direction == "ingress" else [])]
-        more = f" and {len(some) - _MOST_NAMED} more" if len(some) > _MOST_NAMED else ""
-        message = f"{', '.join(some[:_MOST_NAMED])}{more} select {_key(about)}, and none allows it"
+        more = f" and {len(some) - _MAX_NAMED} more" if len(some) > _MAX_NAMED else ""
+        message = f"{', '.join(some[:_MAX_NAMED])}{more} select {_key(about)}, and none allows it"
         if len(some) == 1:
             message = f"{some[0]} selects {_key(about)}, and does not allow it"
         change = self._change(direction, about, interface, peer, port, other, limiting)

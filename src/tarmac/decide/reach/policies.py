@@ -22,7 +22,7 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.api.networking.policy import EgressRule, IngressRule, InterfacePolicy, PolicyPeer, PolicyPort
 from tarmac.api.shared import LabelSelector as SelectorObject
 from tarmac.base.selectors import EVERYTHING, LabelSelector
-from tarmac.decide.reach.budget import MOST_RANGES, MOST_RULES, MOST_STEPS, Budget, CompilationTooLarge
+from tarmac.decide.reach.budget import MAX_RANGES, MAX_RULES, MAX_STEPS, Budget, CompilationTooLarge
 from tarmac.decide.reach.facts import PolicyFacts
 from tarmac.decide.reach.members import NetworkPod
 from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
@@ -47,9 +47,9 @@ class PolicyBook:
         members: Iterable[NetworkPod],
         labels: Callable[[str], Labels],
     ) -> None:
-        steps = self._steps = Budget(MOST_STEPS, "steps to evaluate selectors")
-        self._ranges = Budget(MOST_RANGES, "ranges of addresses and ports")
-        self._lines = Budget(MOST_RULES, "different rules")
+        steps = self._steps = Budget(MAX_STEPS, "steps to evaluate selectors")
+        self._ranges = Budget(MAX_RANGES, "ranges of addresses and ports")
+        self._lines = Budget(MAX_RULES, "different rules")
         self._network = network
         self._members = members
         self._labels = labels

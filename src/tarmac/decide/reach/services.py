@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple, cast
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.decide.reach.budget import (
-    MOST_BACKENDS,
-    MOST_REFUSING,
-    MOST_REMEMBERING,
+    MAX_BACKENDS,
+    MAX_REFUSING,
+    MAX_REMEMBERING,
     Budget,
     CompilationTooLarge,
 )
@@ -115,14 +115,14 @@ def _bounded(
             bounded += budgets[service.metadata.namespace == own].within(ports)
         except CompilationTooLarge as refusal:
             refusals.append(f"Service {service.key}: {refusal}")
-            refusing += [replace(port, backends=(), affinity=0) for port in ports[: MOST_REFUSING - len(refusing)]]
+            refusing += [replace(port, backends=(), affinity=0) for port in ports[: MAX_REFUSING - len(refusing)]]
     return bounded + refusing, refusals
 
 
 class _Budgets:
     def __init__(self) -> None:
-        self._backends = Budget(MOST_BACKENDS, "backends")
-        self._remembering = Budget(MOST_REMEMBERING, "backends that remember their clients")
+        self._backends = Budget(MAX_BACKENDS, "backends")
+        self._remembering = Budget(MAX_REMEMBERING, "backends that remember their clients")
 
     def within(self, ports: Sequence[ServicePort]) -> Iterable[ServicePort]:
         """Charge the ports of one Service; drop affinity if its limit is exceeded. Raises CompilationTooLarge."""
@@ -161,7 +161,7 @@ def _backends(
     """Yield the backends of each port. Slices map port names to numbers. Raises CompilationTooLarge."""
     ready: dict[tuple[str, str], _Answering] = {}
     leaving: dict[tuple[str, str], _Answering] = {}
-    places = Budget(MOST_BACKENDS, "backends")  # ports times endpoints: check the limit before building the entries
+    places = Budget(MAX_BACKENDS, "backends")  # ports times endpoints: check the limit before building the entries
     asked = {(port.name, port.protocol) for port in service.spec.ports or ()}
     for each in slices:
         takes, leaves = _answering(service, here.node, each)

@@ -26,7 +26,7 @@ from tarmac.decide.rollout.history import Revision, record
 
 _decode = decoder(InstanceTemplate)
 _PACKED = "eN"  # zlib's first bytes in base64; a name has no capital letters
-LARGEST = 4 << 20  # upper bound of a template, which arrived in the body of a request
+MAX_TEMPLATE_BYTES = 4 << 20  # upper bound of a template, which arrived in the body of a request
 
 
 def history_of(workload: Workload) -> tuple[Revision, ...]:
@@ -103,12 +103,12 @@ def _revision(each: RevisionRecord) -> Revision:
 
 
 def _inflated(packed: bytes) -> bytes:
-    """Decompress at most `LARGEST` bytes.
+    """Decompress at most `MAX_TEMPLATE_BYTES` bytes.
 
     Other clients can write status, and 1 MB can inflate to 1 GB. Raises ValueError.
     """
     reading = zlib.decompressobj()
-    plain = reading.decompress(packed, LARGEST)
+    plain = reading.decompress(packed, MAX_TEMPLATE_BYTES)
     if not reading.eof:
-        raise ValueError(f"more than {LARGEST} bytes, or not all of them")
+        raise ValueError(f"more than {MAX_TEMPLATE_BYTES} bytes, or not all of them")
     return plain

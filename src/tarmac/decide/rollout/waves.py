@@ -9,7 +9,7 @@ after 3 come 4). A revision is proven when its last wave has settled too.
 A template that was proven before (an undo) goes at once to every city that is not complete, since none of them can get
 worse; the remaining cities follow in waves.
 
-A city fails when an instance of the newest template has reported for `START_PATIENCE` seconds that it cannot start, or
+A city fails when an instance of the newest template has reported for `START_TIMEOUT` seconds that it cannot start, or
 when the city makes no progress for `progressDeadlineSeconds`. A failure stops the rollout permanently: only a different
 template begins a new one. Unless `onFailure` is Hold, cities with the failed revision then return to the last complete
 revision, as many at a time as the wave had.
@@ -36,7 +36,7 @@ from tarmac.decide import reasons
 from tarmac.decide.rollout.city import WaveCity
 from tarmac.decide.rollout.history import Revision, fallback
 
-START_PATIENCE: Final = 30.0
+START_TIMEOUT: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ def _settles_in(city: WaveCity, settings: Rollout) -> float:
 
 def _fails_in(city: WaveCity, settings: Rollout) -> float:
     """Return the seconds until an incomplete city without progress has failed."""
-    patience = START_PATIENCE - city.failing if city.start_failure is not None else inf
+    patience = START_TIMEOUT - city.failing if city.start_failure is not None else inf
     return min(settings.progress_deadline_seconds - city.still, patience)
 
 
@@ -218,7 +218,7 @@ def _failure(given: RolloutFacts, now: float) -> RolloutFailure | None:
         if city.lost or city.complete:
             continue
         cannot = city.start_failure
-        if cannot is not None and city.failing >= START_PATIENCE:
+        if cannot is not None and city.failing >= START_TIMEOUT:
             return _failed(city, now, cannot.reason, cannot.message, cannot.instance)
         if city.still >= given.settings.progress_deadline_seconds:
             message = f"no progress for {human_duration(city.still)}: {city.detail}"

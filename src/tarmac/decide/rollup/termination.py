@@ -20,7 +20,7 @@ PANIC: Final = "Kernel panic"
 
 _SIGNALS: Final = 128  # exit codes above it encode the signal that ended a program
 _SHELL_WORDS: Final = {126: "not executable", 127: "command not found"}
-_LINES, _LONGEST = 3, 160
+_LINES, _MAX_LINE = 3, 160
 
 
 class Terminated(Struct):
@@ -46,7 +46,7 @@ def how(ended: Terminated) -> str:
 
 
 def last_lines(text: str, keep: str = "") -> str:
-    """Join the last `_LINES` lines, each cut to `_LONGEST` characters.
+    """Join the last `_LINES` lines, each cut to `_MAX_LINE` characters.
 
     The last line containing `keep` is among them.
     """
@@ -55,7 +55,7 @@ def last_lines(text: str, keep: str = "") -> str:
     kept = next((line for line in reversed(lines) if keep in line), "") if keep else ""
     if kept and kept not in shown:
         shown[:1] = [kept]
-    return " / ".join(_printable(line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…") for line in shown)
+    return " / ".join(_printable(line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}…") for line in shown)
 
 
 def _signal_name(number: int) -> str:

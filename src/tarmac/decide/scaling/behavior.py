@@ -32,7 +32,7 @@ _DOWN: Final = ScalingRules(
     select_policy="Max",
     policies=[ScalingPolicy(type="Percent", value=100, period_seconds=15)],
 )
-_LONGEST_WINDOW: Final = 3600  # seconds of the longest window; periods are shorter
+_MAX_WINDOW: Final = 3600  # seconds of the longest window; periods are shorter
 
 Entry = tuple[float, int]
 
@@ -175,4 +175,4 @@ def _since(entries: Iterable[Entry], now: float, seconds: int) -> list[int]:
 
 
 def _recent(entries: Iterable[Entry], now: float) -> tuple[Entry, ...]:
-    return tuple(entry for entry in entries if entry[0] > now - _LONGEST_WINDOW)
+    return tuple(entry for entry in entries if entry[0] > now - _MAX_WINDOW)

@@ -18,7 +18,7 @@ from tarmac.decide.scheduling.nodeterms import HOSTNAME
 from tarmac.decide.scheduling.pool import Pool
 
 # A label with more values than this is nearly unique per node, and pools of one node are useless.
-_MOST_VALUES: Final = 64
+_MAX_VALUES: Final = 64
 _MANY_POOLS: Final = 512
 
 
@@ -168,7 +168,7 @@ class Cluster:
     def _sort_anew(self, keys: tuple[str, ...]) -> None:
         """Rebuild the pools by these labels, except those with too many values."""
         values = {key: {info.node.labels.get(key) for info in self.nodes.values()} for key in keys}
-        self._single.update(key for key in keys if len(values[key]) > _MOST_VALUES)
+        self._single.update(key for key in keys if len(values[key]) > _MAX_VALUES)
         self._keys = tuple(key for key in keys if key not in self._single)
         self.shape += 1
         self.pools.clear()

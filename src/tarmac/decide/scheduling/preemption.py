@@ -29,8 +29,8 @@ from tarmac.decide.scheduling.nodeinfo import NodeInfo
 from tarmac.decide.scheduling.qosclasses import ClassDemand
 
 ENOUGH: Final = 32  # candidates after which the search ends, if one of them breaks no budget
-MOST_LOOKED_AT: Final = 1000  # limit of tried nodes
-MOST_MOVED: Final = 2000  # limit of pods removed and put back, about 20 µs each
+MAX_TRIED: Final = 1000  # limit of tried nodes
+MAX_MOVED: Final = 2000  # limit of pods removed and put back, about 20 µs each
 _STRIDE: Final = 7919  # offset between turns; a prime, so that every node eventually comes first
 _RESERVED: Final = "nominated/"
 _NEVER: Final = "9999"  # sorts after every timestamp
@@ -107,7 +107,7 @@ def candidates(
     nodes = [info for info in cluster.nodes.values() if not location or info.node.location == location]
     start = turn * _STRIDE % len(nodes) if nodes else 0
     count, moved, harmless = 0, 0, False
-    for info in (nodes[start:] + nodes[:start])[:MOST_LOOKED_AT]:
+    for info in (nodes[start:] + nodes[:start])[:MAX_TRIED]:
         if any(check(info) is not None for check in lasting):
             continue  # preemption does not change these properties of the node
         trial = _Trial(pod, info, cluster, checks)
@@ -117,7 +117,7 @@ def candidates(
             count, harmless = count + 1, harmless or not candidate.violations
             yield candidate
         # While every candidate breaks a budget the search goes on, up to the limit of moved pods.
-        if moved >= MOST_MOVED or (harmless and count >= ENOUGH):
+        if moved >= MAX_MOVED or (harmless and count >= ENOUGH):
             return
 
 

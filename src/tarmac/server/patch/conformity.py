@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.decode.limits import MOST_ITEMS
+from tarmac.api.decode.limits import MAX_ITEMS
 from tarmac.api.schema import Schema, Type
 from tarmac.server.patch.elements import BadElement, display, field_element
 from tarmac.server.patch.gotext import go_syntax, go_text, go_type
@@ -66,7 +66,7 @@ def _check_fields(schema: Schema, value: Any, path: Path, problems: Problems) ->
     if not isinstance(value, dict):
         problems.append((path, f"expected map, got &{{{go_text(value)}}}"))
         return
-    most = MOST_ITEMS.get(schema.name or "", {})
+    most = MAX_ITEMS.get(schema.name or "", {})
     for name, item in value.items():
         here = (path, field_element(name))
         if name in most and isinstance(item, dict | list) and len(item) > most[name]:

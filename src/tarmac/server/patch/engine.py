@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tarmac.api.decode import parse_json, strictness
-from tarmac.api.decode.extent import MOST_STORED_VALUES, check_extent
+from tarmac.api.decode.extent import MAX_STORED_VALUES, check_extent
 from tarmac.api.decode.findings import go_kind
 from tarmac.api.decode.jsontext import Malformed, Parsed
 from tarmac.api.resource import Resource
@@ -63,7 +63,7 @@ def apply_patch(resource: Resource, patch_type: str, current: JsonObject, body: 
     parsed = _parse(body, prefix)
     if patch_type == JSON_PATCH:
         patched = apply_json_patch(current, parsed.value)
-        check_extent(_encode(patched), MOST_STORED_VALUES)  # a few copy operations can produce a huge object
+        check_extent(_encode(patched), MAX_STORED_VALUES)  # a few copy operations can produce a huge object
         return Result(patched, notes_on_operations(parsed))
     notes = strictness.repeated_fields(parsed.pairs)
     patch = _mapping(parsed.value, prefix)

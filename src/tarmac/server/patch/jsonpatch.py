@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.decode import strictness
-from tarmac.api.decode.extent import MOST_VALUES, count_values
+from tarmac.api.decode.extent import MAX_VALUES, count_values
 from tarmac.api.decode.findings import go_kind, show
 from tarmac.api.decode.jsontext import Parsed
 from tarmac.api.status import BadRequest, Invalid, TooLarge
@@ -152,7 +152,7 @@ class _Work:
         text = _encode(value)
         self._copied_bytes += len(text)
         self._copied_values += count_values(text)
-        if self._copied_bytes > _MAX_COPIED_BYTES or self._copied_values > MOST_VALUES:
+        if self._copied_bytes > _MAX_COPIED_BYTES or self._copied_values > MAX_VALUES:
             raise _DoesNotApply("too much was copied")
         self._add(path, _decode(text))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tarmac.api.catalog import Catalog
-from tarmac.api.decode.extent import MOST_STORED_VALUES, check_extent
+from tarmac.api.decode.extent import MAX_STORED_VALUES, check_extent
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
@@ -146,7 +146,7 @@ class ResourceStorage:
         if len(value) > MOST_STORED and len(value) > before:
             raise TooLarge(f"Request entity too large: the object takes {len(value)} bytes, limit is {MOST_STORED}")
         if len(value) > before:
-            check_extent(value, MOST_STORED_VALUES)
+            check_extent(value, MAX_STORED_VALUES)
         return value
 
     def select(self, labels: str, fields: str) -> Selection:

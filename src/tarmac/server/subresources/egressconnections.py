@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from tarmac.api.egress.connections import MOST_CONNECTIONS, NODE_PATH, ExternalConnections
+from tarmac.api.egress.connections import MAX_CONNECTIONS, NODE_PATH, ExternalConnections
 from tarmac.api.egress.connections import NodeConnections as Told
 from tarmac.api.egress.names import API_VERSION, NAMESPACE
 from tarmac.api.kubernetes.checks import mapping
@@ -41,9 +41,9 @@ async def _answer(storage: ResourceStorage, nodes: NodeConnections, request: Req
     told = {node: answer for node, answer in zip(relays.nodes, answers, strict=True) if answer is not None}
     found = joined(told, relays)
     known = [shown for said, shown in found if _is_on(reader.get("core/pods", said.pod), said.uid, shown.node)]
-    more = len(known) > MOST_CONNECTIONS or any(each.more for each in told.values())
+    more = len(known) > MAX_CONNECTIONS or any(each.more for each in told.values())
     silent = [node for node in relays.nodes if node not in told]
-    answer = ExternalConnections(known[:MOST_CONNECTIONS], more, silent)
+    answer = ExternalConnections(known[:MAX_CONNECTIONS], more, silent)
     return document(request, {"kind": "ExternalConnections", "apiVersion": API_VERSION, **msgspec.to_builtins(answer)})
 
 

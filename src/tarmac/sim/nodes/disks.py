@@ -17,7 +17,7 @@ from tarmac.client.targets.untyped import VOLUME_CLAIMS, VOLUMES
 from tarmac.decide.disks import claims, has_grown
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
-_LATER = 5.0
+_RETRY_SECONDS = 5.0
 
 
 class SimDisks:
@@ -47,7 +47,7 @@ class SimDisks:
         if volume is None or node is None:
             return None
         if not node.hears:
-            return RetryAfter(_LATER)
+            return RetryAfter(_RETRY_SECONDS)
         if "deletionTimestamp" in volume["metadata"]:
             await self._remove(volume)
         else:

@@ -61,7 +61,7 @@ from tarmac.sim.nodes.settings import (
 from tarmac.sim.nodes.simulatednode import SimulatedNode
 
 REPORTERS = 32
-LOOK_AGAIN_SECONDS = 5.0  # retry interval for missing objects that a pod refers to
+RETRY_SECONDS = 5.0  # retry interval for missing objects that a pod refers to
 SANDBOX_CHANGED = "Pod sandbox changed, it will be killed and re-created."
 _KILLED = 137
 _LOOPS = 4  # number of crashes of a pod in a temporary crash loop
@@ -417,7 +417,7 @@ class Fleet:
         if pod.lack(unready.containers):
             self._events.unconfigured(pod)
             self._reports.queue.add(pod.uid)
-        self._after(LOOK_AGAIN_SECONDS, pod, self._start)
+        self._after(RETRY_SECONDS, pod, self._start)
 
     def _expire(self, pod: SimulatedPod) -> None:
         if pod.stage in (PodStage.FAILED, PodStage.STOPPING, PodStage.STOPPED):

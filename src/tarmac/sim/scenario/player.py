@@ -25,7 +25,7 @@ from tarmac.sim.scenario.script import Dial, ScenarioError, Step, Until, manifes
 
 T = TypeVar("T")
 
-_POLL = 0.5
+_POLL_INTERVAL = 0.5
 
 
 class Unmet(Exception):
@@ -96,7 +96,7 @@ class Player:
         while found := await self._missing(wanted):
             if self._clock.monotonic() - began > seconds(wanted.within):
                 raise Unmet(f"{wanted.object} after {wanted.within}: {found}")
-            await self._clock.sleep(_POLL)
+            await self._clock.sleep(_POLL_INTERVAL)
         self._tell(f"{_wish(wanted)}, after {self._clock.monotonic() - began:.1f} s")
 
     async def _expect(self, step: Step) -> None:
@@ -145,7 +145,7 @@ class Player:
             if self._clock.monotonic() - began > seconds(wanted.within):
                 told = f"{wanted.source} dials {wanted.to} and {_as_seen(found)}"
                 raise Unmet(f"{told} after {wanted.within}; it should be so that it {_as_seen(wanted.seen)}")
-            await self._clock.sleep(_POLL)
+            await self._clock.sleep(_POLL_INTERVAL)
         took = self._clock.monotonic() - began
         self._tell(f"{wanted.source} dials {wanted.to} and {_as_seen(wanted.seen)}, after {took:.1f} s")
 

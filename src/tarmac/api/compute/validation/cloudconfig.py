@@ -12,7 +12,7 @@ import yaml
 
 from tarmac.api.compute.validation.cloudinit import Unreadable
 
-_DEEPEST, _MOST_ALIASES, _MOST_EVENTS, _MOST_DIRECTIVES = 20, 100, 10_000, 20
+_MAX_DEPTH, _MAX_ALIASES, _MAX_EVENTS, _MAX_DIRECTIVES = 20, 100, 10_000, 20
 _NO_MAPPING = "must be a mapping, such as `packages: [nginx]`"
 _PLAIN: Final = frozenset(
     {"null", "bool", "int", "float", "binary", "timestamp", "omap", "pairs", "set", "str", "seq", "map"}
@@ -24,8 +24,8 @@ _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 def top_level_keys(text: str) -> list[str]:
     """Return the keys of the mapping. Raises Unreadable with line and column."""
-    if text.count("%TAG") > _MOST_DIRECTIVES:  # libyaml compares each with all before it
-        raise Unreadable(f"has more than {_MOST_DIRECTIVES} %TAG directives")
+    if text.count("%TAG") > _MAX_DIRECTIVES:  # libyaml compares each with all before it
+        raise Unreadable(f"has more than {_MAX_DIRECTIVES} %TAG directives")
     try:
         loader = yaml.CSafeLoader(text)
         try:
@@ -54,14 +54,14 @@ class _Scan:
 
     def keys(self) -> list[str]:
         """Read to the end and return the keys."""
-        for _ in range(_MOST_EVENTS):
+        for _ in range(_MAX_EVENTS):
             event = self._next()
             if type(event) is yaml.StreamEndEvent:
                 if not self._documents:
                     raise Unreadable(_NO_MAPPING)
                 return self._keys
             self._take(event)
-        raise Unreadable(f"has more than {_MOST_EVENTS} values")
+        raise Unreadable(f"has more than {_MAX_EVENTS} values")
 
     def _take(self, event: Any) -> None:
         kind = type(event)
@@ -72,8 +72,8 @@ class _Scan:
         elif kind in _STARTS:
             self._check(event)
             self._depth += 1
-            if self._depth > _DEEPEST:
-                raise Unreadable(_at(event.start_mark, f"may not be nested more than {_DEEPEST} levels deep"))
+            if self._depth > _MAX_DEPTH:
+                raise Unreadable(_at(event.start_mark, f"may not be nested more than {_MAX_DEPTH} levels deep"))
         elif kind in _ENDS:
             self._depth -= 1
             self._finish_member()
@@ -102,7 +102,7 @@ class _Scan:
 
     def _alias(self, event: Any) -> None:
         self._aliases += 1
-        if self._aliases > _MOST_ALIASES:
-            raise Unreadable(_at(event.start_mark, f"there may be at most {_MOST_ALIASES} aliases"))
+        if self._aliases > _MAX_ALIASES:
+            raise Unreadable(_at(event.start_mark, f"there may be at most {_MAX_ALIASES} aliases"))
         if event.anchor not in self._anchors:
             raise Unreadable(_at(event.start_mark, f"found undefined alias '{event.anchor}'"))

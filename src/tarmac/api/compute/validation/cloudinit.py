@@ -12,7 +12,7 @@ from typing import Final
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
-MOST_BYTES = 64 * 1024
+MAX_CLOUD_CONFIG_BYTES = 64 * 1024
 _YAML = "#cloud-config"
 FIRST_LINES: Final = (
     _YAML,
@@ -41,8 +41,8 @@ def check_cloud_init(stated: JsonObject, path: str, errors: FieldErrors) -> None
     size = 0
     for field in ("userData", "networkData"):
         size += len((stated.get(field) or "").encode(errors="surrogatepass"))
-        if size > MOST_BYTES:
-            errors.too_long(f"{path}.{field}", None, MOST_BYTES)
+        if size > MAX_CLOUD_CONFIG_BYTES:
+            errors.too_long(f"{path}.{field}", None, MAX_CLOUD_CONFIG_BYTES)
             return
     if stated.get("userData"):
         _user_data(stated["userData"], f"{path}.userData", errors)

@@ -27,9 +27,9 @@ CLOUD_INIT_VOLUME = "tarmac-cloud-init"
 OWN_MOUNTS = "/.tarmac"
 """Mount point in a machine's Pod for volumes that the guest does not mount by itself."""
 
-MOST_ATTACHMENTS = 24
-MOST_INTERFACES = 8
-LEAST_MEMORY = Quantity.parse("128Mi")
+MAX_ATTACHMENTS = 24
+MAX_INTERFACES = 8
+MIN_MEMORY = Quantity.parse("128Mi")
 _MIB = 1 << 20
 
 
@@ -49,10 +49,10 @@ def check_machine(machine: JsonObject, spec: JsonObject, path: str, context: Con
 
 def _attached(machine: JsonObject, volumes: Volumes, path: str, errors: FieldErrors) -> None:
     attachments = objects(machine, "volumeAttachments")
-    if len(attachments) > MOST_ATTACHMENTS:
-        errors.too_many(f"{path}.volumeAttachments", len(attachments), MOST_ATTACHMENTS)
+    if len(attachments) > MAX_ATTACHMENTS:
+        errors.too_many(f"{path}.volumeAttachments", len(attachments), MAX_ATTACHMENTS)
     seen: set[str] = set()
-    for index, attachment in enumerate(attachments[:MOST_ATTACHMENTS]):
+    for index, attachment in enumerate(attachments[:MAX_ATTACHMENTS]):
         name, where = attachment.get("name", ""), f"{path}.volumeAttachments[{index}].name"
         if volumes.get(name, {}).get("memory") is not None:
             errors.forbidden(where, "a virtual machine has memory of its own: mount a tmpfs in it, or use a disk")
@@ -85,15 +85,15 @@ def _memory(resources: JsonObject, path: str, errors: FieldErrors) -> None:
         memory = Quantity.parse(written)
     except ValueError:
         return  # reported with the other amounts
-    if memory < LEAST_MEMORY or not memory.is_integer() or memory.value() % _MIB:
-        errors.invalid(path, written, f"a virtual machine needs whole Mi, and at least {LEAST_MEMORY}")
+    if memory < MIN_MEMORY or not memory.is_integer() or memory.value() % _MIB:
+        errors.invalid(path, written, f"a virtual machine needs whole Mi, and at least {MIN_MEMORY}")
 
 
 def _around(spec: JsonObject, path: str, errors: FieldErrors) -> None:
     """Check the interfaces and volumes beside the machine in the template."""
     interfaces = objects(spec, "networkInterfaces")
-    if len(interfaces) > MOST_INTERFACES:
-        errors.too_many(f"{path}.networkInterfaces", len(interfaces), MOST_INTERFACES)
+    if len(interfaces) > MAX_INTERFACES:
+        errors.too_many(f"{path}.networkInterfaces", len(interfaces), MAX_INTERFACES)
     for index, volume in enumerate(objects(spec, "volumes")):
         if volume.get("name") == CLOUD_INIT_VOLUME:
             errors.invalid(f"{path}.volumes[{index}].name", CLOUD_INIT_VOLUME, "is reserved: choose another name")

@@ -9,7 +9,7 @@ from tarmac.base.fielderrors import FieldErrors
 
 _WAVES = ("Doubling", "AllAtOnce")
 _ON_FAILURE = ("Restore", "Hold")
-_LONGEST = 2**31 - 1
+_MAX_SECONDS = 2**31 - 1
 
 
 def check_rollout(spec: JsonObject, path: str, errors: FieldErrors) -> None:
@@ -33,8 +33,8 @@ def _waves(rollout: JsonObject, where: str, errors: FieldErrors) -> None:
     checks.one_of(rollout.get("onFailure", _ON_FAILURE[0]), _ON_FAILURE, f"{where}.onFailure", errors)
     ready, deadline = rollout.get("minReadySeconds", 0), rollout.get("progressDeadlineSeconds", 600)
     checks.non_negative(ready, f"{where}.minReadySeconds", errors)
-    if not ready < deadline <= _LONGEST:
-        detail = f"must be greater than minReadySeconds and at most {_LONGEST}"
+    if not ready < deadline <= _MAX_SECONDS:
+        detail = f"must be greater than minReadySeconds and at most {_MAX_SECONDS}"
         errors.invalid(f"{where}.progressDeadlineSeconds", deadline, detail)
 
 

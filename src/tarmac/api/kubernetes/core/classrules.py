@@ -14,10 +14,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
-MOST_TYPES = 16
+MAX_TYPES = 16
 """Maximum number of types in one map or list."""
 
-MOST_CLASSES = 128
+MAX_CLASSES = 128
 """Maximum number of classes of one type in a list."""
 
 
@@ -42,8 +42,8 @@ def store_list(owner: JsonObject, field: str) -> None:
 
 def class_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
     """Check requested classes by type."""
-    if len(classes) > MOST_TYPES:
-        errors.too_many(path, len(classes), MOST_TYPES)
+    if len(classes) > MAX_TYPES:
+        errors.too_many(path, len(classes), MAX_TYPES)
         return
     for kind, name in classes.items():
         at = f"{path}[{kind}]"
@@ -57,8 +57,8 @@ def class_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> Non
 
 def effective_map(classes: Mapping[str, str], path: str, errors: FieldErrors) -> None:
     """Check effective classes by type; an empty value means no class."""
-    if len(classes) > MOST_TYPES:
-        errors.too_many(path, len(classes), MOST_TYPES)
+    if len(classes) > MAX_TYPES:
+        errors.too_many(path, len(classes), MAX_TYPES)
         return
     for kind, name in classes.items():
         type_name(kind, f"{path}[{kind}]", errors)
@@ -68,8 +68,8 @@ def effective_map(classes: Mapping[str, str], path: str, errors: FieldErrors) ->
 
 def type_list(types: Sequence[JsonObject], path: str, least: int, errors: FieldErrors) -> None:
     """Check types with their classes. Each class has a capacity of at least `least`, or none."""
-    if len(types) > MOST_TYPES:
-        errors.too_many(path, len(types), MOST_TYPES)
+    if len(types) > MAX_TYPES:
+        errors.too_many(path, len(types), MAX_TYPES)
         return
     seen: set[str] = set()
     for index, item in enumerate(types):
@@ -82,8 +82,8 @@ def type_list(types: Sequence[JsonObject], path: str, least: int, errors: FieldE
 
 
 def _class_list(classes: Sequence[JsonObject], path: str, least: int, errors: FieldErrors) -> None:
-    if len(classes) > MOST_CLASSES:
-        errors.too_many(path, len(classes), MOST_CLASSES)
+    if len(classes) > MAX_CLASSES:
+        errors.too_many(path, len(classes), MAX_CLASSES)
         return
     seen: set[str] = set()
     for index, item in enumerate(classes):

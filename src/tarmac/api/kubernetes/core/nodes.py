@@ -16,7 +16,7 @@ from tarmac.base import names
 from tarmac.base.fielderrors import FieldErrors
 
 _RESERVED_FOR = ("system", "kube", "eviction")
-_MOST_RESERVATIONS = 256
+_MAX_RESERVATIONS = 256
 _ONCE = 'except from "" to valid'
 
 
@@ -92,8 +92,8 @@ def _validate_resources(node: JsonObject, errors: FieldErrors) -> None:
 
 
 def _validate_reservations(reservations: Sequence[JsonObject], path: str, errors: FieldErrors) -> None:
-    if len(reservations) > _MOST_RESERVATIONS:
-        errors.too_many(path, len(reservations), _MOST_RESERVATIONS)
+    if len(reservations) > _MAX_RESERVATIONS:
+        errors.too_many(path, len(reservations), _MAX_RESERVATIONS)
         return
     for index, item in enumerate(reservations):
         at, name = f"{path}[{index}]", item.get("resource", "")

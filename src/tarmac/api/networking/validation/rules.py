@@ -8,7 +8,7 @@ from tarmac.api.networking.validation.ranges import Range, parse_range
 from tarmac.api.schema import JsonObject
 from tarmac.base.fielderrors import FieldErrors
 
-MOST_ENTRIES = 2000
+MAX_ENTRIES = 2000
 """Limit on rules, ports, peers and exceptions of one list of rules together: every write checks all of them."""
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -26,8 +26,8 @@ def check_egress(rules: list[JsonObject], path: str, errors: FieldErrors) -> Non
 
 def _rules(rules: list[JsonObject], peers: str, path: str, errors: FieldErrors) -> None:
     count = sum(_entries(rule, peers) for rule in rules)
-    if count > MOST_ENTRIES:
-        detail = f"must have at most {MOST_ENTRIES} rules, ports, peers and exceptions together, and has {count}"
+    if count > MAX_ENTRIES:
+        detail = f"must have at most {MAX_ENTRIES} rules, ports, peers and exceptions together, and has {count}"
         errors.add("TooMany", path, count, f"{detail}: use larger ranges, or several policies")
         return
     for index, rule in enumerate(rules):

@@ -19,7 +19,7 @@ from typing import Final
 LEASE: Final = 1.5
 RENEW: Final = 0.3  # interval of a holder's requests, and of a voter's Vacant messages for one address
 STEP: Final = 0.2  # delay of each candidate after the one before it in line
-PATIENCE: Final = 0.3  # timeout of an election
+ELECTION_TIMEOUT: Final = 0.3  # timeout of an election
 CONFLICT_REST: Final = 60.0  # pause after a foreign host with the address was found on the wire
 DRIFT: Final = 0.001
 LASTS: Final = LEASE * (1 - DRIFT)  # of a promise for its holder: the voter's clock may run faster

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import ClassVar, Literal
 
-from tarmac.decide.egress.lease import CONFLICT_REST, PATIENCE, RENEW, STEP
+from tarmac.decide.egress.lease import CONFLICT_REST, ELECTION_TIMEOUT, RENEW, STEP
 from tarmac.decide.egress.lease.holder import Holder
 from tarmac.decide.egress.lease.joint import Joints
 from tarmac.decide.egress.lease.messages import Drop, Effect, Grant, Own, Probe, Refuse, Release, Renew, Send, Vacant
@@ -180,7 +180,7 @@ class Candidate:
 
     def _begin(self, now: float) -> list[Effect]:
         self.epoch += 1
-        self.state, self._due = "asking", now + PATIENCE
+        self.state, self._due = "asking", now + ELECTION_TIMEOUT
         self._holder = Holder(self.address, self.epoch, self._voters, self._joints)
         return list(self._holder.ask(now))
 

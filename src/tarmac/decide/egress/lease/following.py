@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 
 FOLLOW: Final = 1.0  # interval of a follower's messages
 FORGOTTEN: Final = 10.0  # timeout after which a silent follower is dropped
-_FIRST, _LONGEST = 0.05, 0.8  # retry intervals of announcements without an acknowledgement
+_FIRST_RETRY, _MAX_RETRY = 0.05, 0.8  # retry intervals of announcements without an acknowledgement
 
 F = TypeVar("F", bound=Hashable)
 
@@ -38,7 +38,7 @@ class _Known:
     epoch: int
     heard: float
     told: float = float("-inf")
-    pause: float = _FIRST
+    pause: float = _FIRST_RETRY
 
 
 class Herald(Generic[F]):
@@ -61,7 +61,7 @@ class Herald(Generic[F]):
             del self._followers[follower]
         for follower, known in self._followers.items():
             if known.epoch < epoch and now - known.told >= known.pause:
-                known.pause = _FIRST if known.told < known.heard else min(2 * known.pause, _LONGEST)
+                known.pause = _FIRST_RETRY if known.told < known.heard else min(2 * known.pause, _MAX_RETRY)
                 known.told = now
                 yield follower
 
@@ -72,4 +72,4 @@ class Herald(Generic[F]):
     def restart(self) -> None:
         """Reset the retry intervals: this node has become the owner, so announcements are due at once."""
         for known in self._followers.values():
-            known.told, known.pause = float("-inf"), _FIRST
+            known.told, known.pause = float("-inf"), _FIRST_RETRY

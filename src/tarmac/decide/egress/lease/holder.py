@@ -8,7 +8,7 @@ from tarmac.decide.egress.lease import FURTHEST, LASTS, LEASE, RENEW, majority
 from tarmac.decide.egress.lease.joint import Joints
 from tarmac.decide.egress.lease.messages import Ask, Grant, Refuse, Send
 
-_MOST_SENT = 64  # limit of unanswered requests; a hostile voter could claim to be free in a loop
+_MAX_SENT = 64  # limit of unanswered requests; a hostile voter could claim to be free in a loop
 
 
 class Holder:
@@ -83,11 +83,11 @@ class Holder:
 
     def ask_alone(self, voter: str, now: float) -> list[Send]:
         """Request the promise from a voter that rejected the joint renewal."""
-        return [self._ask(voter, self._next(now))] if voter in self._voters and len(self._sent) < _MOST_SENT else []
+        return [self._ask(voter, self._next(now))] if voter in self._voters and len(self._sent) < _MAX_SENT else []
 
     def ask_again(self, voter: str, epoch: int, now: float) -> list[Send]:
         """Request a voter's free promise with a ballot above `epoch`, the voter's highest so far."""
-        if voter not in self._voters or epoch > self.ballot + FURTHEST or len(self._sent) >= _MOST_SENT:
+        if voter not in self._voters or epoch > self.ballot + FURTHEST or len(self._sent) >= _MAX_SENT:
             return []
         if epoch >= self.ballot:
             self._raise(epoch + 1)

@@ -18,13 +18,13 @@ _REFERENCE = re.compile(
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
-_LONGEST = 4096  # characters; no registry has longer names, and matching takes time
+_MAX_REFERENCE = 4096  # characters; no registry has longer names, and matching takes time
 
 
 @remembered(2048)
 def pull_policy(image: str) -> str:
     """Return `Always` or `IfNotPresent`."""
-    match = _REFERENCE.fullmatch(image) if len(image) <= _LONGEST else None
+    match = _REFERENCE.fullmatch(image) if len(image) <= _MAX_REFERENCE else None
     if match is None:
         return "IfNotPresent"
     tag, digest = match["tag"], match["digest"]

@@ -14,8 +14,8 @@ import msgspec
 
 from tarmac.api.schema import JsonObject
 
-_LONGEST = 8 << 10  # bytes of a spec: with `_MOST`, half a megabyte for each rule
-_MOST = 64
+_MAX_SPEC_BYTES = 8 << 10  # bytes of a spec: with `_MAX_SPECS`, half a megabyte for each rule
+_MAX_SPECS = 64
 _TOKENS = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 _SOME_TOKEN = b"\xff"  # no JSON contains this byte
 
@@ -38,7 +38,7 @@ class Unremarkable:
     def add(self, text: bytes | None) -> None:
         """Add a spec in which the rule found nothing."""
         if text is not None:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MAX_SPECS:
                 del self._known[next(iter(self._known))]
             self._known[text] = None
 
@@ -52,7 +52,7 @@ def text_of(spec: JsonObject) -> bytes | None:
         text = _encode(spec)
     except (TypeError, ValueError):
         return None  # not a JSON value: the rule rejects it
-    if len(text) > _LONGEST or b'"ephemeral"' in text:
+    if len(text) > _MAX_SPEC_BYTES or b'"ephemeral"' in text:
         return None
     tokens = set(_TOKENS.findall(text))
     return text.replace(tokens.pop(), _SOME_TOKEN) if len(tokens) == 1 else text
