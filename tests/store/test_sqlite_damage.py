@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tarmac.base.clock import ManualClock
@@ -58,6 +59,23 @@ async def test_a_flipped_bit_in_a_value_names_its_object(sqlite_place: SqlitePla
     await sqlite_place.close(store)
     change(sqlite_place.path, b"text-17", b"text-16")
     assert await _refusal(sqlite_place.path) == "core/pods ns/17 at revision 19: checksum mismatch"
+
+
+async def test_a_sound_row_of_another_store_is_found(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
+    """Its own checksum matches and the number of rows is right; only the total of all checksums tells."""
+    await sqlite_place.close(await sqlite_place.open())
+    donor = tmp_path / "donor"
+    shutil.copytree(sqlite_place.path.parent, donor, ignore=shutil.ignore_patterns(donor.name))
+    for path, content in ((sqlite_place.path, "ours"), (donor / "store.db", "theirs")):
+        store = SqliteStore(path)
+        await store.start()
+        await store.create(PODS, "ns/a", value(content))
+        await store.close()
+    with closing(apsw.Connection(str(sqlite_place.path))) as db:
+        db.execute("ATTACH ? AS donor", (str(donor / "store.db"),))
+        db.execute("REPLACE INTO log SELECT * FROM donor.log WHERE name = 'ns/a'")
+        assert db.changes() == 1
+    assert await _refusal(sqlite_place.path) == "its rows do not add up to its total"
 
 
 async def test_a_missing_log_is_missed(sqlite_place: SqlitePlace, tmp_path: Path) -> None:
