@@ -288,6 +288,33 @@ def test_on_a_terminal_the_table_is_painted_over() -> None:
     play(story)
 
 
+def test_during_a_rollout_the_last_line_names_the_cities_with_the_old_revision() -> None:
+    async def story(planet: Planet) -> None:
+        desk = await settled(planet)
+        await planet.apply(cities=("DFW", "LHR"), replicas=2, image="example.com/app:1")
+        assert await desk.rollout("status", "web") == 0
+        patch = [{"op": "replace", "path": IMAGE, "value": "example.com/app:2"}]
+        await planet.workloads.patch("web", patch, "default", type="json")
+        seen: dict[str, set[int]] = {}  # last lines, and updatedReplicas with them
+        while "workload web successfully rolled out" not in seen:
+            await planet.wait(0.5)
+            assert await desk.rollout("status", "web", "--watch=false") == 0
+            status = (await planet.workloads.get("web", "default"))["status"]
+            seen.setdefault(desk.out.getvalue().splitlines()[-1], set()).add(status.get("updatedReplicas", 0))
+        assert list(seen) == [
+            "workload web is not complete: 2 of 2 cities are not (DFW, LHR)",
+            "workload web is not complete: 1 of 2 cities are not (LHR)",
+            "workload web is not complete: its cities are observed until they have stayed ready long enough",
+            "workload web successfully rolled out",
+        ]
+        both, one, observed, rolled_out = seen.values()
+        assert max(both) <= 2
+        assert min(one) == 2, "two instances of LHR are of the old revision"
+        assert observed == rolled_out == {4}
+
+    play(story)
+
+
 def test_a_rollout_that_does_not_end_in_time_fails_and_says_where_to_look() -> None:
     async def story(planet: Planet) -> None:
         desk = await settled(planet)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import textwrap
 
 from tarmac.api.compute.explanations import Cause, CityPlan, Explanation, Line, Plan, Refused, Subject
+from tarmac.api.compute.instance import InstanceTemplate, InstanceTemplateSpec, Runtime, RuntimeResources
+from tarmac.api.compute.workload import (
+    ScaleSettings,
+    WorkloadDeployment,
+    WorkloadDeploymentSpec,
+    WorkloadDeploymentStatus,
+    WorkloadReference,
+)
+from tarmac.api.shared import ObjectMeta
 from tarmac.cli.rendering.explanation import explanation_text
 from tarmac.cli.rendering.plan import plan_text
-from tarmac.cli.rendering.rollout import CityProgress, progress_line, progress_table
+from tarmac.cli.rendering.rollout import CityProgress, incomplete_line, progress_line, progress_of, progress_table
 from tarmac.cli.rendering.text import table
 
 SUBJECT = Subject("compute.datumapis.com/v1alpha", "Workload", "default", "web")
@@ -124,3 +133,36 @@ def test_more_cities_than_the_terminal_has_lines_show_those_that_are_not_complet
     assert lines[1].startswith("ZRH ")
     assert lines[-1] == "… and 24 more, 24 of them complete"
     assert len(progress_table(done[:8], 10).splitlines()) == 9, "all of them, without a rest"
+
+
+def test_the_last_line_of_a_rollout_names_the_incomplete_cities() -> None:
+    done = CityProgress("DFW", 2, 2, 2, "Available", "")
+    behind = [CityProgress(f"A{index:02}", 2, 0, 2, "Available", "") for index in range(7)]
+    stopped = CityProgress("SEA", 1, 2, 2, "Available", "", stopped=1)
+    assert incomplete_line("web", [done, stopped, behind[0]]) == (
+        "workload web is not complete: 1 of 3 cities are not (A00)\n"
+    )
+    assert incomplete_line("web", [done, *behind]) == (
+        "workload web is not complete: 7 of 8 cities are not (A00, A01, A02, A03, A04 and 2 more)\n"
+    )
+    assert incomplete_line("web", [done]) == (
+        "workload web is not complete: its cities are observed until they have stayed ready long enough\n"
+    )
+
+
+def test_instances_of_an_older_revision_of_the_workload_are_not_up_to_date() -> None:
+    status = WorkloadDeploymentStatus(
+        ready_replicas=2, updated_replicas=2, desired_replicas=2, observed_generation=1, revision="old"
+    )
+    template = InstanceTemplate(spec=InstanceTemplateSpec(Runtime(RuntimeResources("datumcloud/d1-standard-2")), []))
+    deployment = WorkloadDeployment(
+        ObjectMeta("web-dfw", generation=1),
+        spec=WorkloadDeploymentSpec(
+            WorkloadReference("web", "u"), "us", "DFW", template, ScaleSettings(min_replicas=2)
+        ),
+        status=status,
+    )
+    (before,) = progress_of([deployment], "new").values()
+    assert (before.ready, before.updated, before.complete) == (2, 0, False)
+    (after,) = progress_of([deployment], "old").values()
+    assert (after.updated, after.complete) == (2, True)

@@ -332,6 +332,21 @@ def test_a_start_failure_outlasts_the_moments_in_which_a_crashing_instance_is_re
     assert deployment_status(up, again, NOW + 20)[0].start_failure is None
 
 
+@pytest.mark.parametrize(("window", "settled"), [(0, 10), (3, 10), (10, 10), (60, 60)])
+def test_after_repeated_exits_an_instance_must_be_ready_for_the_observation_window(window: int, settled: int) -> None:
+    up = facts(ready(0, restarts=2, ready_since=NOW), desired=1, revision="r", window=window)
+    before, left = deployment_status(up, None, NOW + settled - 1)
+    assert before.start_failure is not None
+    assert left == 1.0
+    assert deployment_status(up, before, NOW + settled)[0].start_failure is None
+
+
+def test_one_exit_is_forgiven_whatever_the_observation_window() -> None:
+    up = facts(ready(0, restarts=1, ready_since=NOW), desired=1, revision="r", window=600)
+    found, left = deployment_status(up, None, NOW + 1)
+    assert (found.start_failure, left) == (None, None)
+
+
 def test_restarts_of_the_newest_template_are_counted() -> None:
     status, _, _ = look(facts(ready(0, restarts=2), ready(1, "old", restarts=7), ready(2, restarts=1)))
     assert status.restarts == 3

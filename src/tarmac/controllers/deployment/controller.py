@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tarmac.api.compute.names import FINALIZER, LABEL_DEPLOYMENT_NAME, LABEL_DEPLOYMENT_UID
-from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.compute.workload import Rollout, WorkloadDeployment
 from tarmac.api.conditions import find
 from tarmac.api.shared import LocationReference
 from tarmac.api.status import NotFound
@@ -135,6 +135,7 @@ class DeploymentController:
             network_ready=network_ready,
             paused=goal.paused,
             deleting=own.deletion_timestamp is not None,
+            window=(deployment.spec.rollout or Rollout()).min_ready_seconds,
         )
         status, again = deployment_status(facts, known, self._clock.now())
         await write_status(self._deployments, own, known, status, MANAGER)

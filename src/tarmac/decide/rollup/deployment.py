@@ -20,7 +20,10 @@ from tarmac.decide.verdict import Refusal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentFacts:
-    """Input of a deployment's status. `blocks` are the refusals of scheduler, networks and quota."""
+    """Input of a deployment's status. `blocks` are the refusals of scheduler, networks and quota.
+
+    `window` is the observation window of its rollout in seconds.
+    """
 
     city: str
     generation: int
@@ -34,6 +37,7 @@ class DeploymentFacts:
     network_ready: bool = True
     paused: bool = False
     deleting: bool = False
+    window: float = 0
 
 
 def deployment_status(
@@ -61,7 +65,7 @@ def deployment_status(
     status.conditions = merge(old.conditions, (available, progress, readiness(progress)), given.generation, now)
     status.last_progress_time = _last_progress(status, old, now)
     known = old.start_failure if old.revision == given.revision else None
-    status.start_failure = start_failure(given.instances, given.template_hash, known, now)
+    status.start_failure = start_failure(given.instances, given.template_hash, known, now, given.window)
     status.summary = summary(status, progress, top, paused=given.paused, deleting=given.deleting)
     return status, _patience_left(given, now)
 
@@ -185,6 +189,6 @@ def _patience_left(given: DeploymentFacts, now: float) -> float | None:
         for instance in given.instances
         if not instance.settled and not instance.deleting and instance.since
     )
-    settling = (settles_in(instance, now) for instance in given.instances if not instance.deleting)
+    settling = (settles_in(instance, now, given.window) for instance in given.instances if not instance.deleting)
     left = min((seconds for seconds in (*waiting, *settling) if seconds > 0), default=float("inf"))
     return None if left == float("inf") else left
