@@ -29,7 +29,7 @@ from tarmac.apps.layout import make_layout
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import NODES, PODS
 from tarmac.controllers.context import Settings
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 
 Kind = Literal["plain", "classed", "crowded"]
 
@@ -82,7 +82,9 @@ async def _run(directory: Path, nodes: int, pods: int, kind: Kind) -> Bound:
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
         settings = Settings(class_resources=kind != "plain")
-        manager = Manager(Client(local_transport(running.server, CONTROLLING)), "scheduler", settings=settings)
+        manager = ControllerManager(
+            Client(local_transport(running.server, CONTROLLING)), "scheduler", settings=settings
+        )
         task = asyncio.create_task(manager.run())
         try:
             return await _measure(running, nodes, pods)

@@ -16,7 +16,7 @@ from tarmac.apps import control_plane as composition
 from tarmac.apps.control_plane import Address, control_plane
 from tarmac.apps.layout import Layout
 from tarmac.apps.serverleases import Announcement
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.http.listener import Listener
 from tarmac.server.app import ApiServer
 from tarmac.server.security.audit import AuditLog
@@ -43,7 +43,7 @@ class Witness:
         self.failing = ""
         for name, owner, method in WAYS_OUT:
             monkeypatch.setattr(owner, method, self._noting(name, getattr(owner, method)))
-        monkeypatch.setattr(Manager, "run", self._working)
+        monkeypatch.setattr(ControllerManager, "run", self._working)
 
     def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def stop(part: Any) -> Any:

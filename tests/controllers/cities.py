@@ -21,7 +21,7 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import LOCATIONS, PODS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
 from tarmac.client.transport import Transport
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.sim.faults.draws import Luck
 from tarmac.sim.loop import VirtualLoop, run
 from tarmac.sim.nodes.fleet import Fleet
@@ -52,7 +52,7 @@ class Cities:
         """A new process of controllers, which reaches the server `through` something."""
         self._runs += 1
         client = self.world.client("controllers", through(self.world.link(CONTROLLING)), self._runs)
-        manager = Manager(client, names)
+        manager = ControllerManager(client, names)
         self.metrics = manager.metrics
         self._manager = asyncio.create_task(manager.run())
 

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.server.security import secrettokens
 from tarmac.server.security.jwt import SigningKey
 from tests.client import backends
@@ -34,7 +34,9 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerat
         process = Client(HttpTransport(HttpConfig(peer.url, ca=peer.ca, token=await token(client))))
         key = SigningKey((peer.directory / "accounts.key").read_bytes())
         sign_token = partial(secrettokens.sign, key, client.randomness)
-        manager = Manager(process, HOUSEKEEPING, root_ca=lambda: "-- CA --", sign=signer(), sign_token=sign_token)
+        manager = ControllerManager(
+            process, HOUSEKEEPING, root_ca=lambda: "-- CA --", sign=signer(), sign_token=sign_token
+        )
         task = group.create_task(manager.run())
         yield client
         task.cancel()

@@ -24,7 +24,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import DEPLOYMENTS, INSTANCES, LOCATIONS, NETWORKS, PODS, WORKLOADS
-from tarmac.controllers.manager import CONTROLLERS, Manager
+from tarmac.controllers.manager import CONTROLLERS, ControllerManager
 from tarmac.controllers.network.controller import NetworkControllers
 from tarmac.server.security.users import User
 from tarmac.sim.faults.draws import Luck
@@ -63,7 +63,7 @@ class Planet:
         self._link = self.world.link(CONTROLLING)
         client = self.world.client("controllers", self._link, self._runs)
         known = {**CONTROLLERS, "network": NetworkControllers}
-        self._manager = asyncio.create_task(Manager(client, names, controllers=known).run())
+        self._manager = asyncio.create_task(ControllerManager(client, names, controllers=known).run())
 
     def maker(self) -> Client:
         """A client that may make Instances."""

@@ -17,8 +17,8 @@ from tarmac.client.targets.target import encode
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
-from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.instances import Instances
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.deployment.instances import InstanceWriter
 from tarmac.controllers.ipam import AddressBook, Attachment
 from tests.controllers.harness import Stage
 
@@ -174,7 +174,7 @@ async def test_an_instance_whose_making_was_not_answered_keeps_its_addresses() -
     """It is there, though nobody has seen it: trying again finds it, and the next Instance gets others."""
     stage = Stage()
     book = AddressBook(stage.informers)  # its informers never run: it sees nothing
-    instances = Instances(Context("deployment", stage.informers, ClientMetrics(), lambda: book, []))
+    instances = InstanceWriter(ControllerContext("deployment", stage.informers, ClientMetrics(), lambda: book, []))
     deployment = decode(WorkloadDeployment, DEPLOYMENT)
     for ordinals in ((0,), (0,), (1,)):
         await instances.make(deployment, LocationReference("dfw"), "hash", ordinals, [SMALL])

@@ -9,8 +9,8 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.apps.control_plane import CONTROLLING
 from tarmac.client.targets.untyped import DEPLOYMENTS, WORKLOADS
-from tarmac.controllers.manager import Manager
-from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.manager import ControllerManager
+from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 from tests.controllers.cities import Cities, condition, play
 from tests.controllers.planet import workload
 
@@ -35,9 +35,9 @@ class Load:
         self.cpu: Callable[[str], int | None] = lambda _: None
         self.pods: Callable[[], Coroutine[Any, Any, list[str]]]
         self.clock: Callable[[], float]
-        self.asked: list[ExternalQuestion] = []
+        self.asked: list[ExternalQuery] = []
 
-    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+    async def external(self, question: ExternalQuery) -> Sequence[int]:
         self.asked.append(question)
         for city, value in self.requests.items():
             if f'city="{city}"' in question.query:
@@ -79,7 +79,7 @@ def scale(story: Callable[[Cities, Load], Coroutine[Any, Any, None]]) -> None:
 
         load.pods, load.clock = pods, cities.world.clock.now
         client = cities.world.client("autoscaler", cities.world.link(CONTROLLING))
-        task = asyncio.create_task(Manager(client, "autoscaler", metrics_source=load).run())
+        task = asyncio.create_task(ControllerManager(client, "autoscaler", metrics_source=load).run())
         await story(cities, load)
         task.cancel()
         await asyncio.wait([task])

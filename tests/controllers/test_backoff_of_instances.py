@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tarmac.base.clock import ManualClock
-from tarmac.controllers.instance.endings import FORGOTTEN_SECONDS, LONGEST_SECONDS, Endings
+from tarmac.controllers.instance.endings import FORGOTTEN_SECONDS, LONGEST_SECONDS, PodEndings
 
 KEY, UID = "default/web-0", "u"
 
 
 def waits(times: int, cause: str = "OutOfcpu") -> float:
     clock = ManualClock()
-    endings = Endings(clock)
+    endings = PodEndings(clock)
     for _ in range(times):
         endings.note(KEY, UID, "dfw-0", cause, "no room")
     return endings.left(KEY, UID)
@@ -22,7 +22,7 @@ def test_the_wait_doubles_up_to_five_minutes() -> None:
 
 
 def test_another_cause_begins_anew_and_so_does_another_instance_of_the_name() -> None:
-    endings = Endings(ManualClock())
+    endings = PodEndings(ManualClock())
     for cause in ("OutOfcpu", "OutOfcpu", "Evicted"):
         endings.note(KEY, UID, "dfw-0", cause, "no room")
     assert endings.left(KEY, UID) == 1
@@ -32,7 +32,7 @@ def test_another_cause_begins_anew_and_so_does_another_instance_of_the_name() ->
 
 def test_what_lies_ten_minutes_back_is_forgotten() -> None:
     clock = ManualClock()
-    endings = Endings(clock)
+    endings = PodEndings(clock)
     for _ in range(5):
         endings.note(KEY, UID, "dfw-0", "OutOfcpu", "no room")
     clock.advance(FORGOTTEN_SECONDS + 1)
@@ -43,7 +43,7 @@ def test_what_lies_ten_minutes_back_is_forgotten() -> None:
 
 def test_the_refusal_names_node_cause_and_time_and_ends_with_the_wait() -> None:
     clock = ManualClock()
-    endings = Endings(clock)
+    endings = PodEndings(clock)
     endings.note(KEY, UID, "dfw-0", "OutOfcpu", "not enough cpu")
     refusal = endings.refusal(KEY, UID)
     assert refusal is not None

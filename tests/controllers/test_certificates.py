@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tarmac.controllers.certificates.requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tests.controllers.harness import Stage, playing
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def sign(pem: str, usages: list[str], expiration: int | None) -> str:
 @asynccontextmanager
 async def managing() -> AsyncGenerator[Stage]:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, "certificates", sign=sign).run):
+    async with playing(stage, ControllerManager(stage.client, "certificates", sign=sign).run):
         yield stage
 
 

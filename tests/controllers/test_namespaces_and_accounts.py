@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tests.controllers.harness import Stage, playing
 
 Json = dict[str, Any]
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 @asynccontextmanager
 async def managing(names: str) -> AsyncGenerator[Stage]:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, names, root_ca=lambda: "-- CA --").run):
+    async with playing(stage, ControllerManager(stage.client, names, root_ca=lambda: "-- CA --").run):
         yield stage
 
 

@@ -21,8 +21,8 @@ from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, WORKLOADS
 from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
 from tarmac.controllers.context import Settings
-from tarmac.controllers.manager import Manager
-from tarmac.controllers.metricsources import ExternalQuestion, NoMetric
+from tarmac.controllers.manager import ControllerManager
+from tarmac.controllers.metricsources import ExternalQuery, NoMetric
 from tarmac.sim.nodes.objects import location
 from tarmac.sim.nodes.settings import SimLocation
 from tests.client.backends import ADMIN, model
@@ -78,10 +78,10 @@ async def test_values_are_summed_by_the_arithmetic_and_what_is_no_number_is_left
     async with prometheus() as fake, model() as client:
         metrics = ServedMetrics(client)
         fake.values = {"up": ["1.5", "NaN", "2"], "nothing": [], "odd": ["NaN"]}
-        assert await metrics.external(ExternalQuestion("up", "dfw", fake.url)) == [1500, 2000]
+        assert await metrics.external(ExternalQuery("up", "dfw", fake.url)) == [1500, 2000]
         for query in ("nothing", "odd", "unknown"):
             with pytest.raises(NoMetric, match=query):
-                await metrics.external(ExternalQuestion(query, "dfw", fake.url))
+                await metrics.external(ExternalQuery(query, "dfw", fake.url))
         await metrics.close()
 
 
@@ -89,7 +89,7 @@ async def test_an_answer_that_is_no_utf_8_is_named() -> None:
     async with prometheus() as fake, model() as client:
         metrics = ServedMetrics(client)
         with pytest.raises(NoMetric, match="answers something else than Prometheus does"):
-            await metrics.external(ExternalQuestion("no text", "dfw", fake.url))
+            await metrics.external(ExternalQuery("no text", "dfw", fake.url))
         await metrics.close()
 
 
@@ -97,9 +97,9 @@ async def test_a_prometheus_that_is_missing_or_away_is_named() -> None:
     async with model() as client:
         metrics = ServedMetrics(client)
         with pytest.raises(NoMetric, match="no Prometheus is named for Location dfw"):
-            await metrics.external(ExternalQuestion("up", "dfw", ""))
+            await metrics.external(ExternalQuery("up", "dfw", ""))
         with pytest.raises(NoMetric, match=r"127\.0\.0\.1:9 does not answer"):
-            await metrics.external(ExternalQuestion("up", "dfw", "http://127.0.0.1:9"))
+            await metrics.external(ExternalQuery("up", "dfw", "http://127.0.0.1:9"))
         await metrics.close()
 
 
@@ -140,7 +140,7 @@ async def test_a_deployment_follows_a_prometheus(tmp_path: Path) -> None:
             return (await deployments.get("web-dfw", "default"))["spec"].get("replicas") == count
 
         await deploy(client)
-        manager = Manager(controllers, "autoscaler", settings=Settings(metrics_url=everybodys.url))
+        manager = ControllerManager(controllers, "autoscaler", settings=Settings(metrics_url=everybodys.url))
         async with background(manager.run(), "controllers"):
             await until(lambda: wanted(5))
             await client.resource(LOCATIONS).patch("dfw", {"spec": {"metricsURL": own.url}})

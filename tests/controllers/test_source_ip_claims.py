@@ -13,7 +13,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES
-from tarmac.controllers.egress.binder import Taking
+from tarmac.controllers.egress.binder import SourceIPBinder
 from tests.controllers.cities import Cities, condition, play
 
 CLASSES = dynamic(API_VERSION, "sourceipclasses", "SourceIPClass", namespaced=False)
@@ -330,9 +330,9 @@ def test_an_address_that_a_bound_claim_does_not_name_is_let_go() -> None:
 
 
 def test_a_claim_that_the_server_refuses_keeps_no_other_waiting() -> None:
-    take = Taking._take
+    take = SourceIPBinder._take
 
-    async def refused(self: Taking, mine: SourceIPClaim, *rest: Any) -> SourceIP:
+    async def refused(self: SourceIPBinder, mine: SourceIPClaim, *rest: Any) -> SourceIP:
         if mine.metadata.name == "bad":
             raise Forbidden("not this one")
         return await take(self, mine, *rest)
@@ -347,5 +347,5 @@ def test_a_claim_that_the_server_refuses_keeps_no_other_waiting() -> None:
         assert len(await addresses(cities, "good")) == 1
 
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(Taking, "_take", refused)
+        changed.setattr(SourceIPBinder, "_take", refused)
         play("external", story)

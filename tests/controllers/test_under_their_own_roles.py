@@ -26,7 +26,7 @@ from tarmac.client.targets.untyped import (
     SERVICE_ACCOUNTS,
 )
 from tarmac.controllers.certificates.requests import CLIENT, KUBELET_CLIENT, KUBELET_SERVING
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.server.security.users import User
 from tests.controllers.cities import CONTEXTS, Cities, play, pod
 from tests.controllers.planet import INSTANCES, WORKLOADS, workload
@@ -60,7 +60,7 @@ def test_nodes_and_people_get_certificates_and_old_requests_go() -> None:
         people = cities.user.resource(CERTIFICATE_REQUESTS)
         addresses = (await cities.nodes.get("dfw-0"))["status"]["addresses"]
         named = csr_pem(NODE.name, "system:nodes", *{each["address"] for each in addresses})
-        manager = Manager(process(cities), "certificates", sign=signer())
+        manager = ControllerManager(process(cities), "certificates", sign=signer())
         async with background(manager.run(), "controllers"):
             await nodes.create(request("client", csr_pem(NODE.name), KUBELET_CLIENT, CLIENT_USAGES))
             await nodes.create(request("serving", named, KUBELET_SERVING, SERVING_USAGES))
@@ -79,7 +79,7 @@ def test_nodes_and_people_get_certificates_and_old_requests_go() -> None:
 def test_a_token_places_the_node_that_joins_with_it() -> None:
     async def story(cities: Cities) -> None:
         joining = cities.world.reliable(JOINING).resource(CERTIFICATE_REQUESTS)
-        manager = Manager(process(cities), "certificates", sign=signer())
+        manager = ControllerManager(process(cities), "certificates", sign=signer())
         token = token_secret(NodeToken("abcdef", "0" * 16, ""), "dfw", 1, "2100-01-01T00:00:00Z")
         await cities.user.resource(SECRETS).create(token)
         async with background(manager.run(), "controllers"):
@@ -106,7 +106,7 @@ def test_a_token_whose_time_is_over_goes() -> None:
         secrets = cities.user.resource(SECRETS)
         end = rfc3339(cities.world.clock.now() + 60)
         await secrets.create(token_secret(NodeToken("ghijkl", "0" * 16, ""), "dfw", 1, end))
-        async with background(Manager(process(cities), "certificates", sign=signer()).run(), "controllers"):
+        async with background(ControllerManager(process(cities), "certificates", sign=signer()).run(), "controllers"):
             await cities.wait(50)
             assert await secrets.get("bootstrap-token-ghijkl", NAMESPACE)
             await cities.wait(20)
@@ -134,7 +134,9 @@ async def told(cities: Cities) -> Any:
 def test_an_authority_that_somebody_changed_is_put_back() -> None:
     async def story(cities: Cities) -> None:
         maps = cities.user.resource(CONFIG_MAPS)
-        async with background(Manager(process(cities), "serviceaccount", root_ca=lambda: "ours").run(), "controllers"):
+        async with background(
+            ControllerManager(process(cities), "serviceaccount", root_ca=lambda: "ours").run(), "controllers"
+        ):
             await cities.wait(5)
             await maps.patch("kube-root-ca.crt", {"data": {"ca.crt": "theirs"}}, "default")
             await cities.wait(5)
@@ -191,7 +193,7 @@ def test_a_process_leads_and_makes_what_its_controllers_rely_on() -> None:
         await ensure_initial_objects(Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), client.clock))
         assert await cities.user.resource(PRIORITIES).get("system-node-critical")
         assert (await cities.user.resource(RUNTIME_CLASSES).get("vm"))["overhead"]
-        manager = Manager(client, "location", elector=Elector(client, PROCESS, NAMESPACE, "this-one"))
+        manager = ControllerManager(client, "location", elector=Elector(client, PROCESS, NAMESPACE, "this-one"))
         async with background(manager.run(), "controllers"):
             await cities.wait(30)
             assert (await cities.user.resource(LEASES).get(PROCESS, NAMESPACE))["spec"]["holderIdentity"] == "this-one"
@@ -206,7 +208,9 @@ def test_secrets_of_accounts_are_filled_and_go() -> None:
         def sign_token(holder: TokenHolder) -> str:
             return f"{holder.account} {holder.account_uid} in {holder.secret} {holder.secret_uid}"
 
-        manager = Manager(process(cities), "serviceaccounttoken", root_ca=lambda: "ours", sign_token=sign_token)
+        manager = ControllerManager(
+            process(cities), "serviceaccounttoken", root_ca=lambda: "ours", sign_token=sign_token
+        )
         async with background(manager.run(), "controllers"):
             account = await accounts.create({"metadata": {"name": "app", "namespace": "default"}})
             for name, of in (("held", "app"), ("nobodys", "nobody")):

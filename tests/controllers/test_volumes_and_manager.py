@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarmac.client.leader import Elector
-from tarmac.controllers.manager import CONTROLLERS, Manager, choose
+from tarmac.controllers.manager import CONTROLLERS, ControllerManager, choose
 from tests.controllers.harness import Stage, playing
 
 CLAIM = "kubernetes.io/pvc-protection"
@@ -21,7 +21,7 @@ def pod_using(claim: str, node: str = "n1") -> dict[str, Any]:
 
 async def test_a_claim_stays_while_a_pod_uses_it() -> None:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, "volume").run):
+    async with playing(stage, ControllerManager(stage.client, "volume").run):
         server = stage.server
         server.put("persistentvolumeclaims", "disk", metadata={"finalizers": [CLAIM]})
         server.put("pods", "user", **pod_using("disk"))
@@ -36,7 +36,7 @@ async def test_a_claim_stays_while_a_pod_uses_it() -> None:
 
 async def test_a_pod_without_a_node_does_not_hold_a_claim() -> None:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, "volume").run):
+    async with playing(stage, ControllerManager(stage.client, "volume").run):
         stage.server.put("persistentvolumeclaims", "disk", metadata={"finalizers": [CLAIM]})
         stage.server.put("pods", "waiting", **pod_using("disk", node=""))
         await stage.settle()
@@ -47,7 +47,7 @@ async def test_a_pod_without_a_node_does_not_hold_a_claim() -> None:
 
 async def test_a_volume_stays_while_it_is_bound() -> None:
     stage = Stage()
-    async with playing(stage, Manager(stage.client, "volume").run):
+    async with playing(stage, ControllerManager(stage.client, "volume").run):
         server = stage.server
         server.put("persistentvolumes", "pv", metadata={"finalizers": [VOLUME]}, status={"phase": "Bound"})
         await stage.settle()
@@ -81,7 +81,7 @@ def test_a_controller_that_does_not_exist_is_named() -> None:
 async def test_only_the_leader_acts_and_a_stopped_one_hands_over() -> None:
     stage = Stage()
     managers = [
-        Manager(
+        ControllerManager(
             stage.client,
             "serviceaccount",
             elector=Elector(stage.client, "tarmac-controllers", "kube-system", identity),
@@ -107,7 +107,7 @@ async def test_only_the_leader_acts_and_a_stopped_one_hands_over() -> None:
 
 async def test_the_numbers_have_the_names_operators_know() -> None:
     stage = Stage()
-    manager = Manager(stage.client, "*")
+    manager = ControllerManager(stage.client, "*")
     async with playing(stage, manager.run):
         stage.server.put("namespaces", "a", spec={"finalizers": ["kubernetes"]})
         await stage.settle()

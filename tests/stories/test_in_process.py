@@ -12,8 +12,8 @@ from tarmac.apps.up import NODES
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
 from tarmac.controllers.context import Settings
-from tarmac.controllers.manager import Manager, choose
-from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.manager import ControllerManager, choose
+from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 from tarmac.server.security.users import User
 from tarmac.sim.bugs import LogTap
 from tarmac.sim.faults.draws import Luck
@@ -30,7 +30,7 @@ class _Prometheus:
     def __init__(self) -> None:
         self.load: dict[str, float] = {}
 
-    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+    async def external(self, question: ExternalQuery) -> Sequence[int]:
         found = [
             value for city, value in self.load.items() if f'requests_per_second{{city="{city}"}}' == question.query
         ]
@@ -70,11 +70,11 @@ def tell(name: str, *, beside: bool = False, sort: Sort = SANDBOX) -> None:
         async with virtual_world(loop, 1, luck) as planet:
             controllers = planet.client("controllers", planet.link(CONTROLLING))
             others = planet.client("others", planet.link(CLUSTER))
-            manager = Manager(controllers, root_ca=lambda: "simulated", metrics_source=prometheus)
-            cluster = Manager(others, OF_THE_CLUSTER if beside else "", root_ca=lambda: "simulated")
+            manager = ControllerManager(controllers, root_ca=lambda: "simulated", metrics_source=prometheus)
+            cluster = ControllerManager(others, OF_THE_CLUSTER if beside else "", root_ca=lambda: "simulated")
             if beside:
                 settings = Settings(scheduler_names=("tarmac",))
-                manager = Manager(
+                manager = ControllerManager(
                     controllers, "workloads", settings=settings, metrics_source=prometheus, networked=False
                 )
             async with background(manager.run(), "controllers"), background(cluster.run(), "cluster"):

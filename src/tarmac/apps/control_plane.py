@@ -38,7 +38,7 @@ from tarmac.base.tasks import Tasks, background, supervise
 from tarmac.client.client import Client
 from tarmac.client.local import LocalAnswer, LocalTransport
 from tarmac.controllers.context import Settings
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.dashboard.files import BELOW, DashboardFiles
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Request, Response
@@ -326,7 +326,7 @@ async def _controllers(
     def sign(request: str, usages: list[str], expiration: int | None) -> str:
         return keys.pki.sign_request(request.encode(), usages, expiration or _YEAR).decode()
 
-    manager = Manager(
+    manager = ControllerManager(
         client,
         chosen.names,
         root_ca=keys.pki.ca_file.read_text,

@@ -37,7 +37,7 @@ from tarmac.client.http import HttpConfig
 from tarmac.client.kubeconfig import ServerContext, load
 from tarmac.client.leader import Timing
 from tarmac.client.targets.untyped import POD_ENDPOINTS
-from tarmac.controllers.manager import Manager, choose
+from tarmac.controllers.manager import ControllerManager, choose
 
 _log = log("tarmac")
 
@@ -72,7 +72,7 @@ async def run(options: argparse.Namespace, gates: FeatureGates, connection: Serv
     starting = Client(ActingAs(client.transport, controller_user(BOOTSTRAP)), clock, randomness)
     try:
         beside = not await serves(client, POD_ENDPOINTS)  # only Tarmac's own server has this resource
-        manager = Manager(
+        manager = ControllerManager(
             client,
             names_of(options, beside=beside),
             root_ca=lambda: transport.config.ca or "",

@@ -64,7 +64,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Context:
+class ControllerContext:
     """The client of one controller, the shared caches, and dependencies that only the composition root has."""
 
     name: str  # the controller's name
@@ -80,7 +80,7 @@ class Context:
     running: frozenset[str] = frozenset()  # the controllers of this process, by name
     networked: bool = True  # pods are connected by our Networks; False beside a foreign API server
 
-    def acting_as(self, name: str) -> Context:
+    def acting_as(self, name: str) -> ControllerContext:
         """Return the context of another controller of this process."""
         return replace(self, name=name)
 

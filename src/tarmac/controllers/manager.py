@@ -27,13 +27,13 @@ from tarmac.controllers.catalogue.instancetypes import InstanceTypeController
 from tarmac.controllers.catalogue.machineimages import MachineImageController
 from tarmac.controllers.certificates.controller import CertificateController
 from tarmac.controllers.clusterrole.controller import ClusterRoleController
-from tarmac.controllers.context import Context, RootCa, Settings, Sign, SignToken, no_root_ca
+from tarmac.controllers.context import ControllerContext, RootCa, Settings, Sign, SignToken, no_root_ca
 from tarmac.controllers.deployment.controller import DeploymentController
 from tarmac.controllers.disruption.controller import DisruptionController
-from tarmac.controllers.egress.controller import ExternalController
+from tarmac.controllers.egress.controller import EgressController
 from tarmac.controllers.endpointslicemirroring.controller import MirroringController
 from tarmac.controllers.garbage.collector import GarbageCollector
-from tarmac.controllers.instance.controller import InstanceController
+from tarmac.controllers.instance.controller import InstanceReconciler
 from tarmac.controllers.ipam import AddressBook
 from tarmac.controllers.location.controller import LocationController
 from tarmac.controllers.metricsources import MetricsSource
@@ -57,10 +57,10 @@ class Runnable(Protocol):
         ...
 
 
-Build = Callable[[Context], Runnable]
+Build = Callable[[ControllerContext], Runnable]
 
 
-def _garbage(context: Context) -> GarbageCollector:
+def _garbage(context: ControllerContext) -> GarbageCollector:
     collector = GarbageCollector(context.client, context.recorder)
     context.metrics.controllers.append(collector.controller)
     return collector
@@ -78,7 +78,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "endpointslicemirroring": MirroringController,
     "workload": WorkloadController,
     "deployment": DeploymentController,
-    "instance": InstanceController,
+    "instance": InstanceReconciler,
     "scheduler": Schedulers,
     "instancetype": InstanceTypeController,
     "machineimage": MachineImageController,
@@ -88,7 +88,7 @@ CONTROLLERS: Mapping[str, Build] = {
     "quota": QuotaController,
     "disruption": DisruptionController,
     "autoscaler": AutoscalerController,
-    "external": ExternalController,
+    "external": EgressController,
 }
 
 
@@ -119,7 +119,7 @@ def choose(words: str, known: Mapping[str, Build] = CONTROLLERS) -> list[str]:
     return [name for name in known if f"-{name}" not in chosen and (name in chosen or "*" in chosen)]
 
 
-class Manager:
+class ControllerManager:
     """The controllers of one process."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Manager:
         self.metrics.informers.append(informers)
         recorders: list[Recorder] = []
         context_of = partial(
-            Context,
+            ControllerContext,
             informers=informers,
             metrics=self.metrics,
             book=cache(partial(AddressBook, informers)),

@@ -15,7 +15,7 @@ class NoMetric(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalQuestion:
+class ExternalQuery:
     """A query for an external metric at a Location. `query` is PromQL."""
 
     query: str
@@ -34,7 +34,7 @@ class InstanceUsage:
 class MetricsSource(Protocol):
     """Answers queries about load. Both queries raise NoMetric."""
 
-    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+    async def external(self, question: ExternalQuery) -> Sequence[int]:
         """Return the newest value of every series, in thousandths."""
         ...
 

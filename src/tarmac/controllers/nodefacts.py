@@ -46,7 +46,7 @@ class _Status(_Struct, frozen=True):
     allocatable: dict[str, Any] | None = None
 
 
-class NodeFacts(_Struct, frozen=True):
+class ObservedNode(_Struct, frozen=True):
     """The fields of a Node that controllers read."""
 
     metadata: Metadata
@@ -75,5 +75,5 @@ class NodeFacts(_Struct, frozen=True):
         return self.spec.taints or []
 
 
-read_node = msgspec.json.Decoder(NodeFacts).decode
+read_node = msgspec.json.Decoder(ObservedNode).decode
 """Decode an encoded Node."""

@@ -15,7 +15,7 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.cooperative import Pieces, Work
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
-from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 from tarmac.sim.nodes.fleet import Fleet
 from tarmac.sim.nodes.pod import SimulatedPod
 
@@ -32,7 +32,7 @@ class SimulatedMetrics:
         self._clock = clock
         self._pieces = Pieces(clock)
 
-    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+    async def external(self, question: ExternalQuery) -> Sequence[int]:
         """Return the load of the Location in thousandths, for any query. Raises NoMetric."""
         if not self._heard(question.location):
             raise NoMetric(f"nothing is heard from {question.location}")

@@ -10,7 +10,7 @@ from tarmac.base.tasks import Tasks
 from tarmac.client.client import Client
 from tarmac.client.leader import Elector
 from tarmac.controllers.context import Settings
-from tarmac.controllers.manager import Manager
+from tarmac.controllers.manager import ControllerManager
 from tarmac.controllers.metricsources import MetricsSource
 from tarmac.sim.faults.link import ServerLink
 
@@ -47,7 +47,7 @@ class Replica:
         self._runs += 1
         self.link, client = self._connect(self._runs)
         self._elector = Elector(client, PROCESS, NAMESPACE, f"{self.name}-{self._runs}")
-        manager = Manager(
+        manager = ControllerManager(
             client,
             self._controllers,
             root_ca=lambda: "simulated",

@@ -25,8 +25,8 @@ from tarmac.agent.dns.view import (
 )
 from tarmac.agent.network.compiler import Compiled, Compiler, Snapshot
 from tarmac.api.networking.network import NetworkStatus
-from tarmac.controllers.network.allocated import Allocated
-from tarmac.controllers.service.selectors import Selectors
+from tarmac.controllers.network.allocated import Allocations
+from tarmac.controllers.service.selectors import SelectorIndex
 from tarmac.datapath.interface import HostPort, NetworkState
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.inward import door_numbers
@@ -199,7 +199,7 @@ def nodes(size: int) -> Work:
 
 def selectors(size: int) -> Work:
     def learn() -> None:
-        known = Selectors()
+        known = SelectorIndex()
         for n in range(size):
             known.put("shop", f"shop/s{n}", {"app": str(n)})
         for n in range(size):
@@ -227,7 +227,7 @@ def endpoints_of_a_service(size: int) -> Work:
 
 def numbers_of_networks(size: int) -> Work:
     def give() -> None:
-        known = Allocated()
+        known = Allocations()
         for n in range(size):
             number = allocate_vni(known.numbers).value
             assert number is not None

@@ -23,7 +23,7 @@ from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCE_TYPES, INSTANCES, LOCATIONS
 from tarmac.controllers.autoscaler.metricsclient import ServedMetrics
 from tarmac.controllers.autoscaler.readings import Readings
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.derived.resources import instance_amounts
@@ -53,7 +53,7 @@ class _Past:
 class AutoscalerController:
     """Reconciles by the deployment's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._url = context.settings.metrics_url

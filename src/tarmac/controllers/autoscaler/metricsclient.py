@@ -16,7 +16,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import POD_METRICS
 from tarmac.client.transport import Request
-from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, NoMetric
+from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 
 if TYPE_CHECKING:
     from tarmac.client.http import HttpTransport
@@ -50,7 +50,7 @@ class ServedMetrics:
         self._clock = client.clock
         self._transports: dict[str, HttpTransport] = {}
 
-    async def external(self, question: ExternalQuestion) -> Sequence[int]:
+    async def external(self, question: ExternalQuery) -> Sequence[int]:
         """Run an instant query. Series without a finite number are left out. Raises NoMetric."""
         if not question.url:
             raise NoMetric(f"no Prometheus is named for Location {question.location}, nor with --metrics-url")
@@ -84,7 +84,7 @@ class ServedMetrics:
             await transport.close()
 
 
-def _values(body: bytes, question: ExternalQuestion) -> list[int]:
+def _values(body: bytes, question: ExternalQuery) -> list[int]:
     try:
         answer = _read(body)
     except ValueError as error:  # also UnicodeDecodeError, which is no error of msgspec's own

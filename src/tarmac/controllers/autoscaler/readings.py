@@ -8,7 +8,7 @@ from tarmac.api.compute.names import LABEL_DEPLOYMENT_UID
 from tarmac.api.compute.scaling import MetricSpec, ResourceMetric
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.base.quantity import Quantity
-from tarmac.controllers.metricsources import ExternalQuestion, InstanceUsage, MetricsSource, NoMetric
+from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, MetricsSource, NoMetric
 from tarmac.decide.instances import InstanceView
 from tarmac.decide.scaling import ExternalReading, InstanceUse, Reading, ResourceReading, Unreadable, Use
 from tarmac.decide.scaling.queries import prometheus_query
@@ -46,7 +46,7 @@ class Readings:
                 return await self._resource(metric.resource)
             assert metric.external is not None, "admission lets no metric without a source through"
             query = prometheus_query(metric.external.metric, self._deployment.spec.city_code)
-            values = await self._source.external(ExternalQuestion(query, self._location, url))
+            values = await self._source.external(ExternalQuery(query, self._location, url))
         except NoMetric as error:
             return Unreadable(str(error))
         serving = [each for each in self._instances if not each.stopped]

@@ -18,7 +18,7 @@ from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.typed import DEPLOYMENTS, WORKLOADS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writes import write_status
 
@@ -26,7 +26,7 @@ K = TypeVar("K", bound=Any)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue(Generic[K]):
+class BuiltinCatalogue(Generic[K]):
     """One kind of entries.
 
     `named_by` returns the objects that a template names, `status_of` an entry's current status.
@@ -43,7 +43,7 @@ class Catalogue(Generic[K]):
 class CatalogueController(Generic[K]):
     """Reconciles by the entry's name."""
 
-    def __init__(self, context: Context, catalogue: Catalogue[K]) -> None:
+    def __init__(self, context: ControllerContext, catalogue: BuiltinCatalogue[K]) -> None:
         informers = context.informers
         self._catalogue = catalogue
         self._manager = f"tarmac-{catalogue.name}"

@@ -18,8 +18,8 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.client.targets.untyped import ACCESS_REVIEWS, CERTIFICATE_REQUESTS, NODES
-from tarmac.controllers.certificates.expiredtokens import ExpiredTokens
-from tarmac.controllers.certificates.nodebootstrap import ApprovalDecision, NewNodes
+from tarmac.controllers.certificates.expiredtokens import TokenCleaner
+from tarmac.controllers.certificates.nodebootstrap import ApprovalDecision, BootstrapApprover
 from tarmac.controllers.certificates.requests import (
     CLIENT,
     KUBELET_CLIENT,
@@ -28,8 +28,8 @@ from tarmac.controllers.certificates.requests import (
     objection,
     parse,
 )
-from tarmac.controllers.certificates.servingnames import Holders
-from tarmac.controllers.context import Context
+from tarmac.controllers.certificates.servingnames import NameOwners
+from tarmac.controllers.context import ControllerContext
 
 KEPT_DECIDED = 3600.0
 KEPT_PENDING = 24 * 3600.0
@@ -39,14 +39,14 @@ SIGNED_HERE = frozenset((CLIENT, KUBELET_CLIENT, KUBELET_SERVING))
 class CertificateController:
     """Reconciles by request name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._requests = context.client.resource(CERTIFICATE_REQUESTS)
         self._sign = context.sign
         self._informer = context.informers.informer(CERTIFICATE_REQUESTS)
-        self._new_nodes = NewNodes(context.client)
-        self._holders = Holders(context)
-        self._expired = ExpiredTokens(context)
+        self._new_nodes = BootstrapApprover(context.client)
+        self._holders = NameOwners(context)
+        self._expired = TokenCleaner(context)
         self._controller = context.controller("certificates", self.reconcile)
         self._controller.watches(self._informer)
         self._controller.awaits(self._holders.nodes)

@@ -11,15 +11,15 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.untyped import SECRETS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 
 _PREFIX = f"{NAMESPACE}/{SECRET_PREFIX}"
 
 
-class ExpiredTokens:
+class TokenCleaner:
     """Reconciles by the Secret's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._clock = context.client.clock
         self._secrets = context.client.resource(SECRETS)
         self._known = context.informers.informer(SECRETS)

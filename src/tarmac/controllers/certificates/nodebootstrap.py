@@ -36,7 +36,7 @@ APPROVED = ApprovalDecision(
 )
 
 
-class NewNodes:
+class BootstrapApprover:
     """Decides requests from users that may request any node's certificate."""
 
     def __init__(self, client: Client) -> None:

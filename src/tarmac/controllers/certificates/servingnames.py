@@ -15,7 +15,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, SERVICES
 from tarmac.controllers.certificates.requests import CertificateRequest
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.decide.nodeaddresses import (
     LABEL_CONTROL_PLANE,
     address_objection,
@@ -55,7 +55,7 @@ def _plain(text: str) -> str:
 class _Others(NamedTuple):
     """The nodes, Services and API servers, except one node."""
 
-    holders: Holders
+    holders: NameOwners
     node: str
     servers: frozenset[str]
 
@@ -66,10 +66,10 @@ class _Others(NamedTuple):
         return self.holders.name(self.node, said) if canonical(said) is None else self.holders.address(self.node, said)
 
 
-class Holders:
+class NameOwners:
     """Owners of names and addresses."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self.nodes = context.informers.informer(NODES)
         self.services = context.informers.informer(SERVICES)
         self.nodes.add_index(_BY_ADDRESS, _addresses_of_node)

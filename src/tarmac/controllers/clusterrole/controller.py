@@ -16,7 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CLUSTER_ROLES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 
 MANAGER = "clusterrole-aggregation-controller"
 _AGGREGATED = "aggregated"
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class ClusterRoleController:
     """Reconciles by the name of the aggregated role."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._roles = context.client.resource(CLUSTER_ROLES)
         self._known = context.informers.informer(CLUSTER_ROLES)
         self._known.add_index(_AGGREGATED, lambda item: ("",) if _selectors(item.object) else ())

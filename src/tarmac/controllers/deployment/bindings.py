@@ -12,8 +12,8 @@ from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item, by_label
 from tarmac.client.controller import Controller, controller_key
 from tarmac.client.targets.typed import NETWORK_BINDINGS
-from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.network import NetworkState
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.deployment.network import DeploymentNetworks
 from tarmac.controllers.indexes import (
     BY_CONTEXT,
     BY_NETWORK,
@@ -32,10 +32,10 @@ BY_DEPLOYMENT = "deployment"
 _owner = controller_key("WorkloadDeployment")
 
 
-class Bindings:
+class DeploymentBindings:
     """Creates and deletes bindings, and maps a change of a Network to the deployments it concerns."""
 
-    def __init__(self, context: Context, networks: NetworkState) -> None:
+    def __init__(self, context: ControllerContext, networks: DeploymentNetworks) -> None:
         self._resource = context.client.resource(NETWORK_BINDINGS)
         self._networks = networks
         self._known = networks.bindings

@@ -17,11 +17,11 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
-from tarmac.controllers.context import Context
-from tarmac.controllers.deployment.bindings import Bindings
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.deployment.bindings import DeploymentBindings
 from tarmac.controllers.deployment.fleets import Fleets
-from tarmac.controllers.deployment.instances import InstanceRefused, Instances
-from tarmac.controllers.deployment.network import NetworkState
+from tarmac.controllers.deployment.instances import InstanceRefused, InstanceWriter
+from tarmac.controllers.deployment.network import DeploymentNetworks
 from tarmac.controllers.ipam import Attachment
 from tarmac.controllers.ownerlabels import named_by
 from tarmac.controllers.writes import set_finalizers, write_status
@@ -41,16 +41,16 @@ _OF_DEPLOYMENT = named_by(LABEL_DEPLOYMENT_NAME)
 class DeploymentController:
     """Reconciles by the WorkloadDeployment's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._deployments = client.resource(DEPLOYMENTS.unread)
         self._known = informers.informer(DEPLOYMENTS)
         known_instances = informers.informer(INSTANCES)
         self._fleets = Fleets(known_instances)
-        self._networks = NetworkState(informers)
-        self._bindings = Bindings(context, self._networks)
-        self._instances = Instances(context)
+        self._networks = DeploymentNetworks(informers)
+        self._bindings = DeploymentBindings(context, self._networks)
+        self._instances = InstanceWriter(context)
         self._controller = context.controller("deployment", self.reconcile, workers=16)
         self._controller.watches(self._known)
         self._controller.watches(known_instances, _OF_DEPLOYMENT, after=GATHER_SECONDS)

@@ -28,7 +28,7 @@ from tarmac.client.envelope import metadata_of
 from tarmac.client.errors import exceeds_quota
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import RESOURCE_QUOTAS, VOLUME_CLAIMS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.deployment.fleets import FleetMember
 from tarmac.controllers.ipam import Attachment
 from tarmac.controllers.nameconflict import name_taken
@@ -49,10 +49,10 @@ class InstanceRefused(Exception):
         self.refusal = refusal
 
 
-class Instances:
+class InstanceWriter:
     """The deployment controller's writes to Instances and their disks."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._clock = context.client.clock
         self._instances = context.client.resource(INSTANCES.unread)
         self._claims = context.client.resource(VOLUME_CLAIMS)

@@ -21,7 +21,7 @@ from tarmac.decide.addresses import overlap
 from tarmac.decide.verdict import Refusal, Verdict
 
 
-class NetworkState:
+class DeploymentNetworks:
     """Networks, bindings, contexts and subnets from the caches."""
 
     def __init__(self, informers: Informers) -> None:

@@ -20,7 +20,7 @@ from tarmac.client.cache import Item, by_namespace
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject, reference
 from tarmac.client.targets.untyped import BUDGETS, PODS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.disruption.owners import AT_ONCE, NoController, Owners
 from tarmac.controllers.writes import difference
 from tarmac.decide import reasons
@@ -37,7 +37,7 @@ AGAIN_SECONDS = 30.0
 class DisruptionController:
     """Reconciles by the budget's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._clock = context.client.clock
         self._recorder = context.recorder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tarmac.api.egress.addressrules import bounds_of
 from tarmac.api.egress.names import CLASS_FINALIZER
 from tarmac.api.egress.sourceip import SourceIPClassStatus
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.caches import BY_CLASS, MANAGER, Stock
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.caches import BY_CLASS, MANAGER, EgressCaches
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writes import write_status
 from tarmac.decide.egress.addressclasses import class_findings, is_in_use, overlapped_by, pools, summary
@@ -16,10 +16,10 @@ from tarmac.decide.rollup import merge
 _GATHER = 1.0  # seconds of debounce: many addresses of a class change together
 
 
-class ClassLoop:
+class AddressClassLoop:
     """Reconciles by the name of the class."""
 
-    def __init__(self, context: Context, stock: Stock) -> None:
+    def __init__(self, context: ControllerContext, stock: EgressCaches) -> None:
         self._stock = stock
         self.controller = context.controller("source-ip-classes", self.reconcile, workers=1)
         self.controller.watches(stock.classes)

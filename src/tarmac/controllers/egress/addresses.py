@@ -14,8 +14,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import EventType, InvolvedObject
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.caches import MANAGER, Stock
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.egress.claims import holders, phase_of
@@ -32,7 +32,7 @@ _TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
 class AddressLoop:
     """Reconciles by the name of the SourceIP. One worker, since it assigns the identities."""
 
-    def __init__(self, context: Context, stock: Stock) -> None:
+    def __init__(self, context: ControllerContext, stock: EgressCaches) -> None:
         self._stock = stock
         self._last_id = 0
         self.controller = context.controller("source-ips", self.reconcile, workers=1)

@@ -11,8 +11,8 @@ from tarmac.api.egress.names import ADDRESS_FINALIZER, API_VERSION
 from tarmac.api.egress.sourceip import SourceIP, SourceIPClaim, SourceIPClass
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
-from tarmac.controllers.egress.cachedmodel import CachedWorld
-from tarmac.controllers.egress.caches import MANAGER, Stock
+from tarmac.controllers.egress.cachedmodel import CachedEgressModel
+from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
 from tarmac.decide.egress.pool import Pool, Take, Takes
 from tarmac.decide.egress.sources import first_place
@@ -21,10 +21,10 @@ from tarmac.decide.verdict import Verdict
 _TRIES = 64  # addresses lost to concurrent writers before the pass fails and is retried
 
 
-class Taking:
+class SourceIPBinder:
     """Writes SourceIPs on behalf of claims."""
 
-    def __init__(self, stock: Stock, world: CachedWorld) -> None:
+    def __init__(self, stock: EgressCaches, world: CachedEgressModel) -> None:
         self._stock, self._world = stock, world
 
     async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:

@@ -12,8 +12,8 @@ from tarmac.api.networking.network import Network
 from tarmac.client.cache import by_namespace
 from tarmac.client.targets.typed import LOCATIONS, NETWORKS
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, PODS, SERVICES
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.caches import Stock
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.caches import EgressCaches
 from tarmac.controllers.endpointslices import BY_SERVICE, service_of
 from tarmac.decide.egress.model import KnownWorld
 from tarmac.decide.egress.reading import allowed_from, pod_view, service_view
@@ -22,10 +22,10 @@ from tarmac.decide.egress.views import NodeView, PodView, ServiceView
 BY_NAMESPACE = "namespace"
 
 
-class CachedWorld(KnownWorld):
+class CachedEgressModel(KnownWorld):
     """The objects of external services, as this process knows them."""
 
-    def __init__(self, context: Context, stock: Stock) -> None:
+    def __init__(self, context: ControllerContext, stock: EgressCaches) -> None:
         informers = context.informers
         self._stock = stock
         self.services = informers.informer(SERVICES)

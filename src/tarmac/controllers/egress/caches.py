@@ -17,8 +17,14 @@ from tarmac.client.targets.typed import (
     SOURCE_IPS,
 )
 from tarmac.client.targets.untyped import NAMESPACES, NODES
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.objectindexes import Carriers, Dialled, Identities, Nodes, Transits
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.objectindexes import (
+    AddressIdentities,
+    AddressOwners,
+    DialledAddresses,
+    NodeViews,
+    TransitNumbers,
+)
 from tarmac.decide.egress.claims import addresses_named, holders
 from tarmac.decide.egress.views import age
 
@@ -63,10 +69,10 @@ def owners_of_gateway(item: Item[Gateway]) -> list[str]:
     return sorted({owner_of_rule(rule) for rule in (*spec.egress_rules, *spec.ingress_rules)})
 
 
-class Stock:
+class EgressCaches:
     """Shared caches and clients."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers, client = context.informers, context.client
         self.clock, self.recorder = client.clock, context.recorder
         self.classes = informers.informer(SOURCE_IP_CLASSES)
@@ -83,8 +89,13 @@ class Stock:
         self.known_forwarders = informers.informer(FORWARDERS)
         self.known_gateways.add_index(BY_OWNER, owners_of_gateway)
         self.known_forwarders.add_index(BY_OWNER, owner_of_forwarder)
-        self.transits, self.dialled, self.carriers, self.nodes_seen = Transits(), Dialled(), Carriers(), Nodes()
-        self.identities = Identities()
+        self.transits, self.dialled, self.carriers, self.nodes_seen = (
+            TransitNumbers(),
+            DialledAddresses(),
+            AddressOwners(),
+            NodeViews(),
+        )
+        self.identities = AddressIdentities()
         self.known_source_ips.on_change(self.identities.changed)
         self.known_source_ips.add_index(BY_HOLDER, lambda item: {each.namespace for each in holders(item.object)})
         self.claims.add_index(BY_NAMESPACE, by_namespace)

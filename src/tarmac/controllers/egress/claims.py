@@ -20,10 +20,10 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.base.metrics import Histogram
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.binder import Taking
-from tarmac.controllers.egress.cachedmodel import CachedWorld
-from tarmac.controllers.egress.caches import BY_CLASS, BY_NAMESPACE, MANAGER, Stock
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.binder import SourceIPBinder
+from tarmac.controllers.egress.cachedmodel import CachedEgressModel
+from tarmac.controllers.egress.caches import BY_CLASS, BY_NAMESPACE, MANAGER, EgressCaches
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
@@ -40,10 +40,12 @@ _PODS_SECONDS = 2.0  # poll interval for a claim that waits for pods: they chang
 class ClaimLoop:
     """Reconciles by the name of the class. One worker, so that no address is assigned twice."""
 
-    def __init__(self, context: Context, stock: Stock, world: CachedWorld, bound: Histogram) -> None:
+    def __init__(
+        self, context: ControllerContext, stock: EgressCaches, world: CachedEgressModel, bound: Histogram
+    ) -> None:
         """`bound` observes the time from a claim's creation to its binding."""
         self._bound = bound
-        self._stock, self._world, self._taking = stock, world, Taking(stock, world)
+        self._stock, self._world, self._taking = stock, world, SourceIPBinder(stock, world)
         self.controller = context.controller("source-ip-claims", self.reconcile, workers=1)
         self.controller.watches(stock.classes)
         self.controller.watches(stock.claims, lambda item: (item.object.spec.class_name,))

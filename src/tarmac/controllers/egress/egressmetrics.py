@@ -8,16 +8,16 @@ from typing import Final
 
 from tarmac.api.conditions import holds
 from tarmac.base.metrics import Family, Histogram
-from tarmac.controllers.egress.caches import Stock
+from tarmac.controllers.egress.caches import EgressCaches
 from tarmac.decide.egress.claims import phase_of
 
 _BOUNDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0)
 
 
-class ExternalFigures:
+class EgressMetrics:
     """Metrics of the loops of one process. The claim loop observes the histogram of binding times."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: EgressCaches) -> None:
         self._stock = stock
         self.bound = Histogram(_BOUNDS)
 

@@ -21,7 +21,7 @@ from tarmac.api.egress.names import (
 )
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists
-from tarmac.controllers.egress.caches import BY_OWNER, MANAGER, Stock
+from tarmac.controllers.egress.caches import BY_OWNER, MANAGER, EgressCaches
 from tarmac.controllers.egress.objectindexes import service_key
 from tarmac.controllers.writes import delete_same, difference
 from tarmac.decide.egress.compiling import Compiled
@@ -29,10 +29,10 @@ from tarmac.decide.egress.compiling import Compiled
 _bytes = msgspec.json.Encoder().encode
 
 
-class Forwarders:
+class ForwarderWriter:
     """Finds and writes Forwarders."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: EgressCaches) -> None:
         self._stock = stock
 
     def of(self, key: str) -> list[Forwarder]:

@@ -17,9 +17,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Conflict, NotFound
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.cachedmodel import CachedWorld
-from tarmac.controllers.egress.caches import BY_HOLDER, MANAGER, Stock, owner_of_rule
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.cachedmodel import CachedEgressModel
+from tarmac.controllers.egress.caches import BY_HOLDER, MANAGER, EgressCaches, owner_of_rule
 from tarmac.controllers.writes import delete_same, difference, write_status
 from tarmac.decide.egress.candidates import HANDOVER_TIMEOUT
 from tarmac.decide.egress.claims import RESTING, holders, phase_of
@@ -35,7 +35,7 @@ _SOON = 0.1  # seconds: a timer that fires early must not spin
 class GatewayLoop:
     """Reconciles by the name of the SourceIP."""
 
-    def __init__(self, context: Context, stock: Stock, world: CachedWorld) -> None:
+    def __init__(self, context: ControllerContext, stock: EgressCaches, world: CachedEgressModel) -> None:
         self._stock, self._world = stock, world
         self.controller = context.controller("gateways", self.reconcile, workers=1)
         self.controller.watches(stock.known_source_ips)

@@ -28,7 +28,7 @@ def service_key(forwarder: Forwarder) -> str:
     return f"{owner.namespace}/{owner.name}" if owner is not None else ""
 
 
-class Transits:
+class TransitNumbers:
     """Transit numbers by ExternalService. A recent write counts before the cache shows it."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Others:
         return self._holder.get(what, self._own) != self._own
 
 
-class Identities:
+class AddressIdentities:
     """Taken identities of addresses."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Identities:
             self.put(old.key, 0)
 
 
-class Dialled:
+class DialledAddresses:
     """The address that Pods dial for each ExternalService, by uid."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Dialled:
         return _Others(self._holder, uid)
 
 
-class Carriers:
+class AddressOwners:
     """The node that carries each address, as reported by the nodes."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Carriers:
         return self._load if owner is None else self._load - Counter([owner])
 
 
-class Nodes:
+class NodeViews:
     """The views of all nodes, and the nodes' own addresses."""
 
     def __init__(self) -> None:

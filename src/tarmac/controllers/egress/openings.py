@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 
 from tarmac.api.egress.externalservice import ExternalService
 from tarmac.client.cache import Item
-from tarmac.controllers.egress.caches import Stock
+from tarmac.controllers.egress.caches import EgressCaches
 from tarmac.decide.egress.openings import Openings
 from tarmac.decide.egress.views import World
 
 
-class KeptOpenings(Openings):
+class OpeningIndex(Openings):
     """The ports of all ExternalServices."""
 
-    def __init__(self, stock: Stock) -> None:
+    def __init__(self, stock: EgressCaches) -> None:
         super().__init__()
         self._stock = stock
         self._changed: dict[str, None] = {}  # keys, in order

@@ -15,12 +15,12 @@ from tarmac.api.egress.names import EXTERNAL_SERVICE_FINALIZER, NAMESPACE
 from tarmac.api.schema import JsonObject
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.controllers.context import Context
-from tarmac.controllers.egress.cachedmodel import CachedWorld
-from tarmac.controllers.egress.caches import BY_OWNER, Stock, owner_of_forwarder, owners_of_gateway
-from tarmac.controllers.egress.forwarders import Forwarders
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.egress.cachedmodel import CachedEgressModel
+from tarmac.controllers.egress.caches import BY_OWNER, EgressCaches, owner_of_forwarder, owners_of_gateway
+from tarmac.controllers.egress.forwarders import ForwarderWriter
 from tarmac.controllers.egress.gateways import GatewayLoop
-from tarmac.controllers.egress.openings import KeptOpenings
+from tarmac.controllers.egress.openings import OpeningIndex
 from tarmac.controllers.egress.servicestatus import ServiceStatus
 from tarmac.controllers.endpointslices import service_of
 from tarmac.controllers.finalizers import hold
@@ -47,10 +47,12 @@ def sources_of(item: Item[ExternalService]) -> list[str]:
 class ServiceLoop:
     """Reconciles by the ExternalService's key."""
 
-    def __init__(self, context: Context, stock: Stock, world: CachedWorld, gateways: GatewayLoop) -> None:
+    def __init__(
+        self, context: ControllerContext, stock: EgressCaches, world: CachedEgressModel, gateways: GatewayLoop
+    ) -> None:
         self._stock, self._world, self._gateways = stock, world, gateways
-        self._status, self._forwarders = ServiceStatus(stock, world), Forwarders(stock)
-        self._openings, self._pieces = KeptOpenings(stock), context.client.pieces
+        self._status, self._forwarders = ServiceStatus(stock, world), ForwarderWriter(stock)
+        self._openings, self._pieces = OpeningIndex(stock), context.client.pieces
         self._pending: dict[str, float] = {}  # key -> time when new rules were written to a Gateway
         stock.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)

@@ -6,8 +6,8 @@ from tarmac.api.egress.externalservice import ExternalServiceStatus
 from tarmac.api.egress.forwarding import Forwarder
 from tarmac.api.egress.names import API_VERSION
 from tarmac.client.events import InvolvedObject
-from tarmac.controllers.egress.cachedmodel import CachedWorld
-from tarmac.controllers.egress.caches import MANAGER, Stock
+from tarmac.controllers.egress.cachedmodel import CachedEgressModel
+from tarmac.controllers.egress.caches import MANAGER, EgressCaches
 from tarmac.controllers.writes import write_status
 from tarmac.decide import reasons
 from tarmac.decide.egress.compiling import Compiled
@@ -22,7 +22,7 @@ _TOLD_BY_NAME = (reasons.AMBIGUOUS_SOURCE, reasons.INBOUND_CONFLICT)
 class ServiceStatus:
     """Writes the status."""
 
-    def __init__(self, stock: Stock, world: CachedWorld) -> None:
+    def __init__(self, stock: EgressCaches, world: CachedEgressModel) -> None:
         self._stock, self._world = stock, world
 
     async def tell(self, found: Resolution, made: Compiled, dialled: str, forwarders: list[Forwarder]) -> None:

@@ -20,7 +20,7 @@ from tarmac.client.controller import Terminal
 from tarmac.client.envelope import reference_to
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, ENDPOINTS, SERVICES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import (
     BY_SERVICE,
     LABEL_MANAGED_BY,
@@ -47,7 +47,7 @@ _read_service = msgspec.json.Decoder(ServiceFacts).decode
 class MirroringController:
     """Reconciles by the key of Service and Endpoints."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._recorder = context.recorder
         self._pieces = context.client.pieces

@@ -17,8 +17,8 @@ from tarmac.client.controller import Controller
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORKS
 from tarmac.client.targets.untyped import CONFIG_MAPS, SECRETS
-from tarmac.controllers.context import Context
-from tarmac.controllers.instance.dependents import Waiting
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.instance.dependents import DependentIndex
 from tarmac.decide.addresses import overlap
 from tarmac.decide.derived.sources import CONFIG_MAP, SECRET, ObjectSource, sources, sources_missing
 from tarmac.decide.verdict import Refusal
@@ -27,10 +27,10 @@ _BINDING = "NetworkBinding"
 _TARGETS = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
 
 
-class Blocks:
+class InstanceBlocks:
     """Looks up blocking reasons, and requeues the Instance when they change."""
 
-    def __init__(self, context: Context, waiting: Waiting) -> None:
+    def __init__(self, context: ControllerContext, waiting: DependentIndex) -> None:
         self._informers = context.informers
         self._bindings = context.informers.informer(NETWORK_BINDINGS)
         self._known_networks = context.informers.informer(NETWORKS)

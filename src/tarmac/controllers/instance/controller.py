@@ -30,11 +30,11 @@ from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import exceeds_quota
 from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
-from tarmac.controllers.context import Context
-from tarmac.controllers.instance.blocks import Blocks
-from tarmac.controllers.instance.dependents import Waiting
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.instance.blocks import InstanceBlocks
+from tarmac.controllers.instance.dependents import DependentIndex
 from tarmac.controllers.instance.endings import RULE as BACKOFF
-from tarmac.controllers.instance.endings import Endings
+from tarmac.controllers.instance.endings import PodEndings
 from tarmac.controllers.instance.events import announce, reference
 from tarmac.controllers.instance.images import KnownImages
 from tarmac.controllers.instance.interfaces import interfaces_of
@@ -61,10 +61,10 @@ _SERVER = "server"  # rule of a refusal that only a retry can lift
 _read_pod = msgspec.json.Decoder(InstancePod).decode
 
 
-class InstanceController:
+class InstanceReconciler:
     """Reconciles by the Instance's key, which is also its Pod's."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._recorder = context.recorder
@@ -76,9 +76,9 @@ class InstanceController:
         self._known_pods = informers.informer(PODS)
         self._known_claims = informers.informer(VOLUME_CLAIMS)
         self._known_types = informers.informer(INSTANCE_TYPES)
-        self._endings = Endings(client.clock)
-        self._waiting = Waiting()
-        self._blocks = Blocks(context, self._waiting)
+        self._endings = PodEndings(client.clock)
+        self._waiting = DependentIndex()
+        self._blocks = InstanceBlocks(context, self._waiting)
         self._images = KnownImages(context, self._waiting)
         self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
         self._controller.watches(self._known)

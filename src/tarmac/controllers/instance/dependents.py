@@ -11,7 +11,7 @@ from typing import Any
 from tarmac.client.cache import Item
 
 
-class Waiting:
+class DependentIndex:
     """Keys of waiters by the kind and key of the awaited object."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ class _Ending(NamedTuple):
     at: float
 
 
-class Endings:
+class PodEndings:
     """The last ending of each Instance's Pod, by the Instance's key."""
 
     def __init__(self, clock: Clock) -> None:

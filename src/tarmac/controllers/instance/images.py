@@ -12,8 +12,8 @@ from tarmac.api.networking.location import Location, is_simulated
 from tarmac.client.controller import Controller
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import LOCAL_MACHINE_IMAGES, LOCATIONS, MACHINE_IMAGES
-from tarmac.controllers.context import Context
-from tarmac.controllers.instance.dependents import Waiting
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.instance.dependents import DependentIndex
 from tarmac.decide.machineimages import NO_IMAGES, Images, images_named_by, images_of
 from tarmac.decide.verdict import Verdict
 
@@ -23,7 +23,7 @@ _KIND, _LOCAL_KIND = "MachineImage", "LocalMachineImage"
 class KnownImages:
     """Looks up images, and requeues the Instance when an image that it waits for changes."""
 
-    def __init__(self, context: Context, waiting: Waiting) -> None:
+    def __init__(self, context: ControllerContext, waiting: DependentIndex) -> None:
         self._informers = context.informers
         self._known: Informer[MachineImage] | None = None
         self._known_local: Informer[LocalMachineImage] | None = None

@@ -13,10 +13,10 @@ from tarmac.api.shared import Condition, Summary
 from tarmac.client.cache import Item
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS
 from tarmac.client.targets.untyped import NODES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.finalizers import hold
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
-from tarmac.controllers.location.nodecounts import Roster, location_of
+from tarmac.controllers.location.nodecounts import NodesByLocation, location_of
 from tarmac.controllers.writes import write_status
 from tarmac.decide.health import Health, place_health
 
@@ -27,7 +27,7 @@ _WORDS = {"True": "Available", "False": "Degraded", "Unknown": "Degraded"}
 class LocationController:
     """Reconciles by the Location's name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._clock = context.client.clock
         self._locations = context.client.resource(LOCATIONS)
@@ -35,7 +35,7 @@ class LocationController:
         self._deployments = informers.informer(DEPLOYMENTS)
         self._deployments.add_index(BY_LOCATION, assigned_location)
         nodes = informers.informer(NODES)
-        self._roster = Roster(nodes)
+        self._roster = NodesByLocation(nodes)
         self._controller = context.controller("location", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(nodes, location_of)

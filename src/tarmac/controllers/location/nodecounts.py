@@ -20,7 +20,7 @@ class _Node(NamedTuple):
     offers: dict[str, int]  # in nanos
 
 
-class Nodes:
+class NodeCounts:
     """The nodes of one Location."""
 
     def __init__(self) -> None:
@@ -43,24 +43,24 @@ class Nodes:
                 self._offered[name] += change * nanos
 
 
-class Roster:
+class NodesByLocation:
     """Nodes by Location."""
 
     def __init__(self, nodes: Informer[Any]) -> None:
         self._known: dict[str, _Node] = {}
-        self._locations: dict[str, Nodes] = {}
+        self._locations: dict[str, NodeCounts] = {}
         nodes.on_change(self._changed)
 
-    def of(self, location: str) -> Nodes:
+    def of(self, location: str) -> NodeCounts:
         """Return the nodes of a Location; empty when it has none."""
-        return self._locations.get(location) or Nodes()
+        return self._locations.get(location) or NodeCounts()
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if old is not None and (known := self._known.pop(old.metadata.name, None)) is not None:
             self._locations[known.location].step(known, -1)
         if new is not None and (node := _node(new)).location:
             self._known[new.metadata.name] = node
-            self._locations.setdefault(node.location, Nodes()).step(node, 1)
+            self._locations.setdefault(node.location, NodeCounts()).step(node, 1)
 
 
 def location_of(item: Item[Any]) -> tuple[str, ...]:

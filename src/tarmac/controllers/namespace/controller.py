@@ -20,7 +20,7 @@ from tarmac.client.envelope import Metadata, metadata_of
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import METADATA_LIST_FORM
 from tarmac.client.targets.untyped import NAMESPACES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.namespace.conditions import NamespaceFindings, conditions
 
 FINALIZER = "kubernetes"
@@ -30,7 +30,7 @@ AGAIN_SECONDS = 2.0
 class NamespaceController:
     """Reconciles by namespace name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._namespaces = context.client.resource(NAMESPACES)
         self._informer = context.informers.informer(NAMESPACES)

@@ -12,7 +12,7 @@ from tarmac.api.networking.network import NetworkStatus
 from tarmac.decide.addresses import FIRST_VNI, vni_numbers
 
 
-class Allocated:
+class Allocations:
     """Allocations by the Network's uid."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from tarmac.api.networking.network import (
 from tarmac.api.shared import Condition, LocalObjectReference, LocationReference, ObjectMeta, OwnerReference
 from tarmac.api.status import AlreadyExists
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import (
     BY_CONTEXT,
     BY_NETWORK,
@@ -38,7 +38,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 class BindingController:
     """Reconciles by the binding's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._bindings = client.resource(NETWORK_BINDINGS)

@@ -27,7 +27,7 @@ from tarmac.api.status import AlreadyExists
 from tarmac.client.cache import Item, by_owner
 from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS
 from tarmac.client.targets.untyped import NODES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_CONTEXT, BY_LOCATION, context_of_binding, context_of_claim
 from tarmac.controllers.network.networks import BY_OWNER, MANAGER
 from tarmac.controllers.writes import delete_same, write_status
@@ -49,7 +49,7 @@ def _underlay_of(item: Item[Any]) -> str:
 class ContextController:
     """Reconciles by the context's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._contexts = client.resource(NETWORK_CONTEXTS)

@@ -20,14 +20,14 @@ from tarmac.api.status import AlreadyExists, Forbidden
 from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORKS
 from tarmac.client.targets.untyped import NAMESPACES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.network.networks import MANAGER
 
 
 class DefaultNetworks:
     """Reconciles by namespace name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._networks = context.client.resource(NETWORKS)
         self._namespaces = context.informers.informer(NAMESPACES)
         self._known = context.informers.informer(NETWORKS)

@@ -25,9 +25,9 @@ from tarmac.client.cache import Item, by_owner
 from tarmac.client.controller import controller_key
 from tarmac.client.targets.typed import NETWORK_BINDINGS, NETWORK_CONTEXTS, NETWORKS
 from tarmac.client.targets.untyped import NODES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_NETWORK, network_of_binding
-from tarmac.controllers.network.allocated import Allocated
+from tarmac.controllers.network.allocated import Allocations
 from tarmac.controllers.network.nodewarnings import NodeWarnings
 from tarmac.controllers.writes import delete_same, release, set_finalizers, write_status
 from tarmac.decide import reasons
@@ -55,7 +55,7 @@ def addresses_of(node: JsonObject) -> list[str]:
 class NetworkController:
     """Reconciles by the Network's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._networks = client.resource(NETWORKS)
@@ -69,7 +69,7 @@ class NetworkController:
         self._known_nodes = informers.informer(NODES)
         self._warnings = NodeWarnings(context.recorder, self._known_nodes)
         self._known_nodes.on_change(self._node_changed)
-        self._allocated = Allocated()  # observed allocations, and assigned ones not observed yet
+        self._allocated = Allocations()  # observed allocations, and assigned ones not observed yet
         self._known.on_change(self._seen)
         self._controller = context.controller("network", self.reconcile, workers=1)
         self._controller.watches(self._known)

@@ -13,7 +13,7 @@ from tarmac.api.networking.network import NetworkBinding
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.typed import LOCATIONS, NETWORK_BINDINGS, NETWORKS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_NETWORK, network_key, network_of_binding
 from tarmac.controllers.writes import delete_same
 
@@ -21,10 +21,10 @@ LOOK_AGAIN_SECONDS = 5.0  # retry interval while addresses are still in use
 BY_LOCATION = "location"
 
 
-class PodBindings:
+class PodBindingCleaner:
     """Reconciles by the binding's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._bindings = context.client.resource(NETWORK_BINDINGS)
         self._addresses = context.addresses

@@ -25,7 +25,7 @@ from tarmac.api.shared import Condition, LocalObjectReference, ObjectMeta, Owner
 from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORK_CONTEXTS, NETWORKS, SUBNET_CLAIMS, SUBNETS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_CONTEXT, BY_NETWORK, context_of_claim, network_of_context
 from tarmac.controllers.network.networks import MANAGER
 from tarmac.controllers.writes import write_status
@@ -37,7 +37,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 class SubnetController:
     """Two loops, for claims and subnets, by key; a claim and its Subnet have the same key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._claims = client.resource(SUBNET_CLAIMS)

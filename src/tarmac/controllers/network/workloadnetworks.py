@@ -12,7 +12,7 @@ from tarmac.api.networking.names import DEFAULT_NETWORK
 from tarmac.api.status import AlreadyExists, Forbidden, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORKS, WORKLOADS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.network.defaults import default_network
 from tarmac.controllers.network.networks import MANAGER
 
@@ -22,7 +22,7 @@ BY_DEFAULT_NETWORK = "default-network"
 class WorkloadNetworks:
     """Reconciles by namespace name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._networks = context.client.resource(NETWORKS)
         self._known = context.informers.informer(NETWORKS)
         self._workloads = context.informers.informer(WORKLOADS)

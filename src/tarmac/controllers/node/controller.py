@@ -15,12 +15,12 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import NODES
-from tarmac.controllers.context import Context
-from tarmac.controllers.node.decommission import Departures
-from tarmac.controllers.node.evictions import Evictions
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.node.decommission import Decommission
+from tarmac.controllers.node.evictions import TaintEvictions
 from tarmac.controllers.node.heartbeats import Heartbeats
 from tarmac.controllers.node.zones import Zones, zone_of
-from tarmac.controllers.nodefacts import NodeCondition, NodeFacts, NodeTaint, read_node
+from tarmac.controllers.nodefacts import NodeCondition, NodeTaint, ObservedNode, read_node
 from tarmac.decide.nodes import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -41,7 +41,7 @@ _LOOK_AGAIN = 10.0  # retry interval for a node that may not be tainted yet
 class NodeController:
     """Reconciles by node name; `evictions` acts on the resulting taints, `departures` removes leaving nodes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client = context.client
         self._clock = client.clock
         self._recorder = context.recorder
@@ -49,8 +49,8 @@ class NodeController:
         self._known = context.informers.informer(NODES)
         self._heartbeats = Heartbeats(client, context.informers, context.settings.node_grace)
         self._zones = Zones(self._known)
-        self._evictions = Evictions(context, self._heartbeats)
-        self._departures = Departures(context, self._evictions.residents)
+        self._evictions = TaintEvictions(context, self._heartbeats)
+        self._departures = Decommission(context, self._evictions.residents)
         self._controller = context.controller("node", self.reconcile)
         self._controller.watches(self._known, self._concerned)
         self._controller.awaits(self._heartbeats.leases)
@@ -86,7 +86,7 @@ class NodeController:
         waits = [seconds for seconds in (again, left if left > 0 else None) if seconds is not None]
         return RetryAfter(min(waits)) if waits else None
 
-    async def _declare_silent(self, facts: NodeFacts) -> None:
+    async def _declare_silent(self, facts: ObservedNode) -> None:
         now = rfc3339(self._clock.now())
         known = {each.type: each for each in facts.status.conditions or ()}
         conditions = [_silent(kind, known.get(kind), now) for kind in _UNKNOWN_WHEN_SILENT]
@@ -95,7 +95,7 @@ class NodeController:
         about = InvolvedObject("v1", "Node", facts.name, uid=facts.metadata.uid)
         self._recorder.event(about, "Normal", "NodeNotReady", f"Nothing is heard from node {facts.name} any more")
 
-    async def _taint(self, zone: str, facts: NodeFacts) -> float | None:
+    async def _taint(self, zone: str, facts: ObservedNode) -> float | None:
         """Write the taints that the node should have. Return the seconds until a delayed taint may be added."""
         driving, again = self._driving(zone, facts)
         wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
@@ -109,7 +109,7 @@ class NodeController:
         await self._nodes.patch(facts.name, patch, manager=MANAGER)
         return again
 
-    def _driving(self, zone: str, facts: NodeFacts) -> tuple[str | None, float | None]:
+    def _driving(self, zone: str, facts: ObservedNode) -> tuple[str | None, float | None]:
         """Return the key of the NoExecute taint to have now, and the seconds to the next check if it must wait."""
         key = key_that_drives_away(facts.readiness)
         if key is None:
@@ -123,7 +123,7 @@ class NodeController:
             return key, None
         return None, wait
 
-    def _kept(self, facts: NodeFacts, driving: str | None) -> list[NodeTaint]:
+    def _kept(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
         """Return the taints that are not ours, and those of ours that still apply."""
         barring = self._barring(facts)
         return [
@@ -135,13 +135,13 @@ class NodeController:
             or taint.effect not in (NO_SCHEDULE, NO_EXECUTE)
         ]
 
-    def _missing(self, facts: NodeFacts, driving: str | None) -> list[NodeTaint]:
+    def _missing(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
         now = rfc3339(self._clock.now())
         wanted = [(key, NO_SCHEDULE) for key in sorted(self._barring(facts))]
         wanted += [(driving, NO_EXECUTE)] if driving is not None else []
         return [NodeTaint(key, effect, time_added=now) for key, effect in wanted if not _has(facts, key, effect)]
 
-    def _barring(self, facts: NodeFacts) -> frozenset[str]:
+    def _barring(self, facts: ObservedNode) -> frozenset[str]:
         conditions = {each.type: each.status for each in facts.status.conditions or ()}
         conditions.setdefault("Ready", "False")  # a node that has not reported yet
         return keys_that_bar(conditions, facts.spec.unschedulable)
@@ -159,7 +159,7 @@ def _silent(kind: str, known: NodeCondition | None, now: str) -> JsonObject:
     }
 
 
-def _has(facts: NodeFacts, key: str, effect: str) -> bool:
+def _has(facts: ObservedNode, key: str, effect: str) -> bool:
     return any((taint.key, taint.effect) == (key, effect) for taint in facts.taints)
 
 

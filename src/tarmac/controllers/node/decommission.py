@@ -18,9 +18,9 @@ from tarmac.base.clock import parse_rfc3339
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.untyped import NODES, PODS
-from tarmac.controllers.context import Context
-from tarmac.controllers.node.podsbynode import Resident, Residents
-from tarmac.controllers.nodefacts import NodeFacts, read_node
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.node.podsbynode import NodePod, PodsByNode
+from tarmac.controllers.nodefacts import ObservedNode, read_node
 from tarmac.controllers.noderemoval import forget_node, release_disks
 from tarmac.controllers.writes import delete_same
 
@@ -29,10 +29,10 @@ LOOK_SECONDS = 1.0
 FORCE_SECONDS = 45.0  # after the deadline: more than the usual grace period of pods
 
 
-class Departures:
+class Decommission:
     """Reconciles by node name."""
 
-    def __init__(self, context: Context, residents: Residents) -> None:
+    def __init__(self, context: ControllerContext, residents: PodsByNode) -> None:
         self._client = context.client
         self._clock = context.client.clock
         self._nodes = context.client.resource(NODES)
@@ -66,7 +66,7 @@ class Departures:
         await forget_node(self._client, name)
         return None
 
-    async def _end(self, pod: Resident, late: float) -> None:
+    async def _end(self, pod: NodePod, late: float) -> None:
         if pod.status.ended or late >= FORCE_SECONDS:
             await delete_same(self._pods, pod.metadata, grace=0)
         elif pod.metadata.deletion_timestamp is None and late >= 0:
@@ -79,7 +79,7 @@ class Departures:
                 )
 
 
-def _eviction(pod: Resident) -> JsonObject:
+def _eviction(pod: NodePod) -> JsonObject:
     metadata = {"name": pod.metadata.name, "namespace": pod.metadata.namespace}
     options = {"preconditions": {"uid": pod.metadata.uid}}
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
@@ -89,7 +89,7 @@ def _leaving(item: Item[Any]) -> list[str]:
     return [item.key] if LEAVING in (item.metadata.annotations or {}) else []
 
 
-def _deadline(facts: NodeFacts) -> float:
+def _deadline(facts: ObservedNode) -> float:
     """Return the deadline. An unreadable one counts as past."""
     try:
         return parse_rfc3339((facts.metadata.annotations or {})[LEAVING])

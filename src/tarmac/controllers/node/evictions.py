@@ -17,10 +17,10 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import NODES, PODS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.node.heartbeats import Heartbeats
-from tarmac.controllers.node.podsbynode import Resident, Residents
-from tarmac.controllers.nodefacts import NodeFacts, read_node
+from tarmac.controllers.node.podsbynode import NodePod, PodsByNode
+from tarmac.controllers.nodefacts import ObservedNode, read_node
 from tarmac.controllers.writes import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
@@ -32,10 +32,10 @@ QUARANTINE = 40.0  # a deleted Node may be created again
 _Seen = dict[tuple[str, str, str | None], float]
 
 
-class Evictions:
+class TaintEvictions:
     """Reconciles by node name."""
 
-    def __init__(self, context: Context, heartbeats: Heartbeats) -> None:
+    def __init__(self, context: ControllerContext, heartbeats: Heartbeats) -> None:
         client = context.client
         self._clock = client.clock
         self._recorder = context.recorder
@@ -44,7 +44,7 @@ class Evictions:
         self._node_resource = client.resource(NODES)
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
-        self.residents = Residents(self._pods)
+        self.residents = PodsByNode(self._pods)
         self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first observed
         self._missing: dict[str, float] = {}  # deleted nodes, and since when
         self._controller = context.controller("eviction", self.reconcile)
@@ -87,7 +87,7 @@ class Evictions:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
 
-    def _note(self, name: str, facts: NodeFacts | None) -> _Seen:
+    def _note(self, name: str, facts: ObservedNode | None) -> _Seen:
         """Return the NoExecute taints of a node, each with the time of its first observation."""
         known, now = self._seen.pop(name, {}), self._clock.monotonic()
         driving = [taint for taint in facts.taints if taint.effect == NO_EXECUTE] if facts is not None else []
@@ -99,12 +99,12 @@ class Evictions:
             self._seen[name] = seen
         return seen
 
-    def _left(self, pod: Resident, taints: _Seen) -> float | None:
+    def _left(self, pod: NodePod, taints: _Seen) -> float | None:
         """Return the seconds until the pod must go; None when it may stay."""
         limit = None if pod.status.ended else stays(pod.tolerances(), [key[:2] for key in taints])
         return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
 
-    async def _evict(self, facts: NodeFacts, pod: Resident) -> None:
+    async def _evict(self, facts: ObservedNode, pod: NodePod) -> None:
         lost = any(taint.key == UNREACHABLE for taint in facts.taints) and facts.readiness == "Unknown"
         # A heartbeat since the taint: the node lives, so its pods must not be force-deleted.
         if lost and self._heartbeats.silent_in(facts.name) > 0:
@@ -114,10 +114,10 @@ class Evictions:
             about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
             self._recorder.event(about, "Normal", "TaintManagerEviction", f"Driven off node {facts.name}")
 
-    async def _delete(self, pod: Resident, grace: int | None) -> None:
+    async def _delete(self, pod: NodePod, grace: int | None) -> None:
         await delete_same(self._resource, pod.metadata, grace=grace)
 
-    async def _patch_status(self, pod: Resident, patch: Any) -> None:
+    async def _patch_status(self, pod: NodePod, patch: Any) -> None:
         metadata = pod.metadata
         try:
             await self._resource.patch(

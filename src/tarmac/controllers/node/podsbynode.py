@@ -26,7 +26,7 @@ class _Spec(Partial):
     tolerations: list[_Toleration] | None = None
 
 
-class Resident(Partial):
+class NodePod(Partial):
     """A pod on a node: the fields that matter for evictions."""
 
     metadata: Metadata
@@ -41,10 +41,10 @@ class Resident(Partial):
         ]
 
 
-_read = msgspec.json.Decoder(Resident).decode
+_read = msgspec.json.Decoder(NodePod).decode
 
 
-class Residents:
+class PodsByNode:
     """Pods by node."""
 
     def __init__(self, pods: Informer[Any]) -> None:
@@ -53,7 +53,7 @@ class Residents:
         self._node_of: dict[str, str] = {}
         pods.on_change(self._changed)
 
-    def of(self, node: str) -> Iterator[Resident]:
+    def of(self, node: str) -> Iterator[NodePod]:
         """Yield the pods bound to a node."""
         for key in sorted(self._nodes.get(node, ())):
             item = self._pods.cache.item(key)

@@ -70,7 +70,7 @@ class QuotaHolder:
         return GATE_QUOTA not in self.gates
 
 
-class Account:
+class QuotaAccount:
     """The Instances of a namespace with quotas."""
 
     def __init__(

@@ -16,8 +16,8 @@ from tarmac.api.shared import Condition, ResourceList
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, RESOURCE_QUOTAS, RUNTIME_CLASSES
-from tarmac.controllers.context import Context
-from tarmac.controllers.quota.account import Account, QuotaHolder, gates_of
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.quota.account import QuotaAccount, QuotaHolder, gates_of
 from tarmac.controllers.writes import in_batches, write_status
 from tarmac.decide import reasons
 from tarmac.decide.quota import admit, quotas_of, used_by
@@ -31,7 +31,7 @@ SETTLE_SECONDS = 0.1  # changes that come together are decided together
 class QuotaController:
     """Reconciles by namespace."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._clock = context.client.clock
         self._resource = context.client.resource(INSTANCES)
@@ -42,7 +42,7 @@ class QuotaController:
         self._types = informers.informer(INSTANCE_TYPES)
         self._runtime_classes = informers.informer(RUNTIME_CLASSES)
         self._pods = informers.informer(PODS)
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, QuotaAccount] = {}
         self._classes = context.settings.class_resources
         self._controller = context.controller("quota", self.reconcile, workers=1)
         for informer in (self._instances, self._types, self._runtime_classes, self._pods):
@@ -86,15 +86,15 @@ class QuotaController:
         if not quotas and not account.waiting() and not account.promised():
             self._accounts.pop(namespace, None)
 
-    def _account(self, namespace: str) -> Account:
+    def _account(self, namespace: str) -> QuotaAccount:
         account = self._accounts.get(namespace)
         if account is None:
-            account = self._accounts[namespace] = Account(self._types.get, self._runtime_classes.get)
+            account = self._accounts[namespace] = QuotaAccount(self._types.get, self._runtime_classes.get)
             for item in self._instances.indexed(BY_NAMESPACE, namespace):
                 account.put(item)
         return account
 
-    def _used(self, namespace: str, account: Account) -> ResourceList:
+    def _used(self, namespace: str, account: QuotaAccount) -> ResourceList:
         """Return the amounts held by Instances, and used by pods without an Instance."""
         used, prefix = account.held, f"{namespace}/"
         others = [key for key in self._pods.cache.keys() if key.startswith(prefix)]  # noqa: SIM118 - not a dict

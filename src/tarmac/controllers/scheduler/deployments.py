@@ -19,7 +19,7 @@ from tarmac.api.shared import Condition, LocationReference
 from tarmac.client.cache import Item
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, WORKLOADS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_LOCATION, assigned_location
 from tarmac.controllers.places import Places
 from tarmac.controllers.scheduler.state import SchedulerState
@@ -39,7 +39,7 @@ SCHEDULED = "Scheduled"
 class DeploymentScheduler:
     """Reconciles by the deployment's key."""
 
-    def __init__(self, context: Context, state: SchedulerState) -> None:
+    def __init__(self, context: ControllerContext, state: SchedulerState) -> None:
         informers = context.informers
         self._clock = context.client.clock
         self._recorder = context.recorder

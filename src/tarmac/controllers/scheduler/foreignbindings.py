@@ -13,18 +13,18 @@ from tarmac.api.partial import whereabouts
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
 from tarmac.client.targets.untyped import NODES, PODS
-from tarmac.controllers.context import Context
-from tarmac.controllers.scheduler.interfaces import MANAGER, PodInterfaces
+from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.scheduler.interfaces import MANAGER, PodInterfaceAssigner
 from tarmac.controllers.scheduler.podfacts import read_facts
 from tarmac.decide import reasons
 
 AGAIN_SECONDS = 2.0
 
 
-class Latecomers:
+class ForeignBindings:
     """Reconciles by the Pod's key."""
 
-    def __init__(self, context: Context, interfaces: PodInterfaces) -> None:
+    def __init__(self, context: ControllerContext, interfaces: PodInterfaceAssigner) -> None:
         self._interfaces = interfaces
         self._pods = context.client.resource(PODS)
         self._known = context.informers.informer(PODS)

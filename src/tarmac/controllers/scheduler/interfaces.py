@@ -29,7 +29,7 @@ from tarmac.client.cache import Item
 from tarmac.client.targets.typed import NETWORK_BINDINGS
 from tarmac.client.targets.untyped import NAMESPACES
 from tarmac.controllers.attachments import Attaching
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ipam import pod_holder
 from tarmac.decide import reasons
 from tarmac.decide.addresses import refused_range
@@ -52,13 +52,13 @@ class _Pod(Partial):
 _read = msgspec.json.Decoder(_Pod).decode
 
 
-class PodInterfaces:
+class PodInterfaceAssigner:
     """Assigns interfaces to Pods without an Instance.
 
     Disabled without our Networks or without the network controller.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self.enabled = context.networked and "network" in context.running
         self._addresses = context.addresses

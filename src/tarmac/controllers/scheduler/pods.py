@@ -16,12 +16,12 @@ from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.client.events import EventType, InvolvedObject, Recorder
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.scheduler.backlog import Waiter
-from tarmac.controllers.scheduler.interfaces import PodInterfaces
+from tarmac.controllers.scheduler.interfaces import PodInterfaceAssigner
 from tarmac.controllers.scheduler.preemptions import Preemptions
 from tarmac.controllers.scheduler.state import SchedulerState
-from tarmac.controllers.scheduler.writes import Bind, Explain, Writes
+from tarmac.controllers.scheduler.writes import Bind, Explain, SchedulerWrites
 from tarmac.decide import reasons
 from tarmac.decide.scheduling import Pod, Scheduler
 from tarmac.decide.verdict import Refusal, Verdict
@@ -37,7 +37,7 @@ _log = log("scheduler")
 class PodScheduler:
     """Schedules the pods of `SchedulerState`."""
 
-    def __init__(self, context: Context, state: SchedulerState, interfaces: PodInterfaces) -> None:
+    def __init__(self, context: ControllerContext, state: SchedulerState, interfaces: PodInterfaceAssigner) -> None:
         self._clock = context.client.clock
         self._recorder: Recorder = context.recorder
         self._state = state
@@ -46,7 +46,7 @@ class PodScheduler:
         self._preemptions = Preemptions(context, state, self._scheduler)
         self._interfaces = interfaces
         interfaces.subnets.on_change(state.surroundings_changed)
-        self._writes = Writes(context.client, state, self._bound, self._failed)
+        self._writes = SchedulerWrites(context.client, state, self._bound, self._failed)
         self._arrived = asyncio.Event()
         self._set_aside = asyncio.Event()
         self._turn = 0

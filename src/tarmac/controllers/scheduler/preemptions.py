@@ -32,7 +32,7 @@ from tarmac.client.errors import ClientError, NotLeader
 from tarmac.client.events import InvolvedObject
 from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import BUDGETS, PODS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.scheduler.backlog import Waiter
 from tarmac.controllers.scheduler.podfacts import read_facts
 from tarmac.controllers.scheduler.state import SchedulerState
@@ -87,7 +87,7 @@ class _Nomination:
 class Preemptions:
     """The reservations of this process, by pod uid."""
 
-    def __init__(self, context: Context, state: SchedulerState, scheduler: Scheduler) -> None:
+    def __init__(self, context: ControllerContext, state: SchedulerState, scheduler: Scheduler) -> None:
         self._clock = context.client.clock
         self._recorder = context.recorder
         self._pods = context.client.resource(PODS.unread)

@@ -70,7 +70,7 @@ class _Pod(Partial):
 _read = msgspec.json.Decoder(_Pod).decode
 
 
-class Writes:
+class SchedulerWrites:
     """The workers. `bound` or `failed` is called with each binding."""
 
     def __init__(

@@ -18,10 +18,10 @@ from tarmac.base.cooperative import Work
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import BY_SERVICE, is_managed, service_of, write_slices
 from tarmac.controllers.service.endpoints import SERVICES, EndpointsObjects
-from tarmac.controllers.service.selectors import Selectors, matches
+from tarmac.controllers.service.selectors import SelectorIndex, matches
 from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 
@@ -36,12 +36,12 @@ _read_service = msgspec.json.Decoder(ServiceFacts).decode
 class ServiceController:
     """Reconciles by the Service's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._recorder = context.recorder
         self._pieces = context.client.pieces
         self._slices = context.client.resource(ENDPOINT_SLICES)
-        self._selectors = Selectors()
+        self._selectors = SelectorIndex()
         self._known = informers.informer(SERVICES)
         self._known.on_change(self._service_changed)
         self._endpoints = EndpointsObjects(context)

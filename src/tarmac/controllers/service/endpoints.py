@@ -15,7 +15,7 @@ from tarmac.client.cache import Item
 from tarmac.client.envelope import split_key
 from tarmac.client.informer import Informer
 from tarmac.client.targets.untyped import ENDPOINTS, SERVICES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.endpointslices import MANAGER
 from tarmac.controllers.writes import create_if_absent, exists
 from tarmac.decide.endpoints import Listing
@@ -25,7 +25,7 @@ from tarmac.decide.endpoints.mirrors import LEADER
 class EndpointsObjects:
     """Writes and deletes Endpoints."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._pieces = context.client.pieces
         self._endpoints = context.client.resource(ENDPOINTS)
         self._services = context.client.resource(SERVICES)

@@ -12,7 +12,7 @@ def matches(selector: Labels, labels: Labels) -> bool:
     return selector.items() <= labels.items()
 
 
-class Selectors:
+class SelectorIndex:
     """The selectors of every Service, each under the first of its labels."""
 
     def __init__(self) -> None:

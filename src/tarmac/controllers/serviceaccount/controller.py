@@ -12,7 +12,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.tasks import background
 from tarmac.client.cache import Item
 from tarmac.client.targets.untyped import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.serviceaccount.rootca import changes
 from tarmac.controllers.writes import create_if_absent
 
@@ -24,7 +24,7 @@ DESCRIPTION = "kubernetes.io/description"
 class ServiceAccountController:
     """Reconciles by namespace name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._accounts = client.resource(SERVICE_ACCOUNTS)
         self._maps = client.resource(CONFIG_MAPS)

@@ -20,7 +20,7 @@ from tarmac.base.tasks import background
 from tarmac.client.cache import Item
 from tarmac.client.controller import Terminal
 from tarmac.client.targets.untyped import SECRETS, SERVICE_ACCOUNTS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.serviceaccount.rootca import changes
 from tarmac.controllers.writes import delete_same
 
@@ -34,7 +34,7 @@ _MANAGER = "tarmac-serviceaccounttoken"
 class TokenController:
     """Reconciles by the Secret's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._sign = context.sign_token
         self._root_ca = context.root_ca
         self._clock = context.client.clock

@@ -16,7 +16,7 @@ from tarmac.client.cache import Item
 from tarmac.client.envelope import reference_to, split_key
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 
 MANAGER = "tarmac-volume"
 _MARK = b'"ephemeral":{'  # most pods have none and are not decoded
@@ -25,7 +25,7 @@ _MARK = b'"ephemeral":{'  # most pods have none and are not decoded
 class EphemeralClaims:
     """Reconciles by the pod's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._recorder = context.recorder
         self._claims = context.client.resource(VOLUME_CLAIMS)
         self._pods = context.informers.informer(PODS)

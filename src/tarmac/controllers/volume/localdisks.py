@@ -17,7 +17,7 @@ from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.client.cache import Item, by_label
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.decide.disks import (
     BIND_COMPLETED,
     RESIZE_PENDING,
@@ -35,10 +35,10 @@ MANAGER = "tarmac-volume"
 BY_NODE = "node"
 
 
-class LocalDisks:
+class LocalDiskController:
     """Two loops: claims by key, volumes by name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._recorder = context.recorder
         self._claims = client.resource(VOLUME_CLAIMS)

@@ -17,7 +17,7 @@ from tarmac.client.client import Client
 from tarmac.client.envelope import Metadata, split_key
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS, VOLUMES
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER = "kubernetes.io/pv-protection"
@@ -71,7 +71,7 @@ def _claims_of_item(item: Item[Any]) -> list[str]:
 class VolumeProtection:
     """Two loops: claims by key, volumes by name."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._client = context.client
         self._pods = context.informers.informer(PODS)
         self._pods.add_index(BY_CLAIM, _claims_of_item)

@@ -21,7 +21,7 @@ from tarmac.decide.derived.goal import Goal
 from tarmac.decide.verdict import Refusal
 
 
-class Children:
+class DeploymentWriter:
     """The deployments of Workloads on the server."""
 
     def __init__(self, client: Client, known: Informer[WorkloadDeployment], recorder: Recorder, manager: str) -> None:

@@ -24,15 +24,15 @@ from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter, Terminal
 from tarmac.client.envelope import is_newer
 from tarmac.client.targets.typed import DEPLOYMENTS, LOCATIONS, NETWORKS, WORKLOADS
-from tarmac.controllers.context import Context
+from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.ownerlabels import named_by
 from tarmac.controllers.places import Places
-from tarmac.controllers.workload.children import Children
-from tarmac.controllers.workload.deployments import KnownDeployments
+from tarmac.controllers.workload.children import DeploymentWriter
+from tarmac.controllers.workload.deployments import DeploymentsByWorkload
 from tarmac.controllers.workload.events import announce
-from tarmac.controllers.workload.progressclock import Stillness
+from tarmac.controllers.workload.progressclock import ProgressTimer
 from tarmac.controllers.workload.revisions import Revisions
-from tarmac.controllers.workload.rollups import Decided, Rollup
+from tarmac.controllers.workload.rollups import PassDecisions, Rollup
 from tarmac.controllers.writes import set_finalizers, write_status
 from tarmac.decide import reasons
 from tarmac.decide.addresses import overlap
@@ -56,7 +56,7 @@ _of_workload = named_by(LABEL_WORKLOAD_NAME)
 
 
 @dataclass(slots=True)
-class _Standing:
+class _LastPass:
     """The last full pass over a Workload, and the part of it that the status shows. Times are monotonic."""
 
     rollup: Rollup
@@ -74,7 +74,7 @@ class _Standing:
 class WorkloadController:
     """Reconciles by the Workload's key."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         client, informers = context.client, context.informers
         self._clock = client.clock
         self._recorder = context.recorder
@@ -82,14 +82,14 @@ class WorkloadController:
         self._known = informers.informer(WORKLOADS)
         self._known.add_index(BY_NETWORK, _networks_of_item)
         self._known_deployments = informers.informer(DEPLOYMENTS)
-        self._own = KnownDeployments(self._known_deployments)
-        self._children = Children(client, self._known_deployments, self._recorder, MANAGER)
+        self._own = DeploymentsByWorkload(self._known_deployments)
+        self._children = DeploymentWriter(client, self._known_deployments, self._recorder, MANAGER)
         self._revisions = Revisions(client, MANAGER)
-        self._stillness = Stillness(self._clock, self._known_deployments)
+        self._stillness = ProgressTimer(self._clock, self._known_deployments)
         locations = informers.informer(LOCATIONS)
         self._places = Places(locations)
         self._networks = informers.informer(NETWORKS)
-        self._standings: dict[str, _Standing] = {}  # by the Workload's key
+        self._standings: dict[str, _LastPass] = {}  # by the Workload's key
         self._stale: set[str] = set()  # keys of Workloads with a change that decisions depend on
         self._controller = context.controller("workload", self.reconcile)
         self._controller.watches(self._known)
@@ -122,7 +122,7 @@ class WorkloadController:
             wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
             self._controller.queue.add_after(key, max(wait, GATHER_SECONDS))
 
-    def _absorb(self, standing: _Standing, item: Item[WorkloadDeployment]) -> bool:
+    def _absorb(self, standing: _LastPass, item: Item[WorkloadDeployment]) -> bool:
         uid = (item.metadata.labels or {}).get(LABEL_WORKLOAD_UID, "")
         deployment = self._own.of(uid).get(item.metadata.name)
         return deployment is not None and standing.rollup.absorb(deployment)
@@ -160,17 +160,17 @@ class WorkloadController:
                 standing = await self._look(key, workload)
         return self._next(standing)
 
-    def _holds(self, standing: _Standing, workload: Workload) -> bool:
+    def _holds(self, standing: _LastPass, workload: Workload) -> bool:
         """Return True if only counters can have changed since the last full pass."""
         late = standing.due is not None and standing.due <= self._clock.monotonic()
         return standing.settled and not late and standing.rollup.fits(workload)
 
-    def _next(self, standing: _Standing) -> RetryAfter | None:
+    def _next(self, standing: _LastPass) -> RetryAfter | None:
         if standing.due is None:
             return None
         return RetryAfter(max(standing.due - self._clock.monotonic(), GATHER_SECONDS))
 
-    async def _look(self, key: str, workload: Workload) -> _Standing:
+    async def _look(self, key: str, workload: Workload) -> _LastPass:
         """Make the full pass."""
         self._stale.discard(key)  # before any read: a change from here on requests another pass
         if key in self._standings:
@@ -193,13 +193,13 @@ class WorkloadController:
             existing, blocks = await self._children.ensure(workload, goal, templates, existing)
         goal.wake_in(AGAIN_SECONDS if blocks else None)
         due = self._clock.monotonic() + goal.again if goal.again is not None else None
-        decided = Decided(workload, history, goal, waves, blocks)
-        standing = self._standings[key] = _Standing(Rollup(decided, self._newest(workload, existing)), due)
+        decided = PassDecisions(workload, history, goal, waves, blocks)
+        standing = self._standings[key] = _LastPass(Rollup(decided, self._newest(workload, existing)), due)
         await self._explain(workload, standing)
         standing.settled = True
         return standing
 
-    async def _report(self, workload: Workload, standing: _Standing) -> bool:
+    async def _report(self, workload: Workload, standing: _LastPass) -> bool:
         """Write the counters reported since the last full pass. Return False when they require another full pass."""
         decided, known = standing.rollup.decided, workload.status
         changes, status = standing.rollup.changes, self._status(workload, standing)
@@ -209,7 +209,7 @@ class WorkloadController:
         await self._write(workload, status, standing, changes)
         return True
 
-    async def _explain(self, workload: Workload, standing: _Standing) -> None:
+    async def _explain(self, workload: Workload, standing: _LastPass) -> None:
         """Write the whole status, and store the templates that it names."""
         decided, known = standing.rollup.decided, workload.status
         changes, status = standing.rollup.changes, self._status(workload, standing)
@@ -224,10 +224,10 @@ class WorkloadController:
         if written and known is not None and known.revisions and _kept(known) != _kept(status):
             await self._revisions.prune(workload, history)
 
-    def _status(self, workload: Workload, standing: _Standing) -> WorkloadStatus:
+    def _status(self, workload: Workload, standing: _LastPass) -> WorkloadStatus:
         return workload_status(standing.rollup.facts(workload), workload.status, self._clock.now())
 
-    async def _write(self, workload: Workload, status: WorkloadStatus, standing: _Standing, changes: int) -> bool:
+    async def _write(self, workload: Workload, status: WorkloadStatus, standing: _LastPass, changes: int) -> bool:
         """Write the status if it differs; return True if it did.
 
         `changes` are the roll-up's changes that it contains.
@@ -297,8 +297,8 @@ class WorkloadController:
         await self._children.remove(existing.values())
         if existing:
             goal, history = self._goal(workload, existing), history_now(workload, self._clock.now())
-            decided = Decided(workload, history, goal, self._waves(workload, history, goal, existing), ())
-            await self._explain(workload, _Standing(Rollup(decided, existing)))
+            decided = PassDecisions(workload, history, goal, self._waves(workload, history, goal, existing), ())
+            await self._explain(workload, _LastPass(Rollup(decided, existing)))
         else:
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             await set_finalizers(self._workloads, metadata, kept)

@@ -16,7 +16,7 @@ from tarmac.client.cache import Item
 from tarmac.client.informer import Informer
 
 
-class KnownDeployments:
+class DeploymentsByWorkload:
     """Deployments by the uid of their Workload, then by name. Objects that cannot be decoded are left out."""
 
     def __init__(self, informer: Informer[WorkloadDeployment]) -> None:

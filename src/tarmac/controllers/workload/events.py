@@ -16,7 +16,7 @@ _WARNINGS: Final = (reasons.NOT_ANNOUNCED, reasons.QUOTA_EXHAUSTED, reasons.NETW
 """Reasons that cause a warning event when a Workload first has them."""
 
 
-class Told(NamedTuple):
+class WorkloadEvent(NamedTuple):
     """One event."""
 
     type: EventType
@@ -53,19 +53,19 @@ def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeploym
         recorder.event(reference(workload), "Normal", reasons.CITY_RETURNED, message)
 
 
-def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[Told]:
+def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[WorkloadEvent]:
     """Yield the events between two statuses. The scheduler reports cities without a Location itself."""
     if old.desired_replicas != new.desired_replicas:
         message = f"Scaled from {old.desired_replicas} to {new.desired_replicas} replicas"
-        yield Told("Normal", reasons.SCALED, message)
+        yield WorkloadEvent("Normal", reasons.SCALED, message)
     if old.revision and old.revision != new.revision:
-        yield Told("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} is to replace {old.revision}")
+        yield WorkloadEvent("Normal", reasons.ROLLOUT_STARTED, f"Revision {new.revision} is to replace {old.revision}")
     if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
-        yield Told("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
+        yield WorkloadEvent("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
     for reason in _WARNINGS:
         message = _said(new, reason)
         if message and not _said(old, reason):
-            yield Told("Warning", reason, message)
+            yield WorkloadEvent("Warning", reason, message)
 
 
 def _is_replacing(newest: RevisionRecord) -> bool:

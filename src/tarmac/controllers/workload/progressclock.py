@@ -18,7 +18,7 @@ from tarmac.client.informer import Informer
 from tarmac.decide.rollout.city import ObservedSeconds
 
 
-class Stillness:
+class ProgressTimer:
     """The last state of each deployment, and since when it has been observed."""
 
     def __init__(self, clock: Clock, deployments: Informer[Any]) -> None:

@@ -21,7 +21,7 @@ from tarmac.decide.verdict import Refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class PassDecisions:
     """The decisions of a full pass, and the Workload they are about."""
 
     workload: Workload
@@ -34,7 +34,7 @@ class Decided:
 class Rollup:
     """The sums over one Workload's deployments, and its status as a function of them."""
 
-    def __init__(self, decided: Decided, deployments: Mapping[str, WorkloadDeployment]) -> None:
+    def __init__(self, decided: PassDecisions, deployments: Mapping[str, WorkloadDeployment]) -> None:
         self.decided = decided
         self.changes = 0  # absorbed changes
         self._newest = decided.history[-1].template_hash
