@@ -23,7 +23,7 @@ from tarmac.datapath.linux import taps
 from tarmac.runtimes.parts import MachineParts
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.iso import IsoFile, iso_image
-from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, Machine, TapInterface
+from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, MachineDescription, TapInterface
 from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, Seed, documents
 from tarmac.runtimes.qemu.seed.network import GuestNetwork
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk
@@ -81,7 +81,7 @@ def _prepared(
         lab.command(network, told)
     files = [_opened(each, stack) for each in (boot, seed, parts.kernel, parts.initrd)]
     line = msgspec.json.decode((parts.images / "tiny.json").read_bytes())["boot"]["commandLine"]
-    machine = Machine(
+    machine = MachineDescription(
         name="by-hand",
         uuid=str(uuid.uuid4()),
         memory_mib=MEMORY_MIB,
@@ -107,7 +107,7 @@ def _seed() -> bytes:
         instance_id=str(uuid.uuid4()),
         name="by-hand",
         interfaces=[interface],
-        around=GuestNetwork("fe80::2", (), ()),
+        guest_network=GuestNetwork("fe80::2", (), ()),
         disks=[GuestDisk("boot", "boot")],
     )
     return iso_image("cidata", {name: IsoFile(text) for name, text in documents(told).items()}, MOST_BYTES)

@@ -25,7 +25,7 @@ from benchmarks.external_claims import claim_rows
 from benchmarks.external_objects import object_rows
 from benchmarks.report import Row
 from tarmac.api.networking.names import DIALLED, TRANSITS
-from tarmac.datapath.egress import Departure, Exit, ExternalState, Forwarding, Outside, SourceAddress, TunnelPeer
+from tarmac.datapath.egress import Departure, EgressState, EncryptedPeer, Exit, Forwarding, OutsideLink, SourceAddress
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
 from tarmac.decide.egress.compiling import compile_service
 from tarmac.decide.egress.sources import resolve
@@ -170,12 +170,12 @@ async def _encrypted(lan: ExternalWorld, say: Say) -> list[Row]:
         say(f"NOT MEASURED: between cities: {missing}")
         return []
     private = {number: bytes((number,)) * 32 for number in (1, 3)}
-    peers: dict[int, tuple[TunnelPeer, ...]] = {}
+    peers: dict[int, tuple[EncryptedPeer, ...]] = {}
     for number, other in ((1, 3), (3, 1)):
         external = lan.world.node(number).external
         external.encryption.wireguard.programs = lambda: programs  # type: ignore[union-attr]
         external.identify(private[number])
-        peers[number] = (TunnelPeer(f"198.18.0.{other}", _public(programs, private[other])),)
+        peers[number] = (EncryptedPeer(f"198.18.0.{other}", _public(programs, private[other])),)
     await lan.apply(replace(SERVICE, peers=peers), 3, 1)
     means = await lan.world.node(1).external.means()
     try:
@@ -229,7 +229,7 @@ def _dialled(number: int) -> str:
     return str(ip_network(DIALLED[0])[1 + number])
 
 
-def _state(services: int, pods: int) -> tuple[ExternalState, ExternalState]:
+def _state(services: int, pods: int) -> tuple[EgressState, EgressState]:
     """What a node of pods has of so many, and what a gateway has."""
     forwardings: list[Forwarding] = []
     sources: list[SourceAddress] = []
@@ -246,12 +246,12 @@ def _state(services: int, pods: int) -> tuple[ExternalState, ExternalState]:
             mine = exits if not extra else tuple(replace(each, port=each.port + 100 * extra) for each in exits)
             sources.append(
                 SourceAddress(_source(number + extra * services), 1 + number + extra * services, ("198.18.0.3",),
-                              Outside(INTERFACE, SEGMENTS[4]), mine)
+                              OutsideLink(INTERFACE, SEGMENTS[4]), mine)
             )  # fmt: skip
     bare = [replace(each, outside=None, exits=()) for each in sources]
     return (
-        ExternalState("198.18.0.1", tuple(forwardings), tuple(bare)),
-        ExternalState("198.18.0.3", (), tuple(sources)),
+        EgressState("198.18.0.1", tuple(forwardings), tuple(bare)),
+        EgressState("198.18.0.3", (), tuple(sources)),
     )
 
 

@@ -223,7 +223,7 @@ async def _rate(raw: Path) -> float:
 
 
 async def _greeted(runtime: QemuRuntime) -> None:
-    lives = [runtime.machines.life(each.id) for each in runtime.machines.all()]
+    lives = [runtime.machines.supervisor(each.id) for each in runtime.machines.all()]
     assert len(lives) == IDLE
     for each in lives:
         await each.greeted.wait()

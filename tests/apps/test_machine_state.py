@@ -17,7 +17,7 @@ from tarmac.client.client import Client
 from tarmac.datapath.interface import Datapath
 from tarmac.runtimes.interface import RuntimeRefused
 from tarmac.runtimes.parts import MachineParts
-from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tests.agent.node.settings import agent_config
 
 
@@ -44,14 +44,14 @@ def test_a_node_whose_pods_plugins_connect_has_no_machines(tmp_path: Path) -> No
 async def test_a_failed_trial_is_the_cause_and_is_reported_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> Proven:
+    async def refuse() -> AcceleratorProbe:
         raise RuntimeRefused("tcg: QEMU ended: it said nothing")
 
     parts, woken = MachineParts(*[tmp_path] * 5), asyncio.Event()
     machines = NodeMachines(
         agent_config(tmp_path), parts, cast("Hierarchy", None), cast("Datapath", None), ManualClock()
     )
-    monkeypatch.setattr(machines.runtime, "prove", refuse)
+    monkeypatch.setattr(machines.runtime, "probe", refuse)
     assert machines.state() is None, "unknown until the trial has ended"
     offer = asyncio.create_task(machines.offer(cast("Client", None), "n", lambda *_: None, woken.set))
     try:
@@ -66,7 +66,10 @@ async def test_a_failed_trial_is_the_cause_and_is_reported_at_once(
 
 
 def test_a_node_with_machines_names_their_accelerator() -> None:
-    fast, slow = machinestate.running(Proven("kvm", "")), machinestate.running(Proven("tcg", "/dev/kvm is not there"))
+    fast, slow = (
+        machinestate.running(AcceleratorProbe("kvm", "")),
+        machinestate.running(AcceleratorProbe("tcg", "/dev/kvm is not there")),
+    )
     assert (fast.ready, fast.reason, fast.message) == (True, "MachinesRun", "virtual machines run by KVM (kvm)")
     assert slow.ready
     assert slow.message == "virtual machines run emulated (tcg), which is slow: /dev/kvm is not there"

@@ -41,7 +41,7 @@ from tarmac.client.transport import Request as HttpRequest
 from tarmac.client.websockets import open_websocket
 from tarmac.http.listener import serve
 from tarmac.http.messages import Request, Response
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import ExecResult
 from tests.cli.vncviewer import shown_password
 from tests.server.streams.machineplanet import BASE, INSTANCES, MachinePlanet, machine_planet
@@ -301,7 +301,7 @@ def test_no_screen_is_larger_than_screens_are(size: tuple[int, int]) -> None:
 
 
 async def test_the_console_of_a_sandbox_is_a_shell(planet: MachinePlanet) -> None:
-    planet.runtime.programs["main"] = Program(exec=lambda words: ExecResult(" ".join(words).encode(), b"", 3))
+    planet.runtime.programs["main"] = FakeProgram(exec=lambda words: ExecResult(" ".join(words).encode(), b"", 3))
     box = planet.pods.ids["box"]
     planet.runtime._containers[box].program = planet.runtime.programs["main"]  # pyright: ignore[reportPrivateUsage]
     code, out, err = await run(planet, "console", "box")

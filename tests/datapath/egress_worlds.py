@@ -16,13 +16,13 @@ from tarmac.api.networking.names import TRANSITS
 from tarmac.datapath.egress import (
     Arrival,
     Departure,
+    EgressState,
+    EncryptedPeer,
     Entrance,
     Exit,
-    ExternalState,
     Forwarding,
-    Outside,
+    OutsideLink,
     SourceAddress,
-    TunnelPeer,
 )
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tests.datapath.segment import INTERFACE, SEGMENTS, STRANGER, STRANGER6, TARGET, TARGET6, Segment
@@ -64,9 +64,11 @@ class Service:
     virtual: bool = False
     targets: dict[int, str] = field(default_factory=lambda: {4: TARGET, 6: TARGET6})
     dialled: dict[int, str] = field(default_factory=lambda: {4: DIAL, 6: DIAL6})
-    peers: Mapping[int, tuple[TunnelPeer, ...]] = field(default_factory=dict[int, tuple[TunnelPeer, ...]])  # by node
+    peers: Mapping[int, tuple[EncryptedPeer, ...]] = field(
+        default_factory=dict[int, tuple[EncryptedPeer, ...]]
+    )  # by node
 
-    def state(self, node: int) -> ExternalState:
+    def state(self, node: int) -> EgressState:
         """What a node should have of it."""
         own = [each for each in self.sources if each.node == node]
         departures = [
@@ -99,7 +101,7 @@ class Service:
             for p, at, to in self.inbound
         ]
         forwardings = (Forwarding(self.name, tuple(departures), tuple(arrivals)),) if own else ()
-        return ExternalState(f"198.18.0.{node}", forwardings, self._addresses(node), peers=self.peers.get(node, ()))
+        return EgressState(f"198.18.0.{node}", forwardings, self._addresses(node), peers=self.peers.get(node, ()))
 
     def _addresses(self, node: int) -> tuple[SourceAddress, ...]:
         return tuple(self._address(address, node) for address in sorted({each.source for each in self.sources}))
@@ -129,7 +131,7 @@ class Service:
         segment = SEGMENTS[6 if ":" in address else 4]
         return replace(
             bare,
-            outside=Outside(INTERFACE, segment, virtual=self.virtual),
+            outside=OutsideLink(INTERFACE, segment, virtual=self.virtual),
             exits=tuple(sorted(exits)),
             entrances=entrances,
         )

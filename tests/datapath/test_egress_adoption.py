@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.datapath.egress import ExternalState
+from tarmac.datapath.egress import EgressState
 from tarmac.datapath.linux.naming import router_name
 from tests.datapath.egress_worlds import DIAL, DIAL6, KEP, ONE, SOURCE1, SOURCE2, ExternalWorld, Service, source
 from tests.datapath.segment import TARGET6, Period, connected
@@ -90,7 +90,7 @@ async def test_two_servers_may_use_the_same_port_of_an_address_for_different_ser
             replace(a, exits=(*a.exits, *b.exits), entrances=(*a.entrances, *b.entrances))
             for a, b in zip(one.sources, two.sources, strict=True)
         )
-        state = ExternalState(one.node_address, (*one.forwardings, *two.forwardings), both)
+        state = EgressState(one.node_address, (*one.forwardings, *two.forwardings), both)
         assert not await lan.world.node(node).external.apply(state)
     lan.carry(3, SOURCE1)
     assert await lan.called(SOURCE1, 80) == "a"

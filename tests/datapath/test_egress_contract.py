@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.datapath.egress import ExternalState, Forwarding
+from tarmac.datapath.egress import EgressState, Forwarding
 from tarmac.datapath.interface import NetworkState
 from tarmac.decide.reach.policyrules import Allowance, Ports, Rules
 from tests.datapath.egress_worlds import (
@@ -120,7 +120,7 @@ async def test_l1_the_way_is_there_with_the_service_and_gone_without_it(outside:
     for protocol in PROTOCOLS:
         assert await outside.seen("b", of.dial, protocol=protocol) == of.second
     for node in (1, 2, 3, 4):
-        assert not await outside.world.node(node).external.apply(ExternalState(f"198.18.0.{node}"))
+        assert not await outside.world.node(node).external.apply(EgressState(f"198.18.0.{node}"))
     for protocol in PROTOCOLS:
         assert await outside.seen("b", of.dial, protocol=protocol, hope=False) is None
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tarmac.datapath.egress import ExternalState, Means, TunnelPeer
+from tarmac.datapath.egress import EgressState, EncryptedPeer, Means
 from tarmac.datapath.linux.egress import encryption, wireguard
 from tarmac.datapath.linux.egress.encryption import TABLE
 from tarmac.datapath.linux.egress.wireguard import WireGuardPrograms
@@ -75,12 +75,12 @@ class Cities:
     def public(self, number: int) -> str:
         return base64.b64encode(self.keys[number].public_key().public_bytes_raw()).decode()
 
-    def peers(self, number: int) -> list[TunnelPeer]:
+    def peers(self, number: int) -> list[EncryptedPeer]:
         """The nodes of other cities."""
         others = [each for each in CITY if CITY[each] != CITY[number]]
-        return [TunnelPeer(f"198.18.0.{each}", self.public(each)) for each in others]
+        return [EncryptedPeer(f"198.18.0.{each}", self.public(each)) for each in others]
 
-    async def encrypt(self, *numbers: int, peers: list[TunnelPeer] | None = None) -> None:
+    async def encrypt(self, *numbers: int, peers: list[EncryptedPeer] | None = None) -> None:
         told = {number: tuple(self.peers(number) if peers is None else peers) for number in numbers}
         self.service = replace(self.service, peers={**self.service.peers, **told})
         await self.lan.apply(self.service, *numbers)
@@ -212,7 +212,7 @@ async def test_whatever_fails_nothing_goes_in_the_clear(cities: Cities) -> None:
     assert list(await cities.world.node(1).external.mend()) == ["encryption"]
     assert await lan.seen("a") == SOURCE1
     assert not await cities.world.node(1).external.mend()
-    unknown = [TunnelPeer(each.address) for each in cities.peers(1)]
+    unknown = [EncryptedPeer(each.address) for each in cities.peers(1)]
     await cities.encrypt(1, peers=unknown)
     cities.on_the_wire()
     assert await lan.seen("a", hope=False) is None, "a node whose key nobody knows"
@@ -222,7 +222,7 @@ async def test_whatever_fails_nothing_goes_in_the_clear(cities: Cities) -> None:
 async def test_a_key_that_another_node_claims_stays_with_whose_it_was(cities: Cities) -> None:
     await cities.encrypt(1, 3, 4)
     assert await cities.lan.seen("a") == SOURCE1
-    thief = [TunnelPeer("198.18.0.2", cities.public(3)), *cities.peers(1)[1:]]
+    thief = [EncryptedPeer("198.18.0.2", cities.public(3)), *cities.peers(1)[1:]]
     await cities.encrypt(1, peers=thief)
     assert await cities.lan.seen("a") == SOURCE1
 
@@ -265,7 +265,7 @@ async def test_while_rules_are_withdrawn_nothing_of_a_lively_pod_goes_in_the_cle
     assert await lan.seen("a") == SOURCE1
     cities.on_the_wire()
     with lan.frames().lab.socket(lan.namespace("a"), socket.AF_INET, socket.SOCK_DGRAM) as pod:
-        for state in (ExternalState("198.18.0.1"), cities.service.state(1)) * 3:
+        for state in (EgressState("198.18.0.1"), cities.service.state(1)) * 3:
             talking = asyncio.get_running_loop().run_in_executor(None, _talk, pod)
             await external.apply(state)
             await talking
@@ -292,7 +292,7 @@ async def test_a_node_that_cannot_encrypt_says_so_until_it_can(cities: Cities, m
     assert await external.means() == "none"
     assert await cities.lan.seen("a", hope=False) is None
     assert not {each for each in cities.on_the_wire() if 1 in each[:2] and each[2] == PLAIN}
-    assert not await external.apply(ExternalState("198.18.0.1"))
+    assert not await external.apply(EgressState("198.18.0.1"))
     assert await external.means() == "none", "it has been tried in earnest, though nobody needs it now"
     external.encryption.wireguard.programs = right
     assert await external.means() == means

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.datapath.egress import Translated
+from tarmac.datapath.egress import TranslatedConnection
 from tests.datapath.egress_worlds import (
     DIAL,
     DIAL6,
@@ -31,7 +31,9 @@ ALL = replace(KEP, sources=[*KEP.sources, source("a", SOURCE6)], inbound=(("TCP"
 A, B, SIX = (transit(source(*each)) for each in (("a", SOURCE1), ("b", SOURCE2), ("a", SOURCE6)))
 
 
-async def tracked(lan: ExternalWorld, node: int, *transits: str, most: int = 9) -> tuple[list[Translated], ...]:
+async def tracked(
+    lan: ExternalWorld, node: int, *transits: str, most: int = 9
+) -> tuple[list[TranslatedConnection], ...]:
     found = await lan.world.node(node).external.connections(transits, most)
     return list(found.forwarded), list(found.carried)
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tarmac.datapath.egress import Carriage, Entrance, Exit, SourceAddress, Translated
-from tarmac.datapath.linux.egress.metering import PORTS, Meter
+from tarmac.datapath.egress import Entrance, Exit, GatewayTraffic, SourceAddress, TranslatedConnection
+from tarmac.datapath.linux.egress.metering import PORTS, TrafficMeter
 
 SOURCE, TARGET, ONE, TWO = "192.0.2.5", "203.0.113.9", "240.0.0.1", "240.0.0.2"
 EXITS = (Exit(ONE, "n1", TARGET, "TCP", 80, "a/db"), Exit(TWO, "n2", TARGET, "TCP", 80, "a/db"))
 ADDRESS = SourceAddress(SOURCE, 1, (), exits=EXITS, entrances=(Entrance(TARGET, "UDP", 53, ONE, "n1", service="a/db"),))
 
 
-def meter(*sources: SourceAddress) -> Meter:
-    made = Meter()
+def meter(*sources: SourceAddress) -> TrafficMeter:
+    made = TrafficMeter()
     made.know(sources)
     return made
 
 
-def sums(found: Meter, inward: bool = False) -> tuple[int, int]:
+def sums(found: TrafficMeter, inward: bool = False) -> tuple[int, int]:
     (one,) = [each for each in found.carriage([SOURCE], ()).traffic if each.inward == inward]
     return one.connections, one.bytes
 
@@ -56,7 +56,7 @@ def test_sums_wait_for_those_who_use_an_address_no_more_but_not_for_all_of_them(
     found = meter(ADDRESS)
     found.read("began4", {(ONE,): (3, 0)})
     found.know([])
-    assert found.carriage([], ()) == Carriage()
+    assert found.carriage([], ()) == GatewayTraffic()
     found.know([ADDRESS])
     assert sums(found)[0] == 3
     for number in range(1_100):
@@ -71,9 +71,9 @@ def test_sums_wait_for_those_who_use_an_address_no_more_but_not_for_all_of_them(
 
 def test_live_connections_and_the_fullest_port_are_those_of_carried_addresses() -> None:
     found = meter(ADDRESS)
-    out = Translated("TCP", (ONE, 5), (TARGET, 80), (TARGET, 80), (SOURCE, 5))
-    back = Translated("UDP", (TARGET, 9), (SOURCE, 53), (ONE, 53), (TARGET, 9))
-    strange = Translated("TCP", ("198.51.100.1", 5), (TARGET, 80), (TARGET, 80), ("198.51.100.1", 5))
+    out = TranslatedConnection("TCP", (ONE, 5), (TARGET, 80), (TARGET, 80), (SOURCE, 5))
+    back = TranslatedConnection("UDP", (TARGET, 9), (SOURCE, 53), (ONE, 53), (TARGET, 9))
+    strange = TranslatedConnection("TCP", ("198.51.100.1", 5), (TARGET, 80), (TARGET, 80), ("198.51.100.1", 5))
     tally = [
         (out, 7),
         (replace(out, source=(TWO, 5)), 4),
@@ -84,4 +84,4 @@ def test_live_connections_and_the_fullest_port_are_those_of_carried_addresses() 
     shown = found.carriage([SOURCE], tally)
     assert [(each.inward, each.live) for each in shown.traffic] == [(False, 16), (True, 2)]
     assert shown.port_use == {SOURCE: 11 / PORTS}, "by the server's port, whoever uses it"
-    assert found.carriage([], tally) == Carriage(), "it never carried it"
+    assert found.carriage([], tally) == GatewayTraffic(), "it never carried it"

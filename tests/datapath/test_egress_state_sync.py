@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.datapath.egress import ExternalState
+from tarmac.datapath.egress import EgressState
 from tarmac.datapath.linux.egress.statesync import settings, waiting
 from tarmac.runtimes.parts import PartMissing, find_program
 from tests.datapath.egress_worlds import DIAL, SOURCE1, ExternalWorld, Service, source
@@ -40,7 +40,7 @@ def conntrackd() -> Path:
         pytest.fail(f"connections cannot be shared in this test: {missing}")
 
 
-def state(node: int, *, shared: bool = True) -> ExternalState:
+def state(node: int, *, shared: bool = True) -> EgressState:
     return replace(SHARED.state(node), partner=PARTNER.get(node, "") if shared else "")
 
 

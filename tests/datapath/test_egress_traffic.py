@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tarmac.datapath.egress import Carriage
+from tarmac.datapath.egress import GatewayTraffic
 from tests.datapath.egress_worlds import (
     DIAL,
     DIAL6,
@@ -28,22 +28,22 @@ NAME = KEP.name
 PORTS = 64_512
 
 
-async def carriage(world: ExternalWorld, node: int = 3) -> Carriage:
+async def carriage(world: ExternalWorld, node: int = 3) -> GatewayTraffic:
     return await world.world.node(node).external.carriage()
 
 
-def began(found: Carriage) -> dict[tuple[str, str, bool], int]:
+def began(found: GatewayTraffic) -> dict[tuple[str, str, bool], int]:
     return {(each.service, each.source, each.inward): each.connections for each in found.traffic if each.connections}
 
 
-def live(found: Carriage) -> dict[tuple[str, bool], int]:
+def live(found: GatewayTraffic) -> dict[tuple[str, bool], int]:
     return {(each.source, each.inward): each.live for each in found.traffic if each.live}
 
 
 async def test_connections_are_counted_by_service_and_address_and_changed_rules_forget_none(
     outside: ExternalWorld,
 ) -> None:
-    assert await carriage(outside) == Carriage(), "no part in external services, nothing to say"
+    assert await carriage(outside) == GatewayTraffic(), "no part in external services, nothing to say"
     await outside.apply(BOTH_WAYS)
     outside.carry(3, SOURCE1, SOURCE2)
     for _ in range(3):
@@ -121,5 +121,5 @@ async def test_the_fullest_port_of_a_server_counts_and_many_connections_are_told
     assert found.port_use == pytest.approx({SOURCE1: 150 / PORTS, SOURCE2: 0.0})
 
 
-def _bytes(found: Carriage, address: str) -> int:
+def _bytes(found: GatewayTraffic, address: str) -> int:
     return sum(each.bytes for each in found.traffic if each.source == address)

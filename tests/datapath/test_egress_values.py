@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from tarmac.datapath.egress import Arrival, Departure, Entrance, Exit, Outside, SourceAddress
+from tarmac.datapath.egress import Arrival, Departure, Entrance, Exit, OutsideLink, SourceAddress
 from tarmac.datapath.linux.conntrack import TrackedConnection
 from tarmac.datapath.linux.egress.checking import check_source, leaving_out
 from tarmac.datapath.linux.egress.fwmarks import FIRST_TABLE, gateway_numbers, tunnel_ways
 from tarmac.datapath.linux.egress.outside import announcements
 from tarmac.datapath.linux.egress.revoking import at_gateway, at_pods
-from tarmac.datapath.linux.egress.ruleset import Filled
+from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.nftables import NftablesFault
 from tarmac.datapath.linux.tables.forwarding import INWARD
 from tarmac.datapath.linux.tables.gateway import gateway
@@ -22,11 +22,11 @@ OUT = Departure("ns/default", "10.0.0.2", "169.254.192.1", "TCP", 80, "192.0.2.9
 BACK = Arrival("ns/default", "192.0.2.9", "240.0.0.1", "UDP", 53, ("10.0.0.2", 5353), "192.0.2.200")
 EXIT = Exit("240.0.0.1", "198.18.0.1", "192.0.2.9", "TCP", 8080)
 ENTRANCE = Entrance("192.0.2.9", "TCP", 443, "240.0.0.1", "198.18.0.1")
-ADDRESS = SourceAddress("192.0.2.200", 7, ("198.18.0.3",), Outside("eth1", "192.0.2.0/24"), (EXIT,), (ENTRANCE,))
+ADDRESS = SourceAddress("192.0.2.200", 7, ("198.18.0.3",), OutsideLink("eth1", "192.0.2.0/24"), (EXIT,), (ENTRANCE,))
 
 
-def filled(**elements: dict[str, str]) -> Filled:
-    return Filled("inet", "t", "", elements)
+def filled(**elements: dict[str, str]) -> FilledTable:
+    return FilledTable("inet", "t", "", elements)
 
 
 def test_what_goes_goes_first_and_what_changes_is_never_missing() -> None:
@@ -84,8 +84,8 @@ def test_parts_that_the_kernel_does_not_take_are_found_by_halving() -> None:
         {"mark": 0},
         {"mark": 70_000},
         {"candidates": ("somewhere",)},
-        {"outside": Outside("eth1", "fd00::/64")},
-        {"outside": Outside("eth1", "192.0.2.0/24", "gateway")},
+        {"outside": OutsideLink("eth1", "fd00::/64")},
+        {"outside": OutsideLink("eth1", "192.0.2.0/24", "gateway")},
         {"exits": (Exit("240.0.0.1", "198.18.0.1", "fd00::1", "TCP", 80),)},
     ],
 )
@@ -131,7 +131,7 @@ def test_connections_at_a_gateway_end_with_their_way_in_each_direction() -> None
 
 def test_nodes_are_chosen_as_often_as_they_have_endpoints() -> None:
     ways = [Entrance("192.0.2.9", "TCP", 80, f"240.0.0.{n}", f"198.18.0.{n}", weight) for n, weight in ((1, 4), (2, 2))]
-    source = SourceAddress("192.0.2.200", 7, (), Outside("eth1", "192.0.2.0/24"), (), tuple(ways))
+    source = SourceAddress("192.0.2.200", 7, (), OutsideLink("eth1", "192.0.2.0/24"), (), tuple(ways))
     table = gateway({}, {}, {}, [source])[0]
     assert sorted(table.elements["choice4-3"].values()) == ["240.0.0.1", "240.0.0.1", "240.0.0.2"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tarmac.datapath.egress import ExternalState, InstanceTunnels, TunnelPeer
+from tarmac.datapath.egress import EgressState, EncryptedPeer, InstanceTunnels
 from tarmac.datapath.interface import NetworkState, NodeNetworks, Remote
 from tarmac.datapath.linux import LinuxDatapath
 from tarmac.datapath.linux.egress import encryption, wireguard
@@ -68,7 +68,7 @@ class Cities:
             always=frozenset({NUMBERS["always"]}),
             between=frozenset({NUMBERS["between"]}),
             plain=frozenset(address(each) for each in others if CITY[each] == CITY[number]),
-            peers=tuple(TunnelPeer(address(each), self.public(each) if keys else "") for each in others),
+            peers=tuple(EncryptedPeer(address(each), self.public(each) if keys else "") for each in others),
         )
 
     def state(self, number: int, tunnels: InstanceTunnels | None = None) -> NodeNetworks:
@@ -233,7 +233,7 @@ async def test_a_killed_program_is_replaced_and_another_agent_goes_on(cities: Ci
     node = cities.world.node(1)
     cities.ports()
     # External services are heard of first: what instances have is left as it is until they are.
-    await node.external.apply(ExternalState(address(1)))
+    await node.external.apply(EgressState(address(1)))
     assert await cities.reaches("between", 1, 2)
     assert not await node.apply(cities.state(1))
     assert await cities.reaches("between", 1, 2)
@@ -262,7 +262,7 @@ async def test_a_node_that_cannot_encrypt_is_closed_and_says_so(
 
 async def test_nothing_of_it_is_left_where_no_network_asks_for_it(cities: Cities) -> None:
     lab, node = cities.world.lab, cities.world.node(1)
-    await node.external.apply(ExternalState(address(1)))
+    await node.external.apply(EgressState(address(1)))
     await node.apply(cities.state(1, InstanceTunnels()))
     machine = lab.machine(1)
     assert str(TABLE) not in lab.command(machine, "ip rule") + lab.command(machine, "ip -6 rule")
@@ -282,9 +282,9 @@ async def test_one_of_two_nodes_may_be_behind_nat(real: RealWorld, monkeypatch: 
     programs = WireGuardPrograms(find_program("wg"), find_program("wireguard-go"))
     ends = ((inner, BEHIND, address(2), "10.97.1"), (outer, address(2), BEHIND, "10.97.2"))
 
-    def state(place: str, other: str, far: str, more: tuple[TunnelPeer, ...] = ()) -> NodeNetworks:
+    def state(place: str, other: str, far: str, more: tuple[EncryptedPeer, ...] = ()) -> NodeNetworks:
         public = base64.b64encode(keys[other].public_key().public_bytes_raw()).decode()
-        tunnels = InstanceTunnels(between=frozenset({4097}), peers=(TunnelPeer(other, public), *more))
+        tunnels = InstanceTunnels(between=frozenset({4097}), peers=(EncryptedPeer(other, public), *more))
         network = NetworkState("default/n", 4097, 1300, ("10.97.0.0/16",), (Remote(other, (f"{far}.5/32",)),))
         return NodeNetworks((place,), (network,), tunnels=tunnels)
 
@@ -302,7 +302,7 @@ async def test_one_of_two_nodes_may_be_behind_nat(real: RealWorld, monkeypatch: 
             tried = [await real.reaches(pod, f"{target}.5") for _ in range(4)]
             assert target in tried, "both ways, once the node behind NAT has spoken"
         # Another peer comes: the node behind NAT is still answered where it was heard.
-        stranger = TunnelPeer(address(3), base64.b64encode(bytes(32)).decode())
+        stranger = EncryptedPeer(address(3), base64.b64encode(bytes(32)).decode())
         assert not await outer.apply(state(address(2), BEHIND, "10.97.1", (stranger,)))
         assert await real.reaches("10.97.2", "10.97.1.5") == "10.97.1"
     finally:

@@ -20,7 +20,7 @@ from tarmac.agent.cpumanager.placement import Placement
 from tarmac.agent.cpumanager.runtime import PinningRuntime
 from tarmac.base.clock import SystemClock
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.fake import FakeRuntime, Program
+from tarmac.runtimes.fake import FakeProgram, FakeRuntime
 from tarmac.runtimes.interface import (
     Container,
     ContainerConfig,
@@ -32,7 +32,7 @@ from tarmac.runtimes.interface import (
     SandboxConfig,
 )
 from tarmac.runtimes.qemu.driver import QemuRuntime
-from tarmac.runtimes.routed import Driver, RoutedRuntime
+from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 from tests.agent.cpumanager.kernel import Kernel
 from tests.agent.cpumanager.scene import CPUS, manager
 from tests.support.containerd import BUSYBOX, ContainerdNode, no_network
@@ -59,7 +59,7 @@ class Machine:
         """A pod of its own, without a network unless asked for."""
         raise NotImplementedError
 
-    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+    def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
         """A container that behaves as the program says; the shell command does the same."""
         raise NotImplementedError
 
@@ -70,27 +70,27 @@ class Machine:
 
     def waits(self, name: str = "main") -> ContainerConfig:
         """Until it is asked to end; then it ends with 7."""
-        return self.behaves(name, Program(code_on_term=7, exec=_echo, output=("hello",)), _WAITS)
+        return self.behaves(name, FakeProgram(code_on_term=7, exec=_echo, output=("hello",)), _WAITS)
 
     def deaf(self) -> ContainerConfig:
         """Does not listen to TERM, once it has said so."""
-        program = Program(code_on_term=None, output=("deaf",))
+        program = FakeProgram(code_on_term=None, output=("deaf",))
         return self.behaves("deaf", program, "trap '' TERM; echo deaf; while :; do sleep 1; done")
 
     def exits(self, code: int) -> ContainerConfig:
         """At once."""
-        return self.behaves("short", Program(runs_for=0, exit_code=code), f"exit {code}")
+        return self.behaves("short", FakeProgram(runs_for=0, exit_code=code), f"exit {code}")
 
     def cannot_start(self) -> ContainerConfig:
         """There is no such program in the image."""
         return replace(
-            self.behaves("absent", Program(refusal="exec: no such file or directory"), ""),
+            self.behaves("absent", FakeProgram(refusal="exec: no such file or directory"), ""),
             command=("/no/such/program",),
         )
 
     def slow_exec(self) -> ContainerConfig:
         """Commands run in it take ten seconds."""
-        return self.behaves("slow", Program(exec_takes=10), _WAITS)
+        return self.behaves("slow", FakeProgram(exec_takes=10), _WAITS)
 
     async def make(self, config: SandboxConfig) -> str:
         """A sandbox that is removed after the test."""
@@ -166,7 +166,7 @@ class FakeMachine(Machine):
         settings["log_directory"] = str(self._folder / uid)
         return SandboxConfig(pod, **{**settings, **more})
 
-    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+    def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
         self.fake.programs[name] = program
         return ContainerConfig(name, 0, BUSYBOX, BUSYBOX, command=("sh", "-c", command), log_path=f"{name}.log")
 
@@ -179,9 +179,9 @@ class RoutedMachine(FakeMachine):
         self.handler = handler
         self.other = FakeRuntime(handlers=(Handler("vm", own_kernel=True),), id_prefix="vm-")
         self.other.add_image(BUSYBOX)
-        self.runtime = RoutedRuntime(self.fake, Driver(self.other, frozenset({"vm"}), "vm-"))
+        self.runtime = RoutedRuntime(self.fake, RoutedDriver(self.other, frozenset({"vm"}), "vm-"))
 
-    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+    def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
         self.other.programs[name] = program
         return super().behaves(name, program, command)
 
@@ -213,7 +213,7 @@ class RealMachine(Machine):
         settings: dict[str, Any] = {"security": no_network(), **more}
         return self.node.sandbox(**settings)
 
-    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+    def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
         return self.node.container(name, "sh", "-c", command, security=no_network())
 
 
@@ -235,7 +235,7 @@ class QemuMachine(Machine):
     def sandbox(self, **more: Any) -> SandboxConfig:
         return self.node.sandbox(**more)
 
-    def behaves(self, name: str, program: Program, command: str) -> ContainerConfig:
+    def behaves(self, name: str, program: FakeProgram, command: str) -> ContainerConfig:
         if program.refusal:
             return self.node.booting(Device("/dev/disk/by-id/datumcloud-boot", "/no/such/disk"), name=name)
         says = next(iter(program.output), "")
@@ -244,7 +244,7 @@ class QemuMachine(Machine):
         return self.node.machine("deaf" if program.code_on_term is None else "waits", says, name)
 
     def cannot_start(self) -> ContainerConfig:
-        return self.behaves("absent", Program(refusal="no such disk"), "")
+        return self.behaves("absent", FakeProgram(refusal="no such disk"), "")
 
     async def restart(self) -> QemuRuntime:
         """The agent ends, and another one starts; machines run on."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.fake import FakeRuntime
-from tarmac.runtimes.handlercheck import prove_handlers
+from tarmac.runtimes.handlercheck import check_handlers
 from tarmac.runtimes.interface import RuntimeRefused, Unreachable
 from tests.runtimes.machine import RealMachine
 
@@ -15,7 +15,7 @@ from tests.runtimes.machine import RealMachine
 @pytest.mark.root
 async def test_a_handler_that_works_is_kept_and_nothing_is_left_of_the_trial(own_kernel: RealMachine) -> None:
     runtime = own_kernel.runtime
-    proof = await prove_handlers(runtime, str(own_kernel.node.folder), own_kernel.node.cgroup_root)
+    proof = await check_handlers(runtime, str(own_kernel.node.folder), own_kernel.node.cgroup_root)
     assert {handler.name: handler.own_kernel for handler in proof.status.handlers} == {"gvisor": True, "runc": False}
     assert proof.failures == {}
     assert await runtime.sandboxes("trial-gvisor") == []
@@ -24,7 +24,7 @@ async def test_a_handler_that_works_is_kept_and_nothing_is_left_of_the_trial(own
 async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) -> None:
     runtime = FakeRuntime()
     runtime.trouble("run_sandbox", RuntimeRefused("the platform is not supported"))
-    proof = await prove_handlers(runtime, str(tmp_path), "/tarmac")
+    proof = await check_handlers(runtime, str(tmp_path), "/tarmac")
     assert [handler.name for handler in proof.status.handlers] == ["runc"]
     assert proof.failures == {"gvisor": "the platform is not supported"}
 
@@ -32,8 +32,8 @@ async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) 
 async def test_what_an_interrupted_trial_left_does_not_spoil_the_next(tmp_path: Path) -> None:
     runtime = FakeRuntime()
     runtime.trouble("remove_sandbox", RuntimeRefused("busy"))
-    await prove_handlers(runtime, str(tmp_path), "/tarmac")
-    assert (await prove_handlers(runtime, str(tmp_path), "/tarmac")).failures == {}
+    await check_handlers(runtime, str(tmp_path), "/tarmac")
+    assert (await check_handlers(runtime, str(tmp_path), "/tarmac")).failures == {}
     assert await runtime.sandboxes() == []
 
 
@@ -41,4 +41,4 @@ async def test_a_runtime_that_goes_away_says_nothing_about_its_handlers(tmp_path
     runtime = FakeRuntime()
     runtime.trouble("run_sandbox", Unreachable("connection lost"))
     with pytest.raises(Unreachable):
-        await prove_handlers(runtime, str(tmp_path), "/tarmac")
+        await check_handlers(runtime, str(tmp_path), "/tarmac")

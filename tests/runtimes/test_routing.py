@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.runtimes.fake import FakeRuntime, RegistryImage
 from tarmac.runtimes.interface import Handler, Runtime, Unreachable
-from tarmac.runtimes.routed import Driver, RoutedRuntime
+from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 from tests.runtimes.machine import RoutedMachine, Running
 
 
@@ -122,6 +122,8 @@ async def test_changes_of_all_drivers_are_told(tmp_path: Path) -> None:
     ids=["one handler of two drivers", "a prefix that begins with another", "no prefix"],
 )
 def test_drivers_that_could_be_mistaken_are_refused(others: list[tuple[str, str]]) -> None:
-    drivers = [Driver(FakeRuntime(handlers=(Handler(name),)), frozenset({name}), prefix) for name, prefix in others]
+    drivers = [
+        RoutedDriver(FakeRuntime(handlers=(Handler(name),)), frozenset({name}), prefix) for name, prefix in others
+    ]
     with pytest.raises(ValueError, match=r"handler|prefix"):
         RoutedRuntime(FakeRuntime(), *drivers)

@@ -27,10 +27,10 @@ from tarmac.runtimes.interface import (
     Resources,
     SandboxConfig,
 )
-from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.driver import QemuRuntime
-from tarmac.runtimes.qemu.records import Folders
+from tarmac.runtimes.qemu.records import MachineFolders
 from tests.support.bootsector import Behaviour, boot_sector
 from tests.support.containerd import BUSYBOX
 
@@ -106,18 +106,18 @@ class QemuNode:
         self.folder = Path(tempfile.mkdtemp(prefix="tarmac-vm-", dir="/run"))  # sockets need a short path
         self.hierarchy: Hierarchy = mounted()
         self.top = f"/tarmac-test-{uuid.uuid4().hex[:8]}"
-        self.folders = Folders(self.folder / "vm", self.folder / "machines")
+        self.folders = MachineFolders(self.folder / "vm", self.folder / "machines")
         self.taps, self.images = NoTaps(), OneImage()
         self.clock = SystemClock()
 
     async def runtime(self) -> QemuRuntime:
-        async def proven() -> Proven:
-            return Proven("tcg", "for the test")
+        async def probed() -> AcceleratorProbe:
+            return AcceleratorProbe("tcg", "for the test")
 
         groups = MachineGroups(self.hierarchy)
-        made = QemuRuntime(self.folders, self.taps, groups, self.images, self.clock, proven, "fe80::1")
+        made = QemuRuntime(self.folders, self.taps, groups, self.images, self.clock, probed, "fe80::1")
         await made.adopt()
-        await made.prove()
+        await made.probe()
         return made
 
     def sandbox(self, memory: int = MEMORY + OVERHEAD, **more: Any) -> SandboxConfig:

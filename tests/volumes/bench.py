@@ -14,11 +14,11 @@ from tarmac.decide.disks import PROVISIONED_BY
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.fake import FakeSources, FolderMedium
 from tarmac.volumes.interface import MountedVolume, VolumeNotReady
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.loops import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
-from tarmac.volumes.node import NodeFacts
+from tarmac.volumes.node import VolumeNode
 
 UID = "1f0c4d3e-0000-4000-8000-000000000001"
 MIB = 1 << 20
@@ -43,8 +43,8 @@ class Bench:
     machine_answers: bool = True
 
     def __post_init__(self) -> None:
-        self.facts = NodeFacts("here", {"kubernetes.io/hostname": "here"}, {"memory": "1Gi", "cpu": "2"})
-        self.layout = Layout(self.root)
+        self.facts = VolumeNode("here", {"kubernetes.io/hostname": "here"}, {"memory": "1Gi", "cpu": "2"})
+        self.layout = VolumeLayout(self.root)
         self.restart()
 
     def restart(self) -> None:

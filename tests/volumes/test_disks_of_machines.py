@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.runtimes.qemu.firmware import variables_of
 from tarmac.volumes.interface import Unusable, VolumeNotReady
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux import cloning
 from tarmac.volumes.linux.cloning import copy_disk
 from tarmac.volumes.linux.loops import loops
@@ -164,7 +164,7 @@ def test_an_image_that_is_larger_than_the_disk_is_refused(tmp_path: Path) -> Non
 
 
 def test_what_the_firmware_remembers_goes_with_the_boot_disk(tmp_path: Path) -> None:
-    layout = Layout(str(tmp_path))
+    layout = VolumeLayout(str(tmp_path))
     os.makedirs(layout.disks)
     disk, beside = Path(layout.disk("pvc-1.2")), Path(layout.disk("pvc-1"))
     variables = variables_of(str(sparse(disk, MIB)), tmp_path)

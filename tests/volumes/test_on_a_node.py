@@ -17,7 +17,7 @@ from tarmac.client.kubeconfig import load
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import CONFIG_MAPS, EVENTS, PODS, VOLUME_CLAIMS
 from tarmac.runtimes.cri import CriRuntime
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.loops import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
@@ -101,7 +101,7 @@ async def node(tmp_path: Path, containerd_node: ContainerdNode) -> AsyncGenerato
                 yield made
                 await made.close()
         finally:
-            LinuxMedium(Layout(str(folder / "root"))).close()
+            LinuxMedium(VolumeLayout(str(folder / "root"))).close()
 
 
 def pod() -> JsonObject:

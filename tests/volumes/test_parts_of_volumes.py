@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.volumes.interface import MountedVolume, Unusable
-from tarmac.volumes.linux.safepath import Outside, hold
+from tarmac.volumes.linux.safepath import PathEscapes, hold
 from tests.volumes.bench import UID, Bench, content, put
 
 _libc = ctypes.CDLL(None)
@@ -96,7 +96,7 @@ def test_swapping_a_folder_for_a_link_never_leads_out(tmp_path: Path) -> None:
                 break
             try:
                 descriptor = hold(str(volume), "a/made/inside")
-            except (Outside, OSError):
+            except (PathEscapes, OSError):
                 continue
             where = os.readlink(f"/proc/self/fd/{descriptor}")
             os.close(descriptor)

@@ -15,8 +15,8 @@ from tarmac.volumes.content.downward import container_resource, pod_field
 from tarmac.volumes.content.files import (
     ContentMissing,
     ContentUnsupported,
-    File,
     Payload,
+    ProjectedFile,
     config_map_files,
     secret_files,
 )
@@ -27,7 +27,7 @@ NOON = 1_794_744_000.0  # 2026-11-15T12:00:00Z
 
 
 def put(folder: Path, **files: str) -> bool:
-    payload: Payload = {name.replace("__", "/"): File(text.encode(), 0o644) for name, text in files.items()}
+    payload: Payload = {name.replace("__", "/"): ProjectedFile(text.encode(), 0o644) for name, text in files.items()}
     return write(str(folder), payload, NOON, lambda: None)
 
 
@@ -73,7 +73,7 @@ def test_what_an_interrupted_write_left_is_finished_or_removed(tmp_path: Path) -
 def test_ownership_is_set_before_anybody_sees_the_files(tmp_path: Path) -> None:
     put(tmp_path, colour="red")
     seen: list[str] = []
-    payload: Payload = {"colour": File(b"blue", 0o600)}
+    payload: Payload = {"colour": ProjectedFile(b"blue", 0o600)}
     write(str(tmp_path), payload, NOON, lambda: seen.append(content(f"{tmp_path}/colour")))
     assert seen == ["red"]
     assert stat.S_IMODE(os.stat(tmp_path / "colour").st_mode) == 0o600
@@ -82,7 +82,7 @@ def test_ownership_is_set_before_anybody_sees_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["", "/absolute", "../out", "in/../out", "..data", "..hidden/file", "x" * 256])
 def test_paths_that_lead_elsewhere_are_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(BadPath, match="invalid path"):
-        write(str(tmp_path), {path: File(b"", 0o644)}, NOON, lambda: None)
+        write(str(tmp_path), {path: ProjectedFile(b"", 0o644)}, NOON, lambda: None)
     assert os.listdir(tmp_path) == []
 
 
@@ -90,7 +90,7 @@ def test_items_choose_keys_paths_and_modes() -> None:
     obj: JsonObject = {"data": {"a": "1", "b": "2"}, "binaryData": {"c": base64.b64encode(b"\xff\x00").decode()}}
     items = [{"key": "a", "path": "sub/a"}, {"key": "c", "path": "c", "mode": 0o400}]
     found = config_map_files(obj, {"name": "x", "items": items}, 0o644)
-    assert found == {"sub/a": File(b"1", 0o644), "c": File(b"\xff\x00", 0o400)}
+    assert found == {"sub/a": ProjectedFile(b"1", 0o644), "c": ProjectedFile(b"\xff\x00", 0o400)}
     assert set(config_map_files(obj, {"name": "x"}, 0o644)) == {"a", "b", "c"}
 
 
@@ -102,7 +102,7 @@ def test_a_missing_key_is_told_unless_it_is_optional() -> None:
 
 
 def test_a_secret_does_not_show_when_printed() -> None:
-    assert "hunter2" not in repr(File(b"hunter2", 0o600))
+    assert "hunter2" not in repr(ProjectedFile(b"hunter2", 0o600))
 
 
 def test_fields_of_a_pod_are_written_as_kubernetes_writes_them() -> None:

@@ -94,7 +94,7 @@ class Entrance:
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class OutsideLink:
     """Location of an address: an interface of the node, the segment behind it, and the router there, if any."""
 
     interface: str
@@ -111,7 +111,7 @@ class SourceAddress:
     address: str
     mark: int  # the same on all nodes, 1 to 65535
     candidates: tuple[str, ...]  # addresses of the nodes that may own it
-    outside: Outside | None = None
+    outside: OutsideLink | None = None
     exits: tuple[Exit, ...] = ()
     entrances: tuple[Entrance, ...] = ()
     connections: int | None = None  # maximum at a time
@@ -120,7 +120,7 @@ class SourceAddress:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class TunnelPeer:
+class EncryptedPeer:
     """A node in another city, reached only encrypted. Without its key no packet passes."""
 
     address: str  # the end of its tunnels
@@ -138,7 +138,7 @@ class InstanceTunnels:
     always: frozenset[int] = frozenset()
     between: frozenset[int] = frozenset()
     plain: frozenset[str] = frozenset()
-    peers: tuple[TunnelPeer, ...] = ()
+    peers: tuple[EncryptedPeer, ...] = ()
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -151,7 +151,7 @@ class InstanceTunnels:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class ServiceTraffic:
     """Traffic of one address for one ExternalService, in connections that the same side began.
 
     `live` are those that the kernel tracks for an address that this node owns. Bytes are those of packets, in both
@@ -167,13 +167,13 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Carriage:
+class GatewayTraffic:
     """Traffic of a gateway; and for each address that it owns now, the used share of its ports.
 
     An address has a fixed number of ports towards each port of a server: the fullest counts, 1 is full.
     """
 
-    traffic: tuple[Traffic, ...] = ()
+    traffic: tuple[ServiceTraffic, ...] = ()
     port_use: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -182,7 +182,7 @@ EndPoint = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class TranslatedConnection:
     """A connection with translated addresses, as a namespace tracks it.
 
     `source` is the client, `meant` the address it dialled, `answerer` the server, and `seen` the client as the server
@@ -208,19 +208,19 @@ class Translated:
 class Translations:
     """Connections of pods of this node, between pod and transit address; and between transit address and SourceIP."""
 
-    forwarded: Sequence[Translated] = ()
-    carried: Sequence[Translated] = ()
+    forwarded: Sequence[TranslatedConnection] = ()
+    carried: Sequence[TranslatedConnection] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalState:
+class EgressState:
     """The whole desired state of external services on a node."""
 
     node_address: str
     forwardings: tuple[Forwarding, ...] = ()
     sources: tuple[SourceAddress, ...] = ()
     partner: str = ""  # address of the gateway that shares its connections with this one
-    peers: tuple[TunnelPeer, ...] = ()
+    peers: tuple[EncryptedPeer, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -228,7 +228,7 @@ class ExternalState:
         return not self.forwardings and not any(each.outside for each in self.sources)
 
 
-class StateSyncing(Protocol):
+class ConnectionSync(Protocol):
     """Shares a gateway's connections with its partner, so that they survive the loss of one. Optional."""
 
     partner: str
@@ -245,14 +245,14 @@ class StateSyncing(Protocol):
         ...
 
 
-class ExternalDatapath(Protocol):
+class EgressDatapath(Protocol):
     """Implements external services on one node.
 
     Methods that are not coroutines may block for a moment, and are called from the lease thread only.
     """
 
     @property
-    def state_sync(self) -> StateSyncing:
+    def state_sync(self) -> ConnectionSync:
         """Connection sharing with another gateway."""
         ...
 
@@ -268,7 +268,7 @@ class ExternalDatapath(Protocol):
         """Return the bytes exchanged with nodes of other cities, by address, since their tunnels were created."""
         ...
 
-    async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
+    async def apply(self, state: EgressState) -> Mapping[str, Exception]:
         """Make the node match the state, and end connections that are no longer allowed.
 
         Returns failures by ExternalService or address. A failed part is left out, all remaining ones work. An OSError
@@ -281,7 +281,7 @@ class ExternalDatapath(Protocol):
         """Repair changes by other programs since the last call; return the repaired parts. Cheap if there are none."""
         ...
 
-    async def carriage(self) -> Carriage:
+    async def carriage(self) -> GatewayTraffic:
         """Return the traffic through this node as a gateway. Takes time in proportion to connections and rules."""
         ...
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace as replace_fields
 
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.egress import Means
-from tarmac.datapath.fakeegress import FakeExternal
+from tarmac.datapath.fakeegress import FakeEgressDatapath
 from tarmac.datapath.interface import Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.decide.reach.evaluation import permits
 from tarmac.decide.reach.marks import node_marks
@@ -37,7 +37,7 @@ class FakeUnderlay:
 class FakeEncryption:
     """Encrypts nothing, and reports the values set by a test."""
 
-    def __init__(self, external: FakeExternal) -> None:
+    def __init__(self, external: FakeEgressDatapath) -> None:
         self.failed = ""
         self._external = external
 
@@ -63,7 +63,7 @@ class FakeDatapath:
         self.state = NodeNetworks(())
         self._underlay = underlay or FakeUnderlay()
         self._indexes: dict[tuple[str, int], str] = {}
-        self.external = FakeExternal(self)
+        self.external = FakeEgressDatapath(self)
         self.tunnels = FakeEncryption(self.external)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
@@ -182,7 +182,7 @@ class FakeDatapath:
         """Reset everything."""
         await self.sweep(set())
         self.doors.clear()
-        self.external = FakeExternal(self)
+        self.external = FakeEgressDatapath(self)
         self.tunnels = FakeEncryption(self.external)
         self.state = NodeNetworks(())
         self._underlay.nodes = {address: node for address, node in self._underlay.nodes.items() if node is not self}

@@ -12,14 +12,14 @@ from ipaddress import ip_interface
 from typing import TYPE_CHECKING, NamedTuple
 
 from tarmac.datapath.egress import (
-    Carriage,
     Departure,
+    EgressState,
     Entrance,
     Exit,
-    ExternalState,
+    GatewayTraffic,
     Means,
+    ServiceTraffic,
     SourceAddress,
-    Traffic,
     Translations,
 )
 from tarmac.decide.reach.evaluation import permits
@@ -33,7 +33,7 @@ BYTES, PORTS = 100, 64_512
 """Bytes reported for each connection, and connections of an address to one port of a server."""
 
 
-class Label(NamedTuple):
+class CounterLabel(NamedTuple):
     """Connections that are counted together."""
 
     service: str
@@ -57,12 +57,12 @@ class FakeStateSync:
         return 0 if self.partner else None
 
 
-class FakeExternal:
+class FakeEgressDatapath:
     """External services of one node. `announced` are the addresses that were announced on segments, in order."""
 
     def __init__(self, node: FakeDatapath) -> None:
         self._node = node
-        self.state = ExternalState("")
+        self.state = EgressState("")
         self.owners: dict[str, str] = {}
         self.announced: list[str] = []
         self.translations = Translations()
@@ -73,8 +73,8 @@ class FakeExternal:
         self.private_key = b""
         self.cut: set[str] = set()  # links that exist and are not connected
         self._carried: dict[str, float] = {}
-        self._began: Counter[Label] = Counter()
-        self._live: Counter[tuple[Label, Exit | Entrance]] = Counter()
+        self._began: Counter[CounterLabel] = Counter()
+        self._live: Counter[tuple[CounterLabel, Exit | Entrance]] = Counter()
 
     def identify(self, private_key: bytes) -> None:
         """Store the key."""
@@ -88,7 +88,7 @@ class FakeExternal:
         """Return zero for each peer."""
         return {each.address: 0 for each in self.state.peers}
 
-    async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
+    async def apply(self, state: EgressState) -> Mapping[str, Exception]:
         """Store the state; an ExternalService with a missing Network fails."""
         here = {network.name for network in self._node.state.networks}
         absent = {each.name for each in state.forwardings if any(way.network not in here for way in each.ways)}
@@ -104,17 +104,19 @@ class FakeExternal:
         """Never needs a repair."""
         return ()
 
-    async def carriage(self) -> Carriage:
+    async def carriage(self) -> GatewayTraffic:
         """Return the connections seen and answered through this node. A connection lasts while its rule exists."""
-        use, live = dict.fromkeys(self._carried, 0.0), Counter[Label]()
+        use, live = dict.fromkeys(self._carried, 0.0), Counter[CounterLabel]()
         for (label, _), number in self._live.items():
             if label.source in use:
                 live[label] += number
                 use[label.source] = max(use[label.source], 0.0 if label.inward else number / PORTS)
-        present = {Label(way.service, each.address, isinstance(way, Entrance)) for each, way in self._ways()}
+        present = {CounterLabel(way.service, each.address, isinstance(way, Entrance)) for each, way in self._ways()}
         told = sorted(present & self._began.keys())
         counts = ((each, self._began[each]) for each in told)
-        return Carriage(tuple(Traffic(*each, live[each], number, number * BYTES) for each, number in counts), use)
+        return GatewayTraffic(
+            tuple(ServiceTraffic(*each, live[each], number, number * BYTES) for each, number in counts), use
+        )
 
     async def tracked(self) -> tuple[int, int] | None:
         """Return zero tracked connections."""
@@ -158,7 +160,7 @@ class FakeExternal:
 
     async def remove(self) -> None:
         """Reset everything."""
-        self.state, self._carried = ExternalState(""), {}
+        self.state, self._carried = EgressState(""), {}
         self.owners.clear()
 
     def seen(self, sandbox_id: str, address: str, port: int, protocol: str = "TCP") -> str | None:
@@ -170,7 +172,7 @@ class FakeExternal:
                 return way.source if allowed else None
         return None
 
-    def lets_out(self, way: Departure, of: ExternalState) -> bool:
+    def lets_out(self, way: Departure, of: EgressState) -> bool:
         """Return True if a gateway forwards a connection of another node, which is then counted."""
         source = self._source(way.source)
         if source is None or not self._hears(of) or way.source not in self._carried:
@@ -183,7 +185,7 @@ class FakeExternal:
                 way.protocol,
                 way.target_port,
             ):
-                self._count(Label(each.service, way.source, inward=False), each)
+                self._count(CounterLabel(each.service, way.source, inward=False), each)
                 return True
         return False
 
@@ -198,7 +200,7 @@ class FakeExternal:
             if (way.target, way.port, way.protocol) == (target, port, protocol) and node is not None and known:
                 answerer = node.external.arrives(target, way.transit, port, protocol)
                 if answerer is not None:
-                    self._count(Label(way.service, address, inward=True), way)
+                    self._count(CounterLabel(way.service, address, inward=True), way)
                 return answerer
         return None
 
@@ -211,7 +213,7 @@ class FakeExternal:
                     return self._holder(way.network, way.endpoint[0])
         return None
 
-    def _hears(self, other: ExternalState) -> bool:
+    def _hears(self, other: EgressState) -> bool:
         """Return True if packets pass between two nodes: both encrypt, with each other's key, or neither does."""
         mine = {each.address: each.public_key for each in self.state.peers}.get(other.node_address)
         theirs = {each.address: each.public_key for each in other.peers}.get(self.state.node_address)
@@ -222,7 +224,7 @@ class FakeExternal:
             for way in (*each.exits, *each.entrances):
                 yield each, way
 
-    def _count(self, label: Label, way: Exit | Entrance) -> None:
+    def _count(self, label: CounterLabel, way: Exit | Entrance) -> None:
         self._began[label] += 1
         self._live[label, way] += 1
 

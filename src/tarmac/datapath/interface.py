@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from tarmac.api.networking.interfaces import AttachedInterface
-from tarmac.datapath.egress import ExternalDatapath, InstanceTunnels, Means
+from tarmac.datapath.egress import EgressDatapath, InstanceTunnels, Means
 from tarmac.decide.reach.policyrules import Rules, ServicePort
 
 HOST: Final = ""
@@ -133,7 +133,7 @@ class Datapath(Protocol):
         ...
 
     @property
-    def external(self) -> ExternalDatapath:
+    def external(self) -> EgressDatapath:
         """Routes of its pods to servers outside the platform, and back."""
         ...
 

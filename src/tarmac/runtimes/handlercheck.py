@@ -25,14 +25,14 @@ _BARE = LinuxSecurity(host_network=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class HandlerCheck:
     """The result of the tests: the status with only the working handlers, and the failures of the rest."""
 
     status: RuntimeStatus
     failures: dict[str, str]
 
 
-async def prove_handlers(runtime: Runtime, log_directory: str, cgroup_parent: str) -> Proof:
+async def check_handlers(runtime: Runtime, log_directory: str, cgroup_parent: str) -> HandlerCheck:
     """Test every handler that has its own kernel. Raises Unreachable."""
     status = await runtime.status()
     failures: dict[str, str] = {}
@@ -40,7 +40,7 @@ async def prove_handlers(runtime: Runtime, log_directory: str, cgroup_parent: st
         if handler.own_kernel and (reason := await _try(runtime, handler.name, log_directory, cgroup_parent)):
             failures[handler.name] = reason
     working = tuple(handler for handler in status.handlers if handler.name not in failures)
-    return Proof(replace(status, handlers=working), failures)
+    return HandlerCheck(replace(status, handlers=working), failures)
 
 
 async def _try(runtime: Runtime, handler: str, log_directory: str, cgroup_parent: str) -> str:

@@ -47,7 +47,7 @@ _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class RoutedDriver:
     """A driver beside the main one: its handlers, and the prefix of its sandbox and container ids."""
 
     runtime: Runtime
@@ -58,7 +58,7 @@ class Driver:
 class RoutedRuntime:
     """Implements `Runtime`."""
 
-    def __init__(self, main: Runtime, *others: Driver) -> None:
+    def __init__(self, main: Runtime, *others: RoutedDriver) -> None:
         self._main = main
         self._others = others
         self._all = (main, *(each.runtime for each in others))
@@ -252,7 +252,7 @@ class RoutedRuntime:
         return [item for items in await asyncio.gather(*(ask(each) for each in self._all)) for item in items]
 
 
-async def _offered(driver: Driver) -> list[Handler]:
+async def _offered(driver: RoutedDriver) -> list[Handler]:
     """Return the handlers that a driver claims and offers, while it is ready."""
     try:
         status = await driver.runtime.status()
@@ -261,7 +261,7 @@ async def _offered(driver: Driver) -> list[Handler]:
     return [each for each in status.handlers if status.ready and each.name in driver.handlers]
 
 
-def _check(drivers: Sequence[Driver]) -> None:
+def _check(drivers: Sequence[RoutedDriver]) -> None:
     """Reject ambiguous handlers and prefixes. Raises ValueError."""
     claimed = [name for each in drivers for name in each.handlers]
     if len(claimed) != len(set(claimed)) or not all(each.handlers for each in drivers):

@@ -14,17 +14,17 @@ from tarmac.decide.disks import is_local
 from tarmac.decide.scheduling import any_of
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported
 from tarmac.volumes.interface import Sources
-from tarmac.volumes.medium import Disk
-from tarmac.volumes.node import NodeFacts
+from tarmac.volumes.medium import StoredDisk
+from tarmac.volumes.node import VolumeNode
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedStorage:
     """The storage behind a claim: a disk, or a folder of the host that a pod owns or just uses."""
 
     claim: JsonObject
     capacity: str
-    disk: Disk | None
+    disk: StoredDisk | None
     folder: str = ""
     owned: bool = False
     # initial content of a new disk: files of a container image, or a virtual machine's operating system
@@ -38,7 +38,7 @@ def claim_name(pod: JsonObject, volume: JsonObject) -> str:
     return f"{pod['metadata']['name']}-{volume['name']}"
 
 
-async def resolve(pod: JsonObject, volume: JsonObject, sources: Sources, node: NodeFacts) -> Claimed:
+async def resolve(pod: JsonObject, volume: JsonObject, sources: Sources, node: VolumeNode) -> ClaimedStorage:
     """Resolve the claim of a volume. Raises ContentMissing, ContentUnsupported, SourceUnavailable."""
     namespace, name = pod["metadata"]["namespace"], claim_name(pod, volume)
     claim = await sources.claim(namespace, name)
@@ -61,7 +61,7 @@ def _made_for(claim: JsonObject, pod: JsonObject) -> bool:
     return any(owner.get("controller") and owner["uid"] == pod["metadata"]["uid"] for owner in owners)
 
 
-def _check(persistent: JsonObject, claim: JsonObject, node: NodeFacts) -> None:
+def _check(persistent: JsonObject, claim: JsonObject, node: VolumeNode) -> None:
     name, spec = persistent["metadata"]["name"], persistent["spec"]
     if (spec.get("claimRef") or {}).get("uid", "") not in ("", claim["metadata"]["uid"]):
         raise ContentMissing(f'persistentvolume "{name}" is bound to another claim')
@@ -76,7 +76,7 @@ def is_machine(pod: JsonObject) -> bool:
     return pod["spec"].get("runtimeClassName") == MACHINE_CLASS
 
 
-def _behind(persistent: JsonObject, claim: JsonObject, pod: JsonObject, volume: str) -> Claimed:
+def _behind(persistent: JsonObject, claim: JsonObject, pod: JsonObject, volume: str) -> ClaimedStorage:
     name, spec = persistent["metadata"]["name"], persistent["spec"]
     capacity = str((spec.get("capacity") or {}).get("storage", "0"))
     block = spec.get("volumeMode") == "Block"
@@ -85,17 +85,17 @@ def _behind(persistent: JsonObject, claim: JsonObject, pod: JsonObject, volume: 
         notes = claim["metadata"].get("annotations") or {}
         device = path if _is_block_device(path) else ""
         filesystem = notes.get(ANNOTATION_POPULATE_FILESYSTEM, "") if block else ""
-        disk = Disk(name, Quantity.parse(capacity).value(), block, device, filesystem, _label(pod, volume))
+        disk = StoredDisk(name, Quantity.parse(capacity).value(), block, device, filesystem, _label(pod, volume))
         image = notes.get(ANNOTATION_POPULATE_FROM, "")
         if image and (device or (block and not is_machine(pod))):
             raise ContentUnsupported("only a disk with a filesystem of its own can be filled from an image")
         if filesystem not in ("", _FILESYSTEM):
             raise ContentUnsupported(f"disks get {_FILESYSTEM} or nothing, not {filesystem}")
-        return Claimed(claim, capacity, disk, image=image)
+        return ClaimedStorage(claim, capacity, disk, image=image)
     if not path:
         sort = next((key for key in spec if key in _ELSEWHERE), "this")
         raise ContentUnsupported(f"persistent volumes of the kind {sort} are not offered by this node")
-    return Claimed(claim, capacity, None, path, owned="local" in spec)
+    return ClaimedStorage(claim, capacity, None, path, owned="local" in spec)
 
 
 _FILESYSTEM = "ext4"

@@ -23,13 +23,13 @@ from tarmac.volumes.interface import (
     VolumeUsage,
     nobody_runs,
 )
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.removal import remove_folder
-from tarmac.volumes.linux.safepath import Outside, hold
+from tarmac.volumes.linux.safepath import PathEscapes, hold
 from tarmac.volumes.medium import Medium
-from tarmac.volumes.mounting import ATTACHING, PodMounts, Workshop, telling, used_volumes
+from tarmac.volumes.mounting import ATTACHING, MountDependencies, PodMounts, used_volumes, with_volume_name
 from tarmac.volumes.node import Facts
-from tarmac.volumes.threads import Locks, in_thread
+from tarmac.volumes.threads import KeyedLocks, in_thread
 from tarmac.volumes.usage import measure
 
 _BUSY_WAITS = (0.02, 0.1, 0.4, 1.0)
@@ -41,7 +41,7 @@ class PodVolumes:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: VolumeLayout,
         medium: Medium,
         sources: Sources,
         facts: Facts,
@@ -51,10 +51,10 @@ class PodVolumes:
         self._layout = layout
         self._medium = medium
         self._clock = clock
-        self._pods = Locks()
-        self._disks = Locks()
+        self._pods = KeyedLocks()
+        self._disks = KeyedLocks()
         self._mounted_since_sweep: set[str] = set()
-        self._workshop = Workshop(layout, medium, sources, facts, clock, self._disks, grown)
+        self._workshop = MountDependencies(layout, medium, sources, facts, clock, self._disks, grown)
 
     async def start(self) -> None:
         """Prepare the root."""
@@ -104,7 +104,7 @@ class PodVolumes:
         """Resolve beneath the volume by the kernel, then mount by descriptor: symlinks cannot redirect that."""
         target = self._layout.subpath(pod_uid, volume.name, container, index)
         async with self._pods.hold(pod_uid):
-            with telling(volume.name):
+            with with_volume_name(volume.name):
                 await in_thread(self._bind_part, volume, path, target)
         return target
 
@@ -155,7 +155,7 @@ class PodVolumes:
     def _bind_part(self, volume: MountedVolume, path: str, target: str) -> None:
         try:
             held = hold(volume.path, path)
-        except Outside as error:
+        except PathEscapes as error:
             raise Unusable(volume.name, str(error), "InvalidSubPath") from error
         try:
             self._medium.bind(held, target)

@@ -15,9 +15,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.interface import SourceUnavailable
-from tarmac.volumes.layout import Layout
-from tarmac.volumes.medium import Disk
-from tarmac.volumes.node import Facts, NodeFacts
+from tarmac.volumes.layout import VolumeLayout
+from tarmac.volumes.medium import StoredDisk
+from tarmac.volumes.node import Facts, VolumeNode
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class FakeSources:
 class FolderMedium:
     """Disks are folders under `disks`; a block device is an empty file. `busy` paths are released only lazily."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: VolumeLayout) -> None:
         self._layout = layout
         self.busy: set[str] = set()
         self.memory_sizes: dict[str, int | None] = {}
@@ -98,11 +98,11 @@ class FolderMedium:
         self.memory_sizes[path] = size
         os.makedirs(path, exist_ok=True)
 
-    def has_disk(self, disk: Disk) -> bool:
+    def has_disk(self, disk: StoredDisk) -> bool:
         """True if the folder exists."""
         return os.path.exists(self._layout.disk(disk.name))
 
-    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
+    def make_disk(self, disk: StoredDisk, files: str | None, image: str | None = None) -> None:
         """Create under a temporary name first, like the real medium."""
         unfinished = self._layout.disk(disk.name) + ".new"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -114,18 +114,18 @@ class FolderMedium:
             shutil.copy(image, f"{unfinished}/device")
         os.rename(unfinished, self._layout.disk(disk.name))
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
+    def mount_disk(self, disk: StoredDisk, path: str, *, read_only: bool) -> bool:
         """Create a symlink."""
         _link(self._layout.disk(disk.name), path)
         return True
 
-    def attach_disk(self, disk: Disk) -> str:
+    def attach_disk(self, disk: StoredDisk) -> str:
         """Create a file beside the disk."""
         device = f"{self._layout.disk(disk.name)}/device"
         with open(device, "ab"):
             return device
 
-    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+    def disk_file(self, disk: StoredDisk) -> tuple[str, bool]:
         """Return the same file."""
         device = self.attach_disk(disk)
         os.truncate(device, max(disk.size, os.stat(device).st_size))
@@ -177,7 +177,7 @@ def _link(source: str, path: str) -> None:
 
 def fake_volumes(root: str, sources: FakeSources, facts: Facts | None = None, clock: Clock | None = None) -> PodVolumes:
     """Return volumes under a folder, without mounts."""
-    layout = Layout(root)
+    layout = VolumeLayout(root)
     return PodVolumes(
-        layout, FolderMedium(layout), sources, facts or (lambda: NodeFacts("node")), clock or SystemClock()
+        layout, FolderMedium(layout), sources, facts or (lambda: VolumeNode("node")), clock or SystemClock()
     )

@@ -32,7 +32,7 @@ _IMAGE = ".img"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class VolumeLayout:
     """Paths under `root`, with symlinks resolved: mounts are found by their real path."""
 
     root: str

@@ -16,7 +16,7 @@ class MediumFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class StoredDisk:
     """A disk of this node. `device` is its block device, if it is no image file.
 
     A disk with a filesystem always has ext4. One that is handed out as a device (`block`) has one only if it is made
@@ -42,26 +42,26 @@ class Medium(Protocol):
         """Mount a filesystem in memory, without swap if the kernel supports that."""
         ...
 
-    def has_disk(self, disk: Disk) -> bool:
+    def has_disk(self, disk: StoredDisk) -> bool:
         """True if the disk is complete."""
         ...
 
-    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
+    def make_disk(self, disk: StoredDisk, files: str | None, image: str | None = None) -> None:
         """Make a missing disk, atomically.
 
         It gets a copy of the files of a folder, or begins with the bytes of a raw image.
         """
         ...
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
+    def mount_disk(self, disk: StoredDisk, path: str, *, read_only: bool) -> bool:
         """Mount it; True if it has its requested size. Growing may have to wait until the disk is unused."""
         ...
 
-    def attach_disk(self, disk: Disk) -> str:
+    def attach_disk(self, disk: StoredDisk) -> str:
         """Return its block device, grown to the requested size."""
         ...
 
-    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+    def disk_file(self, disk: StoredDisk) -> tuple[str, bool]:
         """Return its file or device, for direct use; True if it has its requested size."""
         ...
 

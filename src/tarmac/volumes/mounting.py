@@ -17,7 +17,7 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.quantity import Quantity
 from tarmac.volumes import hostpaths
-from tarmac.volumes.claims import Claimed, is_machine, resolve
+from tarmac.volumes.claims import ClaimedStorage, is_machine, resolve
 from tarmac.volumes.content.collect import Collector, fs_group
 from tarmac.volumes.content.files import ContentMissing, ContentUnsupported, Payload
 from tarmac.volumes.interface import (
@@ -29,12 +29,12 @@ from tarmac.volumes.interface import (
     VolumeError,
     VolumeNotReady,
 )
-from tarmac.volumes.layout import Layout
-from tarmac.volumes.medium import Disk, Medium, MediumFault
+from tarmac.volumes.layout import VolumeLayout
+from tarmac.volumes.medium import Medium, MediumFault, StoredDisk
 from tarmac.volumes.nesting import make_nested
 from tarmac.volumes.node import Facts, memory_size
 from tarmac.volumes.ownership import give_to_group
-from tarmac.volumes.threads import Locks, in_thread
+from tarmac.volumes.threads import KeyedLocks, in_thread
 from tarmac.volumes.writer import BadPath, write
 
 PROJECTED = ("configMap", "secret", "downwardAPI", "projected")
@@ -47,15 +47,15 @@ _log = log("volumes")
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class MountDependencies:
     """Dependencies for mounting, shared by all pods."""
 
-    layout: Layout
+    layout: VolumeLayout
     medium: Medium
     sources: Sources
     facts: Facts
     clock: Clock
-    locks: Locks  # by disk while it is made and mounted; by ATTACHING while block devices are attached or detached
+    locks: KeyedLocks  # by disk while it is made and mounted; by ATTACHING while block devices are attached or detached
     grown: DiskGrown
 
 
@@ -76,7 +76,7 @@ def used_volumes(pod: JsonObject) -> Iterator[tuple[JsonObject, str]]:
 
 
 @contextmanager
-def telling(volume: str) -> Generator[None]:
+def with_volume_name(volume: str) -> Generator[None]:
     """Convert errors to VolumeError with the volume's name, for the pod's event."""
     try:
         yield
@@ -91,7 +91,7 @@ def telling(volume: str) -> Generator[None]:
 class PodMounts:
     """The volumes of one pod."""
 
-    def __init__(self, workshop: Workshop, pod: JsonObject) -> None:
+    def __init__(self, workshop: MountDependencies, pod: JsonObject) -> None:
         self._shop = workshop
         self._pod = pod
         self._uid: str = pod["metadata"]["uid"]
@@ -102,7 +102,7 @@ class PodMounts:
     async def mount(self, volume: JsonObject, kind: str) -> MountedVolume:
         """Mount a volume. Raises VolumeError."""
         name, source = volume["name"], volume.get(kind) or {}
-        with telling(name):
+        with with_volume_name(name):
             if kind in PROJECTED:
                 return await self._projected(name, kind, source)
             if kind in CLAIMED:
@@ -196,7 +196,7 @@ class PodMounts:
             await self._mount_disk(claimed, claimed.disk, path, read_only)
             return MountedVolume(name, path, read_only)
 
-    async def _make_disk(self, claimed: Claimed, disk: Disk) -> None:
+    async def _make_disk(self, claimed: ClaimedStorage, disk: StoredDisk) -> None:
         medium, metadata = self._shop.medium, claimed.claim["metadata"]
         if await in_thread(medium.has_disk, disk):
             return
@@ -212,14 +212,14 @@ class PodMounts:
         async with self._shop.sources.image_root(claimed.image, self._pod) as root:
             await in_thread(medium.make_disk, disk, root)
 
-    async def _attach_device(self, claimed: Claimed, disk: Disk, link: str) -> str:
+    async def _attach_device(self, claimed: ClaimedStorage, disk: StoredDisk, link: str) -> str:
         async with self._shop.locks.hold(ATTACHING):
             device = await in_thread(self._shop.medium.attach_disk, disk)
             _put_link(link, device)
         await self._report_size(claimed)
         return device
 
-    async def _hand_file(self, claimed: Claimed, disk: Disk, link: str) -> str:
+    async def _hand_file(self, claimed: ClaimedStorage, disk: StoredDisk, link: str) -> str:
         """Hand out the disk's file: a virtual machine needs no loop device; the link marks the disk as used.
 
         The claim's status is updated last: an agent killed before notifies the virtual machine again.
@@ -232,7 +232,7 @@ class PodMounts:
             await self._report_size(claimed)
         return file
 
-    async def _mount_disk(self, claimed: Claimed, disk: Disk, path: str, read_only: bool) -> None:
+    async def _mount_disk(self, claimed: ClaimedStorage, disk: StoredDisk, path: str, read_only: bool) -> None:
         known = await in_thread(self._shop.medium.is_mounted, path)
         whole = await in_thread(self._shop.medium.mount_disk, disk, path, read_only=read_only)
         if not read_only:
@@ -246,7 +246,7 @@ class PodMounts:
         lenient = known or policy == "OnRootMismatch"
         await in_thread(give_to_group, path, self._group, only_on_mismatch=lenient)
 
-    async def _report_size(self, claimed: Claimed) -> None:
+    async def _report_size(self, claimed: ClaimedStorage) -> None:
         """Report the grown disk in the claim's status."""
         if not _size_is_told(claimed):
             try:
@@ -255,7 +255,7 @@ class PodMounts:
                 _log.info("disk size not reported yet", claim=claimed.claim["metadata"]["name"], why=str(error))
 
 
-def _size_is_told(claimed: Claimed) -> bool:
+def _size_is_told(claimed: ClaimedStorage) -> bool:
     told = ((claimed.claim.get("status") or {}).get("capacity") or {}).get("storage")
     return told is not None and Quantity.parse(told) >= Quantity.parse(claimed.capacity)
 

@@ -11,7 +11,7 @@ from tarmac.base.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class VolumeNode:
     """The node's name, labels and allocatable resources, from its Node object."""
 
     name: str
@@ -19,7 +19,7 @@ class NodeFacts:
     allocatable: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-Facts = Callable[[], NodeFacts]
+Facts = Callable[[], VolumeNode]
 """Returns the current facts."""
 
 

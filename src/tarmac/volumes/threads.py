@@ -23,7 +23,7 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await finished(asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs)))
 
 
-class Locks:
+class KeyedLocks:
     """One lock per key in use."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tarmac.volumes.content.files import File, Payload
+from tarmac.volumes.content.files import Payload, ProjectedFile
 
 _DATA = "..data"
 _NEW_DATA = "..data_tmp"
@@ -88,7 +88,7 @@ def _swap(folder: str, wanted: Payload, now: float, publish: Publish) -> str:
     return os.path.basename(fresh)
 
 
-def _write_file(path: str, file: File) -> None:
+def _write_file(path: str, file: ProjectedFile) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "wb") as opened:

@@ -8,7 +8,7 @@ from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
 from tarmac.agent.model.allotment import PodAllotment, Refusal
 from tarmac.agent.model.pod import Pod
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tests.agent.pods.machine import Machine, play
 
 
@@ -96,7 +96,7 @@ def test_a_resource_plugs_in_without_the_pod_loop_knowing() -> None:
         await machine.kill()
         machine.allocator = Allocator(AllocationSettings(), [processors])
         await machine.start()
-        machine.runtime.programs["main"] = Program(runs_for=5)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=5)
         await machine.create(restartPolicy="Never")
         await machine.phase("Running")
         assert machine.runtime.resources_of(await machine.id()).cpuset_cpus == "2"

@@ -19,7 +19,7 @@ from tarmac.api.status import ApiError
 from tarmac.client.client import Client
 from tarmac.client.targets.typed import GATEWAYS
 from tarmac.client.targets.untyped import EVENTS, NODES
-from tarmac.datapath.egress import TunnelPeer
+from tarmac.datapath.egress import EncryptedPeer
 from tests.agent.egress.nodes import SOURCE, Planet, planet, until
 
 pytestmark = pytest.mark.timeout(60)
@@ -40,12 +40,12 @@ async def facts(world: Planet, name: str) -> NodeFacts:
             await asyncio.sleep(0.02)
 
 
-async def peer(world: Planet, name: str) -> TunnelPeer:
+async def peer(world: Planet, name: str) -> EncryptedPeer:
     """A node as others should know it: by what it says of itself."""
-    return TunnelPeer(world.nodes[name].address, (await facts(world, name)).public_key)
+    return EncryptedPeer(world.nodes[name].address, (await facts(world, name)).public_key)
 
 
-def peers(world: Planet, name: str) -> list[TunnelPeer]:
+def peers(world: Planet, name: str) -> list[EncryptedPeer]:
     return sorted(world.nodes[name].datapath.external.state.peers)
 
 

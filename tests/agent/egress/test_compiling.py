@@ -10,7 +10,7 @@ from tarmac.agent.egress.leases.addressconfig import terms_of
 from tarmac.api.declare import decoder, encode
 from tarmac.api.egress.forwarding import Forwarder, Gateway, GatewayNode
 from tarmac.api.egress.sourceip import ClassSubnet
-from tarmac.datapath.egress import Arrival, Departure, Entrance, Exit, Outside, TunnelPeer
+from tarmac.datapath.egress import Arrival, Departure, EncryptedPeer, Entrance, Exit, OutsideLink
 from tests.attacking import TWICE
 
 HERE, THERE = "198.18.0.1", "198.18.0.2"
@@ -57,7 +57,7 @@ def test_rules_become_ways_in_both_directions() -> None:
         Arrival("default/default", TARGET, TRANSIT, "TCP", 80, ("10.128.0.5", 8080), ADDRESS, affinity=True),
     )
     (address,) = made.state.sources
-    assert address.outside == Outside("outside0", "192.0.2.0/24")
+    assert address.outside == OutsideLink("outside0", "192.0.2.0/24")
     assert address.exits == (Exit(TRANSIT, THERE, TARGET, "TCP", 5432, "default/db"),)
     assert address.entrances == (Entrance(TARGET, "TCP", 80, TRANSIT, THERE, 2),)
     assert (address.connections, address.out_rate, address.in_rate) == (5, 100_000_000, None)
@@ -78,7 +78,7 @@ def test_a_gateway_knows_its_partner_and_which_addresses_have_a_hardware_address
     virtual = gateway(GATEWAY.replace('"mark": 11,', '"mark": 11, "announce": "virtualMAC",', 1))
     made = compile_state("n1", HERE, [], [virtual], PLACES, INTERFACES, "n2")
     (address,) = made.state.sources
-    assert address.outside == Outside("outside0", "192.0.2.0/24", virtual=True)
+    assert address.outside == OutsideLink("outside0", "192.0.2.0/24", virtual=True)
     assert made.state.partner == THERE
 
 
@@ -124,16 +124,20 @@ def test_rules_of_another_node_or_for_other_tunnels_are_nobodys() -> None:
 @pytest.mark.parametrize(
     ("subnet", "address", "found"),
     [
-        (None, ADDRESS, Outside("outside0", "192.0.2.0/24")),
-        (None, "fd00:122::200", Outside("outside0", "fd00:122::/64")),
-        (ClassSubnet(gateway="192.0.2.1", prefix_length=24), ADDRESS, Outside("outside0", "192.0.2.0/24", "192.0.2.1")),
-        (ClassSubnet(gateway="192.0.2.1"), "fd00:122::200", Outside("outside0", "fd00:122::/64")),
-        (ClassSubnet(prefix_length=16), "192.0.77.5", Outside("outside0", "192.0.0.0/16")),
-        (ClassSubnet(interface="eth0", prefix_length=24), ADDRESS, Outside("eth0", "192.0.2.0/24")),
+        (None, ADDRESS, OutsideLink("outside0", "192.0.2.0/24")),
+        (None, "fd00:122::200", OutsideLink("outside0", "fd00:122::/64")),
+        (
+            ClassSubnet(gateway="192.0.2.1", prefix_length=24),
+            ADDRESS,
+            OutsideLink("outside0", "192.0.2.0/24", "192.0.2.1"),
+        ),
+        (ClassSubnet(gateway="192.0.2.1"), "fd00:122::200", OutsideLink("outside0", "fd00:122::/64")),
+        (ClassSubnet(prefix_length=16), "192.0.77.5", OutsideLink("outside0", "192.0.0.0/16")),
+        (ClassSubnet(interface="eth0", prefix_length=24), ADDRESS, OutsideLink("eth0", "192.0.2.0/24")),
     ],
 )
 def test_the_interface_is_the_one_on_the_segment_of_the_address(
-    subnet: ClassSubnet | None, address: str, found: Outside
+    subnet: ClassSubnet | None, address: str, found: OutsideLink
 ) -> None:
     assert outside_of(subnet, address, INTERFACES) == found
 
@@ -181,7 +185,7 @@ SENDER = ("n1", HERE, "LHR", "key-1")
 
 def test_nodes_of_other_cities_are_spoken_with_encrypted_and_those_of_ones_own_are_not() -> None:
     made = compile_state("n1", HERE, [forwarder()], [told(ADDRESS, ADDRESS, SENDER)], PLACES, {})
-    assert made.state.peers == (TunnelPeer(THERE, "key-2"),)
+    assert made.state.peers == (EncryptedPeer(THERE, "key-2"),)
     near = ("n1", HERE, "DFW", "key-1")
     assert compile_state("n1", HERE, [forwarder()], [told(ADDRESS, ADDRESS, near)], PLACES, {}).state.peers == ()
     off = compile_state("n1", HERE, [forwarder()], [told(ADDRESS, ADDRESS, SENDER)], PLACES, {}, encrypt=False)
@@ -191,17 +195,17 @@ def test_nodes_of_other_cities_are_spoken_with_encrypted_and_those_of_ones_own_a
 
 
 def test_a_gateway_takes_packets_from_the_nodes_that_it_is_told_of_and_is_closed_to_others() -> None:
-    def carrier(*gateways: Gateway) -> tuple[TunnelPeer, ...]:
+    def carrier(*gateways: Gateway) -> tuple[EncryptedPeer, ...]:
         for each in gateways:
             for rule in (*each.spec.egress_rules, *each.spec.ingress_rules):
                 rule.forwarder_ip = HERE
         return compile_state("n2", THERE, [], gateways, {}, INTERFACES).state.peers
 
-    assert carrier(told("a", ADDRESS, SENDER)) == (TunnelPeer(HERE, "key-1"),)
-    assert carrier(told("a", ADDRESS)) == (TunnelPeer(HERE),), "a node that nobody tells of is closed"
+    assert carrier(told("a", ADDRESS, SENDER)) == (EncryptedPeer(HERE, "key-1"),)
+    assert carrier(told("a", ADDRESS)) == (EncryptedPeer(HERE),), "a node that nobody tells of is closed"
     another = told("b", "192.0.2.6", ("n1", HERE, "LHR", "key-of-before"))
-    assert carrier(told("a", ADDRESS, SENDER), another) == (TunnelPeer(HERE),), "until all say the same"
+    assert carrier(told("a", ADDRESS, SENDER), another) == (EncryptedPeer(HERE),), "until all say the same"
     liar = ("n9", HERE, "LHR", "key-9")
-    assert carrier(told("a", ADDRESS, SENDER, liar)) == (TunnelPeer(HERE),), "two that claim one address"
+    assert carrier(told("a", ADDRESS, SENDER, liar)) == (EncryptedPeer(HERE),), "two that claim one address"
     near = ("n9", HERE, "DFW", "key-9")
-    assert carrier(told("a", ADDRESS, SENDER, near)) == (TunnelPeer(HERE),)
+    assert carrier(told("a", ADDRESS, SENDER, near)) == (EncryptedPeer(HERE),)

@@ -18,8 +18,8 @@ from tarmac.api.conditions import condition_of
 from tarmac.api.egress.names import ANNOTATION_NODE_FACTS
 from tarmac.client.targets.typed import FORWARDERS, GATEWAYS
 from tarmac.client.targets.untyped import NODES, PODS
-from tarmac.datapath.egress import ExternalState
-from tarmac.datapath.fakeegress import FakeExternal
+from tarmac.datapath.egress import EgressState
+from tarmac.datapath.fakeegress import FakeEgressDatapath
 from tests.agent.egress.nodes import CLAIMS, EXTERNAL, SOURCE, TARGET, Node, Planet, planet, until
 
 pytestmark = pytest.mark.timeout(60)
@@ -41,14 +41,14 @@ async def test_a_pod_is_seen_under_its_address_and_the_server_reaches_it_back(tm
 async def test_l5_nodes_follow_their_objects_and_say_what_they_read_what_is_in_force_and_what_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apply, refused = FakeExternal.apply, False
+    apply, refused = FakeEgressDatapath.apply, False
 
-    async def refusing(external: FakeExternal, state: ExternalState) -> Mapping[str, Exception]:
+    async def refusing(external: FakeEgressDatapath, state: EgressState) -> Mapping[str, Exception]:
         done = await apply(external, state)
         wrong = [each.name for each in state.forwardings] + [each.address for each in state.sources]
         return {name: OSError("the kernel does not take it") for name in wrong} if refused else done
 
-    monkeypatch.setattr(FakeExternal, "apply", refusing)
+    monkeypatch.setattr(FakeEgressDatapath, "apply", refusing)
     async with planet(tmp_path) as world:
         await world.prepare()
         gateway = await world.until_ready()
@@ -137,19 +137,19 @@ async def test_a_gateway_that_shuts_down_does_not_campaign_again_while_its_pods_
 async def test_what_has_not_changed_is_looked_after_and_not_worked_out_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, mended = list[ObjectSource](), list[FakeExternal]()
+    read, mended = list[ObjectSource](), list[FakeEgressDatapath]()
     current = ObjectSource.current
 
     def reading(source: ObjectSource) -> Any:
         read.append(source)
         return current(source)
 
-    async def mending(external: FakeExternal) -> tuple[str, ...]:
+    async def mending(external: FakeEgressDatapath) -> tuple[str, ...]:
         mended.append(external)
         return ()
 
     monkeypatch.setattr(ObjectSource, "current", reading)
-    monkeypatch.setattr(FakeExternal, "mend", mending)
+    monkeypatch.setattr(FakeEgressDatapath, "mend", mending)
     async with planet(tmp_path) as world:
         await world.prepare()
         gateway = await world.until_ready()
@@ -326,7 +326,7 @@ async def test_a_stranger_on_the_segment_is_told_of_and_the_address_stays_silent
 STEPS = {
     "what it knows is kept": (ObjectSource, "keep"),
     "leases hear of it": (LeaseThread, "serve"),
-    "rules are applied": (FakeExternal, "apply"),
+    "rules are applied": (FakeEgressDatapath, "apply"),
     "it is acknowledged": (Acknowledgements, "_apply"),
 }
 

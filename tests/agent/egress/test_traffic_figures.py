@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tarmac.agent.egress.traffic import FRESH, TrafficFigures
 from tarmac.base.clock import ManualClock
-from tarmac.datapath.egress import Carriage, Traffic
+from tarmac.datapath.egress import GatewayTraffic, ServiceTraffic
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
-from tarmac.datapath.fakeegress import BYTES, FakeExternal
+from tarmac.datapath.fakeegress import BYTES, FakeEgressDatapath
 from tests.agent.egress.nodes import SOURCE, TARGET, planet
 
 SERVICE = {"namespace": "default", "externalservice": "db", "sourceip": SOURCE}
@@ -18,16 +18,16 @@ def labels(direction: str) -> frozenset[tuple[str, str]]:
     return frozenset({**SERVICE, "direction": direction}.items())
 
 
-class Kernel(FakeExternal):
+class Kernel(FakeEgressDatapath):
     def __init__(self) -> None:
         super().__init__(FakeDatapath(FakeUnderlay()))
         self.asked, self.broken = 0, False
 
-    async def carriage(self) -> Carriage:
+    async def carriage(self) -> GatewayTraffic:
         self.asked += 1
         if self.broken:
             raise OSError("no buffer space")
-        return Carriage((Traffic("team/db", SOURCE, False, 1, self.asked, 9),), {SOURCE: 0.5})
+        return GatewayTraffic((ServiceTraffic("team/db", SOURCE, False, 1, self.asked, 9),), {SOURCE: 0.5})
 
 
 async def test_the_kernel_is_asked_seldom_and_never_where_no_address_can_be_carried() -> None:

@@ -11,16 +11,16 @@ from tarmac.api.egress.connections import MAX_CONNECTIONS, CarriedConnection, Fo
 from tarmac.api.egress.names import LABEL_NODE, NAMESPACE, forwarder_name
 from tarmac.base.tasks import background
 from tarmac.client.informer import Informers
-from tarmac.datapath.egress import Translated, Translations
+from tarmac.datapath.egress import TranslatedConnection, Translations
 from tarmac.datapath.fake import FakeDatapath
 from tests.controllers.harness import Stage
 
 POD, DIAL, TARGET, SOURCE = "10.128.0.2", "169.254.192.7", "192.0.2.139", "192.0.2.200"
 ONE, TWO = "240.0.0.1", "240.0.0.2"
-OUT = Translated("TCP", (POD, 40_000), (DIAL, 8000), (TARGET, 5432), (ONE, 40_000), 10, 20, 1.8e9)
-IN = Translated("TCP", (TARGET, 50_000), (TWO, 80), (POD, 8080), (TARGET, 50_000), 30, 40, 1.8e9)
-CARRIED_OUT = Translated("TCP", (ONE, 40_000), (TARGET, 5432), (TARGET, 5432), (SOURCE, 41_000))
-CARRIED_IN = Translated("TCP", (TARGET, 50_000), (SOURCE, 80), (TWO, 80), (TARGET, 50_000))
+OUT = TranslatedConnection("TCP", (POD, 40_000), (DIAL, 8000), (TARGET, 5432), (ONE, 40_000), 10, 20, 1.8e9)
+IN = TranslatedConnection("TCP", (TARGET, 50_000), (TWO, 80), (POD, 8080), (TARGET, 50_000), 30, 40, 1.8e9)
+CARRIED_OUT = TranslatedConnection("TCP", (ONE, 40_000), (TARGET, 5432), (TARGET, 5432), (SOURCE, 41_000))
+CARRIED_IN = TranslatedConnection("TCP", (TARGET, 50_000), (SOURCE, 80), (TWO, 80), (TARGET, 50_000))
 
 
 class Node:
@@ -29,7 +29,9 @@ class Node:
     def __init__(self, here: LocalExternalConnections, datapath: FakeDatapath) -> None:
         self.here, self.external = here, datapath.external
 
-    async def told(self, forwarded: list[Translated], carried: list[Translated], name: str = "db") -> NodeConnections:
+    async def told(
+        self, forwarded: list[TranslatedConnection], carried: list[TranslatedConnection], name: str = "db"
+    ) -> NodeConnections:
         self.external.translations = Translations(forwarded, carried)
         return await self.here.of("default", name)
 
@@ -76,7 +78,7 @@ async def test_what_the_outside_sees_of_either_direction() -> None:
 async def test_of_what_it_has_no_part_in_it_knows_nothing() -> None:
     async with node() as here:
         assert await here.told([OUT], [CARRIED_OUT], "db2") == NodeConnections()
-        strange = Translated("TCP", ("10.128.0.9", 1), (DIAL, 8000), (TARGET, 5432), (ONE, 1))
+        strange = TranslatedConnection("TCP", ("10.128.0.9", 1), (DIAL, 8000), (TARGET, 5432), (ONE, 1))
         assert await here.told([strange], [OUT]) == NodeConnections()
 
 

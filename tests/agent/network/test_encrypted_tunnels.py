@@ -11,7 +11,7 @@ from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
 from tarmac.api.networking.tunnels import NodeTunnel, read_tunnel
 from tarmac.api.shared import ObjectMeta
 from tarmac.base.clock import ManualClock
-from tarmac.datapath.egress import InstanceTunnels, Means, TunnelPeer
+from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels, Means
 from tarmac.datapath.fake import FakeDatapath
 from tarmac.datapath.interface import NetworkState, Remote
 
@@ -47,14 +47,14 @@ def compiled(encryption: Encryption, *remotes: str, **endpoints: TunnelEndpoint)
 
 def test_between_locations_nodes_of_others_are_peers_and_those_of_this_one_are_not() -> None:
     found = compiled("BetweenLocations", NEAR, FAR)
-    assert found == InstanceTunnels(frozenset(), frozenset({7}), frozenset({NEAR}), (TunnelPeer(FAR, "key of far"),))
+    assert found == InstanceTunnels(frozenset(), frozenset({7}), frozenset({NEAR}), (EncryptedPeer(FAR, "key of far"),))
     assert [found.encrypts(7, each) for each in (NEAR, FAR, UNKNOWN)] == [False, True, True]
     assert not found.encrypts(8, FAR)
 
 
 def test_always_and_never() -> None:
     found = compiled("Always", NEAR, FAR)
-    assert found.peers == (TunnelPeer(NEAR, "key of near"), TunnelPeer(FAR, "key of far"))
+    assert found.peers == (EncryptedPeer(NEAR, "key of near"), EncryptedPeer(FAR, "key of far"))
     assert found.encrypts(7, NEAR)
     assert compiled("Never", NEAR, FAR) == InstanceTunnels()
 
@@ -62,20 +62,20 @@ def test_always_and_never() -> None:
 def test_a_node_with_an_older_agent_is_spoken_with_as_before_between_locations_only() -> None:
     assert not compiled("BetweenLocations", OLD).encrypts(7, OLD)
     closed = compiled("Always", OLD)
-    assert closed.peers == (TunnelPeer(OLD, ""),)
+    assert closed.peers == (EncryptedPeer(OLD, ""),)
     assert keyless(closed, ENDPOINTS) == ["old"]
 
 
 def test_a_node_that_cannot_encrypt_or_is_not_known_is_closed() -> None:
     bare = endpoint("far", FAR, "lhr", encryption="none")
     found = compiled("BetweenLocations", FAR, UNKNOWN, far=bare)
-    assert found.peers == (TunnelPeer(FAR, ""), TunnelPeer(UNKNOWN, ""))
+    assert found.peers == (EncryptedPeer(FAR, ""), EncryptedPeer(UNKNOWN, ""))
     assert keyless(found, {**ENDPOINTS, "far": bare}) == [UNKNOWN, "far"]
 
 
 def test_an_address_that_two_nodes_claim_is_closed() -> None:
     found = compiled("BetweenLocations", FAR, thief=endpoint("thief", FAR, "dfw", key="mine"))
-    assert (found.plain, found.peers) == (frozenset(), (TunnelPeer(FAR, ""),))
+    assert (found.plain, found.peers) == (frozenset(), (EncryptedPeer(FAR, ""),))
 
 
 def test_nodes_without_a_location_are_not_near_each_other() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tarmac.agent.node.runtimehealth import RuntimeHealth
 from tarmac.base.clock import ManualClock
-from tarmac.runtimes.handlercheck import Proof
+from tarmac.runtimes.handlercheck import HandlerCheck
 from tarmac.runtimes.interface import Handler, Runtime, RuntimeStatus, Unreachable
 
 FINE = RuntimeStatus("containerd", "1.7.24", True, True, (Handler("runc"),))
@@ -31,9 +31,9 @@ def health(
 ) -> tuple[RuntimeHealth, Answers, ManualClock]:
     clock, runtime = ManualClock(), Answers(answer)
 
-    async def prove() -> Proof:
+    async def prove() -> HandlerCheck:
         runtime.trials += 1
-        return Proof(FINE, failures or {})
+        return HandlerCheck(FINE, failures or {})
 
     return RuntimeHealth(cast("Runtime", runtime), clock, prove), runtime, clock
 
@@ -102,9 +102,9 @@ async def test_a_handler_that_fails_is_not_offered_and_tried_again_when_the_runt
 async def test_a_runtime_that_dies_under_the_trial_proves_nothing_about_its_handlers() -> None:
     clock, runtime = ManualClock(), Answers(SANDBOXED)
 
-    async def dies() -> Proof:
+    async def dies() -> HandlerCheck:
         runtime.answer = Unreachable("connection reset")
-        return Proof(FINE, {"gvisor": "connection reset"})
+        return HandlerCheck(FINE, {"gvisor": "connection reset"})
 
     found = RuntimeHealth(cast("Runtime", runtime), clock, dies)
     await found.look()

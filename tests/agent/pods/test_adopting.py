@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import PodIdentity, RuntimeRefused, SandboxConfig
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 from tests.agent.pods.test_probing import COMMAND, Patient
@@ -16,7 +16,7 @@ from tests.agent.pods.test_probing import COMMAND, Patient
 def test_a_new_agent_adopts_what_runs() -> None:
     async def story(machine: Machine) -> None:
         sidecar = {**container("sidecar"), "restartPolicy": "Always"}
-        machine.runtime.programs["first"] = Program(runs_for=1)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1)
         await machine.create(initContainers=[container("first"), sidecar])
         before = await machine.phase("Running")
         ids = await machine.remember_containers()
@@ -72,7 +72,7 @@ def test_a_crash_while_the_agent_was_away_is_found() -> None:
 
 def test_an_agent_killed_at_any_moment_of_a_start_restarts_nothing() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(starts_after=0.05)
+        machine.runtime.programs["main"] = FakeProgram(starts_after=0.05)
         for method in ("run_sandbox", "create_container", "start_container", "sandbox", "image", "containers"):
             name = method.replace("_", "-")
             machine.runtime.trouble(method, None, times=1, delay=1)
@@ -176,7 +176,7 @@ def test_a_runtime_that_goes_away_takes_nothing_with_it() -> None:
 
 def test_a_finished_pod_is_not_run_again_by_a_new_agent() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1)
         await machine.create(restartPolicy="OnFailure")
         before = await machine.phase("Succeeded")
         await machine.kill()
@@ -282,11 +282,11 @@ def test_what_was_made_and_cannot_be_started_makes_room_for_another() -> None:
 def test_a_start_that_the_runtime_gave_up_with_its_agent_is_no_crash(policy: str) -> None:
     async def story(machine: Machine) -> None:
         cut = "failed to create containerd task: failed to create shim task: context canceled: unknown"
-        machine.runtime.programs["main"] = Program(refusal=cut)
+        machine.runtime.programs["main"] = FakeProgram(refusal=cut)
         machine.runtime.trouble("image", None, times=1, delay=1)
         await machine.create(restartPolicy=policy)
         await machine.wait(3)
-        machine.runtime.programs["main"] = Program()
+        machine.runtime.programs["main"] = FakeProgram()
         status = await machine.phase("Running")
         assert container_status(status)["restartCount"] == 0
         assert container_status(status)["lastState"] == {}

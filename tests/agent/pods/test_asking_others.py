@@ -12,7 +12,7 @@ from tarmac.agent.model.allotment import NotGiven, PodAllotment, Refusal
 from tarmac.agent.model.devices import ContainerDevices
 from tarmac.agent.model.pod import Pod
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import Device, Mount
 from tests.agent.pods.machine import Machine, container_status, play
 
@@ -157,7 +157,7 @@ def test_a_restarted_container_and_a_new_agent_ask_for_nothing_new() -> None:
     async def story(machine: Machine) -> None:
         gpus = Gpus()
         await with_gpus(machine, gpus)
-        machine.runtime.programs["main"] = Program(runs_for=5, exit_code=1)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=5, exit_code=1)
         await machine.create()
         await machine.phase("Running")
         await machine.restart()

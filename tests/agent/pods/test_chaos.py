@@ -12,7 +12,7 @@ import pytest
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tests.agent.pods.machine import Machine, container, container_status, play
 
 ROUNDS = 50
@@ -99,7 +99,7 @@ class Chaos:
 @pytest.mark.parametrize("seed", range(12))
 def test_nothing_is_lost_or_left_or_restarted_without_need(seed: int) -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["first"] = Program(runs_for=1)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1)
         chaos = Chaos(machine, seed)
         for _ in range(ROUNDS):
             await chaos.round()

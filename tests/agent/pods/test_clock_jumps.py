@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tests.agent.pods.machine import Machine, container_status, play
 from tests.agent.pods.test_probing import COMMAND, Patient
 
@@ -20,7 +20,7 @@ def jump(machine: Machine, seconds: float) -> None:
 @pytest.mark.parametrize("seconds", [-365 * DAY, -DAY, -100, 100, DAY], ids=str)
 def test_a_crashing_container_comes_back_in_time(seconds: float) -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=1)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=1)
         await machine.create()
         await machine.wait(60)
         await machine.waits("CrashLoopBackOff")
@@ -29,7 +29,7 @@ def test_a_crashing_container_comes_back_in_time(seconds: float) -> None:
         await machine.wait(310)
         made = machine.calls("create_container") - before
         assert 1 <= made <= 4, "neither does it wait for the clock to come round again, nor does it spin"
-        machine.runtime.programs["main"] = Program()
+        machine.runtime.programs["main"] = FakeProgram()
         await machine.wait(310)
         assert await machine.running() == ["main"]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import RuntimeRefused
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 
@@ -33,7 +33,7 @@ def test_a_deleted_pod_ends_and_is_gone() -> None:
 
 def test_a_deaf_container_is_killed_when_its_grace_is_over() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=None)
         await machine.create(terminationGracePeriodSeconds=20)
         await machine.phase("Running")
         await machine.pods.delete("web", "default")
@@ -46,7 +46,7 @@ def test_a_deaf_container_is_killed_when_its_grace_is_over() -> None:
 
 def test_a_second_delete_may_shorten_the_grace() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=None)
         await machine.create(terminationGracePeriodSeconds=600)
         await machine.phase("Running")
         await machine.pods.delete("web", "default")
@@ -61,7 +61,7 @@ def test_a_second_delete_may_shorten_the_grace() -> None:
 
 def test_a_forced_delete_leaves_nothing_running() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=None)
         await machine.create(terminationGracePeriodSeconds=600)
         await machine.phase("Running")
         await machine.pods.delete("web", "default", grace=0)
@@ -76,7 +76,7 @@ def test_a_forced_delete_leaves_nothing_running() -> None:
 
 def test_the_last_hook_counts_against_the_grace() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=None)
         await machine.create(
             container={"lifecycle": {"preStop": {"sleep": {"seconds": 12}}}}, terminationGracePeriodSeconds=20
         )
@@ -133,7 +133,7 @@ def test_a_pod_deleted_before_it_started_ends_too() -> None:
 
 def test_a_deleted_pod_tells_how_its_containers_ended() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=9)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=9)
         await machine.create(metadata={"finalizers": ["example.com/look"]})
         await machine.phase("Running")
         await machine.pods.delete("web", "default")
@@ -180,7 +180,7 @@ def test_an_evicted_pod_fails_with_the_reason() -> None:
 
 def test_draining_ends_ordinary_pods_first() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["slow"] = Program(code_on_term=None)
+        machine.runtime.programs["slow"] = FakeProgram(code_on_term=None)
         await machine.create("plain", containers=[container("slow")])
         await machine.phase("Running", "plain")
         await machine.manager.drain(10, 5)
@@ -210,11 +210,11 @@ def test_a_container_that_cannot_be_ended_is_tried_again() -> None:
 
 def test_the_node_gives_up_a_pod_whose_object_is_replaced() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(code_on_term=None)
         await machine.create()
         await machine.phase("Running")
         await machine.pods.delete("web", "default", grace=0)
-        machine.runtime.programs["main"] = Program()
+        machine.runtime.programs["main"] = FakeProgram()
         again = await machine.create()
         await machine.phase("Running")
         await machine.wait(10)
@@ -248,7 +248,7 @@ def test_an_agent_that_stops_just_when_a_pass_is_cut_short_stops(turns: int) -> 
     """Both are cancellations: a worker that took its own for that of its pass would go on for ever."""
 
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(starts_after=30)
+        machine.runtime.programs["main"] = FakeProgram(starts_after=30)
         created = await machine.create()
         await machine.wait(5)
         stopping = asyncio.create_task(machine.kill())

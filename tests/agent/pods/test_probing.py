@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tarmac.runtimes.interface import ExecResult
 from tests.agent.pods.machine import Machine, condition, container, container_status, play
 
@@ -25,8 +25,8 @@ class Patient:
         self.asked += 1
         return ExecResult(b"", b"" if self.well else b"not well", 0 if self.well else 1)
 
-    def program(self) -> Program:
-        return Program(exec=self.answer)
+    def program(self) -> FakeProgram:
+        return FakeProgram(exec=self.answer)
 
 
 def test_a_pod_is_ready_when_its_probe_says_so() -> None:
@@ -125,7 +125,7 @@ def test_a_sidecar_holds_up_the_next_until_it_has_started() -> None:
 
 def test_a_probe_that_hangs_has_failed() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(exec_takes=100)
+        machine.runtime.programs["main"] = FakeProgram(exec_takes=100)
         await machine.create(container={"readinessProbe": {**COMMAND, "timeoutSeconds": 1}})
         await machine.wait(10)
         assert ("Unhealthy", 'Readiness probe failed: command "check" timed out') in await machine.events()
@@ -148,7 +148,7 @@ def test_probes_begin_after_their_delay() -> None:
 def test_the_grace_of_a_probe_holds_for_what_it_ends() -> None:
     async def story(machine: Machine) -> None:
         patient = Patient(well=False)
-        machine.runtime.programs["main"] = Program(exec=patient.answer, code_on_term=None)
+        machine.runtime.programs["main"] = FakeProgram(exec=patient.answer, code_on_term=None)
         probe = {**COMMAND, "failureThreshold": 1, "terminationGracePeriodSeconds": 3}
         await machine.create(container={"livenessProbe": probe}, terminationGracePeriodSeconds=600)
         await machine.wait(6)

@@ -21,7 +21,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import NODES, PODS, SERVICE_ACCOUNTS
-from tarmac.runtimes.fake import FakeRuntime, Program
+from tarmac.runtimes.fake import FakeProgram, FakeRuntime
 from tarmac.volumes.fake import FakeSources
 from tests.agent.pods.machine import (
     IMAGE,
@@ -108,8 +108,8 @@ async def place(peer: Peer, tmp_path: Path) -> AsyncGenerator[Place]:
 
 
 async def test_a_real_server_takes_what_the_node_says(place: Place) -> None:
-    place.runtime.programs["first"] = Program(runs_for=0.2)
-    place.runtime.programs["main"] = Program(code_on_term=3)
+    place.runtime.programs["first"] = FakeProgram(runs_for=0.2)
+    place.runtime.programs["main"] = FakeProgram(code_on_term=3)
     resources = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
     await place.pods.create(
         pod(WEB, nodeName=NODE, initContainers=[container("first")], container={"resources": resources})
@@ -136,7 +136,7 @@ async def test_a_real_server_takes_what_the_node_says(place: Place) -> None:
 
 
 async def test_a_finished_and_a_refused_pod(place: Place) -> None:
-    place.runtime.programs["main"] = Program(runs_for=0.1)
+    place.runtime.programs["main"] = FakeProgram(runs_for=0.1)
     await place.pods.create(pod(ONCE, nodeName=NODE, restartPolicy="Never"))
     status = await place.phase(ONCE, "Succeeded")
     assert container_status(status)["state"]["terminated"]["reason"] == "Completed"

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from tarmac.runtimes.fake import Program
+from tarmac.runtimes.fake import FakeProgram
 from tests.agent.pods.machine import Machine, container, container_status, play
 
 
 def test_a_crashing_container_comes_back_later_each_time() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=1)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=1)
         created = await machine.create()
         starts: list[float] = []
         for _ in range(12 * 60 * 2):
@@ -35,10 +35,10 @@ def test_a_crashing_container_comes_back_later_each_time() -> None:
 
 def test_the_back_off_is_forgotten_after_a_long_good_run() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=1)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=1)
         await machine.create()
         await machine.wait(25)  # two restarts: the next would wait for 20 seconds
-        machine.runtime.programs["main"] = Program()
+        machine.runtime.programs["main"] = FakeProgram()
         await machine.wait(60)
         await machine.wait(11 * 60)
         machine.runtime.end_container(await machine.id(), 1)
@@ -58,7 +58,7 @@ def test_the_back_off_is_forgotten_after_a_long_good_run() -> None:
 )
 def test_a_pod_that_has_run_its_course_says_how(policy: str, code: int, phase: str) -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=2, exit_code=code)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=2, exit_code=code)
         created = await machine.create(restartPolicy=policy)
         status = await machine.phase(phase)
         assert container_status(status)["state"]["terminated"]["exitCode"] == code
@@ -74,7 +74,7 @@ def test_a_pod_that_has_run_its_course_says_how(policy: str, code: int, phase: s
 
 def test_one_of_two_containers_may_end_alone() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["short"] = Program(runs_for=2)
+        machine.runtime.programs["short"] = FakeProgram(runs_for=2)
         await machine.create(containers=[container("short"), container("long")], restartPolicy="OnFailure")
         await machine.wait(10)
         status = await machine.status()
@@ -87,13 +87,13 @@ def test_one_of_two_containers_may_end_alone() -> None:
 
 def test_a_container_may_have_its_own_policy_and_rules() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=42)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=42)
         rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
         own = {"restartPolicy": "Never", "restartPolicyRules": [rule]}
         await machine.create(container=own, restartPolicy="Never")
         await machine.wait(3)
         assert container_status(await machine.status())["restartCount"] >= 1
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=7)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=7)
         await machine.phase("Failed", seconds=120)
 
     play(story)
@@ -101,7 +101,7 @@ def test_a_container_may_have_its_own_policy_and_rules() -> None:
 
 def test_too_much_memory_is_told_as_what_it_is() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(memory=64 << 20)
+        machine.runtime.programs["main"] = FakeProgram(memory=64 << 20)
         await machine.create(container={"resources": {"limits": {"memory": "32Mi"}}})
         await machine.waits("CrashLoopBackOff")
         assert container_status(await machine.status())["lastState"]["terminated"]["reason"] == "OOMKilled"
@@ -122,7 +122,7 @@ def test_an_end_that_nobody_saw_is_a_failure_of_unknown_kind() -> None:
 
 def test_a_container_that_cannot_be_started_says_why() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(refusal='exec: "nothing": not found in $PATH')
+        machine.runtime.programs["main"] = FakeProgram(refusal='exec: "nothing": not found in $PATH')
         await machine.create()
         await machine.waits("CrashLoopBackOff")
         assert container_status(await machine.status())["lastState"]["terminated"]["reason"] == "StartError"
@@ -133,7 +133,7 @@ def test_a_container_that_cannot_be_started_says_why() -> None:
 
 def test_a_sandbox_that_dies_is_replaced_with_everything_in_it() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["first"] = Program(runs_for=1)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1)
         await machine.create(initContainers=[container("first")])
         await machine.phase("Running")
         await machine.wait(30)
@@ -197,7 +197,7 @@ def test_what_a_container_says_at_its_end_is_in_its_status() -> None:
 
 def test_the_end_of_the_log_stands_in_for_last_words() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=1, exit_code=1, output=("working", "broken"))
+        machine.runtime.programs["main"] = FakeProgram(runs_for=1, exit_code=1, output=("working", "broken"))
         fall_back = {"terminationMessagePolicy": "FallbackToLogsOnError"}
         await machine.create(container=fall_back, restartPolicy="Never")
         status = await machine.phase("Failed")

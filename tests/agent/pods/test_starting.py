@@ -7,7 +7,7 @@ import json
 
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.agent.pods.predicates import handler_refusal
-from tarmac.runtimes.fake import Program, RegistryImage
+from tarmac.runtimes.fake import FakeProgram, RegistryImage
 from tarmac.runtimes.interface import ExecResult, ImageMismatch, RuntimeRefused
 from tests.agent.pods.machine import IMAGE, Machine, condition, container, container_status, play
 
@@ -37,7 +37,7 @@ def test_a_bound_pod_runs_and_says_so() -> None:
 
 def test_init_containers_run_one_after_the_other_before_the_others() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs |= {"first": Program(runs_for=5), "second": Program(runs_for=5)}
+        machine.runtime.programs |= {"first": FakeProgram(runs_for=5), "second": FakeProgram(runs_for=5)}
         await machine.create(initContainers=[container("first"), container("second")])
         status = await machine.phase("Pending")
         await machine.wait(2)
@@ -59,7 +59,7 @@ def test_init_containers_run_one_after_the_other_before_the_others() -> None:
 
 def test_a_failing_init_container_fails_a_pod_that_is_never_restarted() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["first"] = Program(runs_for=1, exit_code=3)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1, exit_code=3)
         await machine.create(initContainers=[container("first")], restartPolicy="Never")
         status = await machine.phase("Failed")
         assert container_status(status, "first")["state"]["terminated"]["exitCode"] == 3
@@ -71,10 +71,10 @@ def test_a_failing_init_container_fails_a_pod_that_is_never_restarted() -> None:
 
 def test_a_failing_init_container_is_tried_again() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["first"] = Program(runs_for=1, exit_code=3)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1, exit_code=3)
         await machine.create(initContainers=[container("first")])
         await machine.waits("CrashLoopBackOff", container="first")
-        machine.runtime.programs["first"] = Program(runs_for=1)
+        machine.runtime.programs["first"] = FakeProgram(runs_for=1)
         status = await machine.phase("Running")
         assert container_status(status, "first")["restartCount"] == 2
 
@@ -83,7 +83,7 @@ def test_a_failing_init_container_is_tried_again() -> None:
 
 def test_a_sidecar_starts_before_the_next_and_stays() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["second"] = Program(runs_for=3)
+        machine.runtime.programs["second"] = FakeProgram(runs_for=3)
         sidecar = {**container("sidecar"), "restartPolicy": "Always"}
         await machine.create(initContainers=[sidecar, container("second")])
         await machine.wait(1)
@@ -102,7 +102,7 @@ def test_a_sidecar_starts_before_the_next_and_stays() -> None:
 
 def test_a_pod_with_a_sidecar_completes_when_its_containers_have() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(runs_for=3)
+        machine.runtime.programs["main"] = FakeProgram(runs_for=3)
         sidecar = {**container("sidecar"), "restartPolicy": "Always"}
         await machine.create(initContainers=[sidecar], restartPolicy="Never")
         status = await machine.phase("Succeeded")
@@ -282,7 +282,7 @@ def test_what_must_happen_after_the_start_holds_up_the_next_container() -> None:
 
 def test_a_container_whose_first_hook_fails_is_ended() -> None:
     async def story(machine: Machine) -> None:
-        machine.runtime.programs["main"] = Program(exec=lambda command: ExecResult(b"secret", b"", 1))
+        machine.runtime.programs["main"] = FakeProgram(exec=lambda command: ExecResult(b"secret", b"", 1))
         await machine.create(container={"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}})
         await machine.wait(5)
         assert ("FailedPostStartHook", "PostStartHook failed") in await machine.events()

@@ -9,9 +9,9 @@ from tarmac.agent.config.kubelet import KubeletConfiguration
 from tarmac.agent.pods.manager import RUNTIME_CLASSES
 from tarmac.agent.stats.pods import PodStats
 from tarmac.client.events import InvolvedObject, Recorder
-from tarmac.runtimes.fake import FakeRuntime, Program, RegistryImage
+from tarmac.runtimes.fake import FakeProgram, FakeRuntime, RegistryImage
 from tarmac.runtimes.interface import NO_EXEC, Handler
-from tarmac.runtimes.routed import Driver, RoutedRuntime
+from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 from tests.agent.pods.machine import IMAGE, Machine, condition, container_status, play
 
 
@@ -20,7 +20,7 @@ async def with_machines(machine: Machine) -> FakeRuntime:
     other = FakeRuntime(machine.world.clock, (Handler("vm", own_kernel=True),), id_prefix="vm-")
     other.registry[IMAGE] = RegistryImage(size=7)
     await machine.kill()
-    machine.driver = RoutedRuntime(machine.runtime, Driver(other, frozenset({"vm"}), "vm-"))
+    machine.driver = RoutedRuntime(machine.runtime, RoutedDriver(other, frozenset({"vm"}), "vm-"))
     machine.handlers |= {"vm"}
     await machine.start()
     made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "own"}, "handler": "vm"}
@@ -126,7 +126,7 @@ def test_a_machine_gets_processors_while_it_runs_and_memory_when_it_starts_again
 def test_figures_and_collection_see_both() -> None:
     async def story(machine: Machine) -> None:
         other = await with_machines(machine)
-        other.programs["main"] = Program(memory=7)
+        other.programs["main"] = FakeProgram(memory=7)
         stats = PodStats(machine.driver, machine.volumes, machine.settings.log_dir, machine.world.clock)
         assert {each.name for each in await stats.pods()} == {"web", "vm"}
         other.add_image("unused:1", RegistryImage(size=3))

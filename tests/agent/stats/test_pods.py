@@ -11,7 +11,7 @@ import pytest
 from tarmac.agent.stats.agent import pod_metrics, process_metrics
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.agent.stats.summary import Figures
-from tarmac.runtimes.qemu.machinemetrics import MachineFigures
+from tarmac.runtimes.qemu.machinemetrics import MachineMetrics
 from tests.agent.stats.scene import Scene, pod, volume
 
 
@@ -122,7 +122,7 @@ async def test_metrics_of_the_agent_itself(scene: Scene, tmp_path: Path) -> None
 
 
 async def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: Path) -> None:
-    counted = MachineFigures()
+    counted = MachineMetrics()
     counted.boots("7", asked=10.0, now=10.2)
     figures = Figures("dfw-0", MachineStats(), scene.stats, tmp_path, lambda: "", scene.clock)
     figures.add_metrics(lambda: counted.samples(Counter(), Counter(), 0))
@@ -134,7 +134,7 @@ async def test_a_histogram_is_one_family_of_the_metrics(scene: Scene, tmp_path: 
 
 
 def test_a_machine_is_counted_ready_once_for_each_start_and_not_when_it_ended_before() -> None:
-    counted = MachineFigures()
+    counted = MachineMetrics()
     counted.serves("adopted", now=1.0)
     for asked in (10.0, 20.0):
         counted.boots("7", asked, asked + 1)

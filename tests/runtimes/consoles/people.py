@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tarmac.runtimes.consoles import Console
+from tarmac.runtimes.consoles import MachineConsole
 from tarmac.runtimes.interface import CommandStream, ConsoleOptions, TerminalSize
 from tarmac.wire.channels import Channel
 
@@ -69,7 +69,7 @@ class Notes:
         self.events.append(("m", "end"))
 
 
-def come(console: Console, user: str, **options: Any) -> Person:
+def come(console: MachineConsole, user: str, **options: Any) -> Person:
     """Somebody sits down."""
     given: dict[str, Any] = {"session": f"session-of-{user}", "keyboard": True, **options}
     return Person(console.open(ConsoleOptions(user=user, **given)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.consoles.leaving import LeavingKeys
+from tarmac.runtimes.consoles.leaving import EscapeSequence
 from tarmac.runtimes.fake.machines import FakeMachine
 from tarmac.runtimes.interface import TerminalSize, TooManyStreams
 from tests.runtimes.consoles.people import Notes, Person, come
@@ -208,7 +208,7 @@ async def test_enter_tilde_dot_leaves_whoever_has_the_keyboard(machine: FakeMach
 )  # fmt: skip
 def test_a_tilde_counts_at_the_beginning_of_a_line(typed: bytes, passed: bytes, left: bool) -> None:
     for size in (1, 2, 100):
-        keys, sent = LeavingKeys(), b""
+        keys, sent = EscapeSequence(), b""
         for begin in range(0, len(typed), size):
             sent += keys.pass_on(typed[begin : begin + size])
         assert (sent, keys.left) == (passed, left)
@@ -217,7 +217,7 @@ def test_a_tilde_counts_at_the_beginning_of_a_line(typed: bytes, passed: bytes, 
 @given(st.lists(st.sampled_from([b"~", b".", b"\r", b"a", b"xyz"])))
 def test_how_keys_arrive_makes_no_difference(pieces: list[bytes]) -> None:
     def typed(parts: list[bytes]) -> tuple[bytes, bool]:
-        keys, sent = LeavingKeys(), b""
+        keys, sent = EscapeSequence(), b""
         for part in parts:
             if not keys.left:
                 sent += keys.pass_on(part)

@@ -68,12 +68,12 @@ async def test_what_is_known_is_not_tried_again_until_qemu_or_the_boot_is_anothe
     monkeypatch.setattr(accelerator.shutil, "which", lambda _name: "/usr/bin/qemu")
     file, kernel = tmp_path / "accelerator.json", accelerator.BootFiles(Path("/kernel"))
     for _ in range(2):
-        assert (await accelerator.prove(file, kernel)).accelerator == "tcg"
-    assert (await accelerator.prove(file, None)).accelerator == "tcg"
+        assert (await accelerator.probe(file, kernel)).accelerator == "tcg"
+    assert (await accelerator.probe(file, None)).accelerator == "tcg"
     assert len(host.tried) == 1
     version[0] = "8.0"
-    await accelerator.prove(file, kernel)
+    await accelerator.probe(file, kernel)
     assert len(host.tried) == 2
     monkeypatch.setattr(accelerator, "_boot_id", lambda: "another")
     with pytest.raises(RuntimeRefused, match="no kernel to try it with"):
-        await accelerator.prove(file, None)
+        await accelerator.probe(file, None)

@@ -12,11 +12,11 @@ import pytest
 from tarmac.api.compute.validation.machines import MAX_ATTACHMENTS, MAX_INTERFACES
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.diskserials import disk_serials
-from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
+from tarmac.runtimes.qemu.machine import DirectKernel, DiskImage, MachineDescription, TapInterface, UefiFirmware
 
 GOLDEN = Path(__file__).parent / "golden"
 UUID = "7f0c2c9e-8f3c-4a52-9f0e-3a1f1c6d2b11"
-SMALL = Machine(
+SMALL = MachineDescription(
     name="my-machines-dfw-0a1b2c3d-0",
     uuid=UUID,
     memory_mib=256,
@@ -26,7 +26,7 @@ SMALL = Machine(
     interfaces=(TapInterface("02:dd:50:62:0e:9a", 30), TapInterface("02:dd:50:62:0e:9b", 31)),
     kernel=DirectKernel(40, 41, "console=tty0 console=ttyS0 root=/dev/vda"),
 )
-LARGE = Machine(
+LARGE = MachineDescription(
     name="db",
     uuid=UUID,
     memory_mib=32768,
@@ -36,14 +36,14 @@ LARGE = Machine(
 )
 
 
-def lines(machine: Machine, accelerator: str) -> str:
+def lines(machine: MachineDescription, accelerator: str) -> str:
     """An option and its value on each line."""
     words = command_line(machine, "kvm" if accelerator == "kvm" else "tcg")
     return " ".join(words).replace(" -", "\n-") + "\n"
 
 
 @pytest.mark.parametrize(("name", "machine", "accelerator"), [("small", SMALL, "tcg"), ("large", LARGE, "kvm")])
-def test_the_command_reads_as_it_did(name: str, machine: Machine, accelerator: str) -> None:
+def test_the_command_reads_as_it_did(name: str, machine: MachineDescription, accelerator: str) -> None:
     assert lines(machine, accelerator) == (GOLDEN / f"{name}.txt").read_text()
 
 
@@ -53,10 +53,10 @@ def test_nothing_names_a_path_of_the_host() -> None:
     assert [path for path in paths if not path.startswith(own)] == ["/dev/urandom", "/dev/vda"]
 
 
-def full() -> Machine:
+def full() -> MachineDescription:
     disks = tuple(DiskImage(f"d{index}", 100 + index) for index in range(MAX_ATTACHMENTS))
     taps = tuple(TapInterface(f"02:00:00:00:00:{index:02x}", 200 + index) for index in range(MAX_INTERFACES))
-    return Machine(
+    return MachineDescription(
         name="full", uuid=UUID, memory_mib=128, processors=4, disks=disks, seed=DiskImage("cidata", 9), interfaces=taps
     )
 
@@ -86,7 +86,9 @@ def test_formats_are_said_and_never_guessed() -> None:
 
 
 def test_values_cannot_become_options() -> None:
-    odd = Machine(name="a,b", uuid=UUID, memory_mib=128, processors=1, disks=(DiskImage("x,share-rw=on", 3),))
+    odd = MachineDescription(
+        name="a,b", uuid=UUID, memory_mib=128, processors=1, disks=(DiskImage("x,share-rw=on", 3),)
+    )
     text = lines(odd, "tcg")
     assert "guest=a,,b,debug-threads=on" in text
     assert "serial=x,,share-rw=on,werror" in text

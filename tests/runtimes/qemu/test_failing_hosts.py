@@ -8,7 +8,7 @@ import pytest
 
 from tarmac.runtimes.interface import RuntimeRefused
 from tarmac.runtimes.qemu import accelerator, machines, process
-from tarmac.runtimes.qemu.records import Folders, MachineRecord
+from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord
 from tests.runtimes.machine import QemuMachine, Running
 
 pytestmark = [pytest.mark.root]
@@ -30,7 +30,7 @@ async def test_a_machine_whose_monitor_never_answers_is_killed_and_its_start_ref
     qemu: QemuMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machines, "ANSWER_TIMEOUT", 1.0)
-    monkeypatch.setattr(Folders, "socket", lambda self, record, name: Path("/run/no-such-monitor"))
+    monkeypatch.setattr(MachineFolders, "socket", lambda self, record, name: Path("/run/no-such-monitor"))
     sandbox = qemu.sandbox()
     sandbox_id = await qemu.runtime.run_sandbox(sandbox, "vm")
     made = await qemu.runtime.create_container(sandbox_id, qemu.waits(), sandbox)
@@ -114,4 +114,4 @@ async def test_a_process_that_cannot_be_spawned_is_a_refused_start(qemu: QemuMac
 async def test_a_probe_whose_result_cannot_be_stored_is_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RuntimeRefused, match="cannot be probed"):
-        await accelerator.prove(tmp_path / "file" / "accelerator.json", None)
+        await accelerator.probe(tmp_path / "file" / "accelerator.json", None)

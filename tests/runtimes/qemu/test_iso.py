@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.interface import RuntimeRefused
-from tarmac.runtimes.qemu.iso import SECTOR, IsoFile, TooLarge, iso_image
+from tarmac.runtimes.qemu.iso import SECTOR, IsoFile, IsoTooLarge, iso_image
 from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 LARGEST = 1 << 20
@@ -75,7 +75,7 @@ def test_the_same_files_make_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("files", [{"a": IsoFile(bytes(101))}, {"n" * 200: IsoFile(b"")}], ids=["bytes", "name"])
 def test_what_does_not_fit_is_refused(files: dict[str, IsoFile]) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(IsoTooLarge):
         iso_image("x", files, 100)
 
 

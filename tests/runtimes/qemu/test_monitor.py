@@ -20,12 +20,12 @@ from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
 from tarmac.runtimes.qemu.monitor import connected
 from tarmac.runtimes.qemu.qmp import (
     LONGEST_LINE,
-    Answer,
-    Event,
-    Failure,
+    CommandFailure,
+    CommandResult,
     Greeting,
-    Lines,
-    Malformed,
+    LineSplitter,
+    MalformedMessage,
+    QmpEvent,
     decode_message,
     encode_command,
 )
@@ -44,16 +44,16 @@ def line(message: Any) -> bytes:
 
 def test_messages_are_told_apart() -> None:
     assert decode_message(line(GREETING)) == Greeting((7, 2, 22))
-    assert decode_message(line({"return": {}, "id": 3})) == Answer(3, {})
-    assert decode_message(line({"return": None, "id": 3})) == Answer(3, None)
+    assert decode_message(line({"return": {}, "id": 3})) == CommandResult(3, {})
+    assert decode_message(line({"return": None, "id": 3})) == CommandResult(3, None)
     refused = {"error": {"class": "GenericError", "desc": "no"}, "id": 4}
-    assert decode_message(line(refused)) == Failure(4, "GenericError", "no")
-    assert decode_message(line(SHUTDOWN)) == Event("SHUTDOWN", {"guest": True, "reason": "guest-shutdown"})
+    assert decode_message(line(refused)) == CommandFailure(4, "GenericError", "no")
+    assert decode_message(line(SHUTDOWN)) == QmpEvent("SHUTDOWN", {"guest": True, "reason": "guest-shutdown"})
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"{", b'{"return": 1}', b'{"event": 3}', b"\xff", b"[" * 100_000])
 def test_what_is_no_message_is_refused(text: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         decode_message(text)
 
 
@@ -61,26 +61,31 @@ def test_what_is_no_message_is_refused(text: bytes) -> None:
 @given(st.binary())
 def test_no_bytes_do_anything_but_be_read_or_refused(data: bytes) -> None:
     try:
-        for each in Lines().feed(data + b"\n"):
+        for each in LineSplitter().feed(data + b"\n"):
             decode_message(each)
-    except Malformed:
+    except MalformedMessage:
         return
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=40), max_size=20))
 def test_lines_are_the_same_however_they_arrive(cuts: list[int]) -> None:
-    text, lines, found, begin = b"".join(line({"return": n, "id": n}) for n in range(9)), Lines(), list[bytes](), 0
+    text, lines, found, begin = (
+        b"".join(line({"return": n, "id": n}) for n in range(9)),
+        LineSplitter(),
+        list[bytes](),
+        0,
+    )
     for cut in [*cuts, len(text)]:
         found += lines.feed(text[begin : begin + cut])
         begin += cut
-    assert [decode_message(each) for each in found] == [Answer(n, n) for n in range(9)]
+    assert [decode_message(each) for each in found] == [CommandResult(n, n) for n in range(9)]
 
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     assert list(lines.feed(b"x" * LONGEST_LINE)) == []
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         list(lines.feed(b"x"))
 
 
@@ -95,7 +100,7 @@ class PlayedMachine:
 
     def __init__(self, answer: Callable[[PlayedMachine, dict[str, Any]], Any]) -> None:
         self._answer = answer
-        self.heard: list[Event] = []
+        self.heard: list[QmpEvent] = []
         self.asked: list[str] = []
         self.descriptors: list[int] = []
         self._end: socket.socket
@@ -105,7 +110,7 @@ class PlayedMachine:
             self._end.sendall(message if isinstance(message, bytes) else line(message))
 
     async def serve(self, listening: socket.socket) -> None:
-        loop, lines = asyncio.get_running_loop(), Lines()
+        loop, lines = asyncio.get_running_loop(), LineSplitter()
         self._end, _ = await loop.sock_accept(listening)
         self._end.setblocking(False)
         with self._end:

@@ -113,9 +113,9 @@ async def test_while_a_process_is_there_no_other_gets_its_disks(qemu: QemuMachin
     assert process.is_there(qemu.node.folders.attempt(record))
     sandbox = qemu.qemu._sandboxes.known(record.sandbox_id)
     launcher = qemu.qemu.machines._launcher
-    assert qemu.qemu.proven is not None
+    assert qemu.qemu.probe_result is not None
     with pytest.raises(RuntimeRefused, match="process already"):
-        await launcher.launch(record, sandbox, qemu.qemu.proven)
+        await launcher.launch(record, sandbox, qemu.qemu.probe_result)
 
 
 @pytest.mark.parametrize("wrong", ["user", "uuid", "start time"])
@@ -156,11 +156,11 @@ async def test_a_machine_that_its_cgroup_has_no_room_for_ran_out_of_memory(qemu:
 
 async def test_a_machine_whose_limit_rises_gets_processors_while_it_runs(qemu: QemuMachine) -> None:
     running, _ = await started(qemu)
-    life = qemu.qemu.machines.life(running.id)
+    supervisor = qemu.qemu.machines.supervisor(running.id)
 
     async def limited_to(millicores: int) -> int:
         await qemu.runtime.update_container(running.id, Resources(cpu_period=100_000, cpu_quota=100 * millicores))
-        return len(await life.execute("query-cpus-fast"))
+        return len(await supervisor.execute("query-cpus-fast"))
 
     assert [await limited_to(each) for each in (500, 2500, 2500)] == [1, 3, 3]
     assert await limited_to(1000) == 3, "none is taken away: QEMU does not survive that"
@@ -174,24 +174,24 @@ async def test_a_new_agent_adds_the_processors_that_a_killed_one_did_not(qemu: Q
     await qemu.runtime.update_container(running.id, limits)
     later = await qemu.restart()
     async with asyncio.timeout(10):
-        await later.machines.life(running.id).greeted.wait()
+        await later.machines.supervisor(running.id).greeted.wait()
     await later.update_container(running.id, replace(limits, cpu_quota=300_000))
-    assert len(await later.machines.life(running.id).execute("query-cpus-fast")) == 3
+    assert len(await later.machines.supervisor(running.id).execute("query-cpus-fast")) == 3
 
 
 async def test_what_its_disks_carry_is_counted(qemu: QemuMachine) -> None:
     running, _ = await started(qemu)
     await running.log("hello")  # so its first sector was read
     await qemu.restart()  # which looks at once
-    life = qemu.qemu.machines.life(running.id)
+    supervisor = qemu.qemu.machines.supervisor(running.id)
     async with asyncio.timeout(10):
-        while not life.traffic:
+        while not supervisor.traffic:
             await asyncio.sleep(0.02)
-    assert life.traffic["boot"].read >= 512
-    assert life.traffic["boot"].written == 0
+    assert supervisor.traffic["boot"].read >= 512
+    assert supervisor.traffic["boot"].written == 0
     shown = {name: (labels, value) for name, _, labels, value in qemu.qemu.metrics(0)}
     labels = {"namespace": "default", "pod": running.pod.pod.name, "disk": "boot"}
-    assert shown["tarmac_machine_disk_read_bytes_total"] == (labels, life.traffic["boot"].read)
+    assert shown["tarmac_machine_disk_read_bytes_total"] == (labels, supervisor.traffic["boot"].read)
 
 
 async def test_whoever_answers_at_the_socket_of_a_machine_must_be_that_machine(qemu: QemuMachine) -> None:
@@ -199,11 +199,11 @@ async def test_whoever_answers_at_the_socket_of_a_machine_must_be_that_machine(q
     await qemu.qemu.close()
     record.labels["io.kubernetes.pod.name"] = "somebody-else"
     qemu.node.folders.keep_machine(record)
-    life = (await qemu.restart()).machines.life(running.id)
+    supervisor = (await qemu.restart()).machines.supervisor(running.id)
     await asyncio.sleep(0.5)
-    assert not life.greeted.is_set()
+    assert not supervisor.greeted.is_set()
     with pytest.raises(RuntimeFault):
-        await life.execute("query-status")
+        await supervisor.execute("query-status")
 
 
 async def test_removing_a_sandbox_leaves_nothing_of_it(qemu: QemuMachine) -> None:

@@ -80,10 +80,10 @@ async def test_a_machine_that_a_full_disk_stopped_goes_on_once_there_is_room(
 ) -> None:
     room: list[bool] = [False]
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(supervisor.Life, "_has_room", lambda _: room[0])
+    monkeypatch.setattr(supervisor.MachineSupervisor, "_has_room", lambda _: room[0])
     running = await qemu.run(qemu.waits())
     await running.log("hello")
-    machine = qemu.qemu.machines.life(running.id)
+    machine = qemu.qemu.machines.supervisor(running.id)
     # As QEMU tells it when the host's disk is full. It stops the machine then, and says so when it is asked.
     real = Monitor.execute
 

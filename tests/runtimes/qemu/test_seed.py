@@ -188,7 +188,7 @@ def test_the_boothook_is_a_script_that_a_shell_reads(tmp_path: Path) -> None:
 
 
 def seed(**given: Any) -> Seed:
-    return Seed(instance_id="7f0c2c9e", name="db-0", interfaces=[FIRST], around=AROUND, **given)
+    return Seed(instance_id="7f0c2c9e", name="db-0", interfaces=[FIRST], guest_network=AROUND, **given)
 
 
 def test_what_the_user_gave_is_there_byte_for_byte() -> None:
@@ -206,7 +206,7 @@ def test_what_the_user_did_not_give_is_the_platforms() -> None:
 
 
 def test_a_name_that_is_too_long_for_a_host_is_cut() -> None:
-    long = Seed(instance_id="1e5", name="a" * 62 + "-" + "b" * 30, interfaces=[], around=AROUND)
+    long = Seed(instance_id="1e5", name="a" * 62 + "-" + "b" * 30, interfaces=[], guest_network=AROUND)
     read = yaml.safe_load(documents(long)["meta-data"])
     assert read == {"instance-id": "1e5", "local-hostname": "a" * 62}
 

@@ -50,7 +50,7 @@ def seed(mac: str) -> bytes:
         instance_id="7f0c2c9e-8f3c-4a52-9f0e-3a1f1c6d2b11",
         name="web-dfw-1",
         interfaces=[interface],
-        around=GuestNetwork("fe80::2", ("10.0.2.3",), ("default.svc.cluster.local", "cluster.local")),
+        guest_network=GuestNetwork("fe80::2", ("10.0.2.3",), ("default.svc.cluster.local", "cluster.local")),
         disks=[GuestDisk("boot", "boot"), GuestDisk("application-logs", "logs", "/var/log/app")],
         ssh_keys=f"root:{KEY}\nann:{KEY}",
         user_data=b"#!/bin/sh\necho ran > /tmp/user-data\n",

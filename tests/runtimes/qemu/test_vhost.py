@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.qemu.commandline import command_line
-from tarmac.runtimes.qemu.machine import DiskImage, Machine, TapInterface
+from tarmac.runtimes.qemu.machine import DiskImage, MachineDescription, TapInterface
 from tarmac.runtimes.qemu.vhost import open_vhost, why_not
 
 
@@ -20,7 +20,7 @@ def device(tmp_path: Path) -> Path:
 
 
 def netdevs(*interfaces: TapInterface) -> list[str]:
-    machine = Machine(
+    machine = MachineDescription(
         name="a", uuid="u", memory_mib=128, processors=1, disks=(DiskImage("boot", 3),), interfaces=interfaces
     )
     words = command_line(machine, "kvm")

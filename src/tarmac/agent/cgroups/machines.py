@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tarmac.agent.cgroups.hierarchy import Hierarchy
-from tarmac.runtimes.qemu.dependencies import GroupUsage
+from tarmac.runtimes.qemu.dependencies import CgroupUsage
 
 
 class MachineGroups:
@@ -21,6 +21,6 @@ class MachineGroups:
     def oom_kills(self, path: str) -> int:
         return self._hierarchy.oom_kills(path)
 
-    def usage(self, path: str) -> GroupUsage:
+    def usage(self, path: str) -> CgroupUsage:
         kernel = self._hierarchy
-        return GroupUsage(kernel.cpu_used(path), kernel.memory_used(path), kernel.memory_resident(path))
+        return CgroupUsage(kernel.cpu_used(path), kernel.memory_used(path), kernel.memory_resident(path))

@@ -1,4 +1,4 @@
-"""Computes a node's desired `ExternalState` from its Forwarders and the Gateways. Pure.
+"""Computes a node's desired `EgressState` from its Forwarders and the Gateways. Pure.
 
 A rule is for the pod with one uid. It applies only while that pod is on this node with that address on that Network,
 since addresses are reused. An incomplete rule is reported on its own object and does not affect other objects.
@@ -19,11 +19,11 @@ from tarmac.base.quantity import Quantity
 from tarmac.datapath.egress import (
     Arrival,
     Departure,
+    EgressState,
     Entrance,
     Exit,
-    ExternalState,
     Forwarding,
-    Outside,
+    OutsideLink,
     SourceAddress,
 )
 
@@ -41,7 +41,7 @@ class NoOutsideInterface(LookupError):
 class Compiled:
     """The desired state, and by object name the rules that could not become part of it."""
 
-    state: ExternalState
+    state: EgressState
     carriable: frozenset[str]  # addresses
     problems: dict[str, list[RuleError]] = field(default_factory=dict[str, list[RuleError]])
 
@@ -86,7 +86,7 @@ def compile_state(
     known = tuple(each for each in sources.values() if each is not None)
     carriable = frozenset(each.address for each in known if each.outside is not None)
     nodes = {each.name: each.address for gateway in gateways for each in gateway.spec.candidates}
-    state = ExternalState(node_address, tuple(forwardings), known, nodes.get(partner, ""))
+    state = EgressState(node_address, tuple(forwardings), known, nodes.get(partner, ""))
     if encrypt:
         state = replace(state, peers=tunnel_peers(node, state, gateways))
     return Compiled(state, carriable, problems)
@@ -219,7 +219,7 @@ def _rate(quantity: Quantity | None) -> int | None:
     return None if quantity is None else max(1, quantity.value())
 
 
-def outside_of(subnet: ClassSubnet | None, address: str, interfaces: Interfaces) -> Outside:
+def outside_of(subnet: ClassSubnet | None, address: str, interfaces: Interfaces) -> OutsideLink:
     """Return the interface, segment and router of an address. Raises NoOutsideInterface."""
     parsed, named = ip_address(address), subnet.interface if subnet is not None else ""
     if named and named not in interfaces:
@@ -234,9 +234,9 @@ def outside_of(subnet: ClassSubnet | None, address: str, interfaces: Interfaces)
             if own.version != parsed.version or (named and name != named):
                 continue
             if parsed in own.network or (said is not None and own.ip in said):
-                return Outside(name, str(said or own.network), router)
+                return OutsideLink(name, str(said or own.network), router)
     if named and said is not None:
-        return Outside(named, str(said), router)
+        return OutsideLink(named, str(said), router)
     where = f"interface {named} has" if named else "no interface of the node has"
     raise NoOutsideInterface(f"{where} {'no' if named else 'an'} address on the segment of {address}")
 

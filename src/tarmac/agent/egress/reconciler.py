@@ -26,7 +26,7 @@ from tarmac.agent.egress.statuswriter import Acknowledgements, Applied
 from tarmac.api.egress.forwarding import RuleError
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.datapath.egress import ExternalDatapath, ExternalState
+from tarmac.datapath.egress import EgressDatapath, EgressState
 
 GATHER: Final = 0.02
 MEND_EVERY: Final = 1.0
@@ -53,7 +53,7 @@ class ExternalKeeper:
     def __init__(
         self,
         node: str,
-        datapath: ExternalDatapath,
+        datapath: EgressDatapath,
         leases: LeaseThread,
         lease_file: LeaseFile,
         source: Callable[[Callable[[], None]], ObjectSource],
@@ -68,7 +68,7 @@ class ExternalKeeper:
         self._encrypt = encrypt
         self._wake = asyncio.Event()
         self._source = source(self._wake.set)
-        self._applied: ExternalState | None = None  # None while the state of the kernel is unknown
+        self._applied: EgressState | None = None  # None while the state of the kernel is unknown
         self._failures: Mapping[str, Exception] = {}
         self._carriable: Set[str] = frozenset()
         self._named = False  # a Gateway names this node as a candidate, with or without working links
@@ -172,7 +172,7 @@ class ExternalKeeper:
             encrypt=self._encrypt,
         )
 
-    async def _apply(self, state: ExternalState) -> None:
+    async def _apply(self, state: EgressState) -> None:
         """Apply the rules if they differ from the last applied ones; otherwise only repair external changes."""
         now = self._clock.monotonic()
         if state == self._applied and not self._failures and now < self._check_at:

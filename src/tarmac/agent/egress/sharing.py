@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tarmac.client.events import InvolvedObject, Recorder
-from tarmac.datapath.egress import StateSyncing
+from tarmac.datapath.egress import ConnectionSync
 
 REASON = "StateSyncMissing"
 
@@ -18,7 +18,7 @@ class SharedConnections:
 
     def __init__(
         self,
-        sync: StateSyncing,
+        sync: ConnectionSync,
         node: str,
         recorder: Recorder | None,
         stands: Callable[[], bool],

@@ -13,7 +13,7 @@ from typing import Final
 from tarmac.agent.stats.summary import Sample
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
-from tarmac.datapath.egress import Carriage, ExternalDatapath, Traffic
+from tarmac.datapath.egress import EgressDatapath, GatewayTraffic, ServiceTraffic
 
 FRESH: Final = 5.0
 
@@ -23,16 +23,16 @@ _log = log("external")
 class TrafficFigures:
     """Collects the metrics. `stands` tells if the node may own addresses."""
 
-    def __init__(self, datapath: ExternalDatapath, stands: Callable[[], bool], clock: Clock) -> None:
+    def __init__(self, datapath: EgressDatapath, stands: Callable[[], bool], clock: Clock) -> None:
         self._datapath, self._stands, self._clock = datapath, stands, clock
-        self._known, self._until = Carriage(), 0.0
+        self._known, self._until = GatewayTraffic(), 0.0
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
         """Query the kernel unless the last result is still fresh."""
         async with self._reading:
             if not self._stands():
-                self._known, self._until = Carriage(), 0.0
+                self._known, self._until = GatewayTraffic(), 0.0
             elif self._clock.monotonic() >= self._until:
                 try:
                     self._known = await self._datapath.carriage()
@@ -52,7 +52,7 @@ class TrafficFigures:
             yield "tarmac_gateway_source_port_use_ratio", "gauge", {"sourceip": address}, ratio
 
 
-def _labels(of: Traffic) -> dict[str, str]:
+def _labels(of: ServiceTraffic) -> dict[str, str]:
     namespace, _, name = of.service.partition("/")
     direction = "in" if of.inward else "out"
     return {"namespace": namespace, "externalservice": name, "sourceip": of.source, "direction": direction}

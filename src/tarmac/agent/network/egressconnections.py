@@ -22,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import Protocol
 from tarmac.client.cache import Item
 from tarmac.client.informer import Informers
-from tarmac.datapath.egress import ExternalDatapath, Translated
+from tarmac.datapath.egress import EgressDatapath, TranslatedConnection
 
 _BY_SERVICE = "external service"
 
@@ -39,7 +39,7 @@ class LocalExternalConnections:
         self,
         informers: Informers,
         node: str,
-        datapath: ExternalDatapath,
+        datapath: EgressDatapath,
         pods: Callable[[], Iterable[JsonObject]],
     ) -> None:
         self._node, self._datapath, self._pods = node, datapath, pods
@@ -90,7 +90,7 @@ def _transits(gateway: Gateway, prefix: str) -> Iterator[str]:
             yield rule.destination_ip
 
 
-def _forwarded(one: Translated, whose: Mapping[tuple[str, str], _Pod]) -> ForwardedConnection | None:
+def _forwarded(one: TranslatedConnection, whose: Mapping[tuple[str, str], _Pod]) -> ForwardedConnection | None:
     protocol = cast("Protocol", one.protocol)
     pod = whose.get((one.seen[0], one.source[0]))
     if pod is not None:
@@ -103,7 +103,7 @@ def _forwarded(one: Translated, whose: Mapping[tuple[str, str], _Pod]) -> Forwar
     return None
 
 
-def _carried(one: Translated, transits: set[str]) -> CarriedConnection | None:
+def _carried(one: TranslatedConnection, transits: set[str]) -> CarriedConnection | None:
     protocol = cast("Protocol", one.protocol)
     if one.source[0] in transits:
         return CarriedConnection(protocol, *one.source, *one.meant, *one.seen)

@@ -15,7 +15,7 @@ from typing import Final
 from tarmac.base.clock import Clock
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
-from tarmac.runtimes.handlercheck import Proof
+from tarmac.runtimes.handlercheck import HandlerCheck
 from tarmac.runtimes.interface import Runtime, RuntimeFault, RuntimeStatus
 
 PATIENCE: Final = 30.0
@@ -33,7 +33,7 @@ class RuntimeHealth:
         self,
         runtime: Runtime,
         clock: Clock,
-        prove: Callable[[], Awaitable[Proof]],
+        prove: Callable[[], Awaitable[HandlerCheck]],
         failed: Callable[[str, str], None] = lambda _handler, _why: None,
     ) -> None:
         self.status: RuntimeStatus | None = None

@@ -19,7 +19,7 @@ from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.orphans import unmount_below
 from tarmac.runtimes.parts import NodeParts
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
@@ -67,7 +67,7 @@ async def stop_city(city: CityLayout, parts: NodeParts, *, images: bool = True) 
         datapath = LinuxDatapath(city.run / "agent", str(city.host.namespace))
         await datapath.remove_all()
         await datapath.close()
-    await asyncio.to_thread(LinuxMedium(Layout(str(city.agent))).close)
+    await asyncio.to_thread(LinuxMedium(VolumeLayout(str(city.agent))).close)
     for folder in (city.data, city.run / "agent"):
         await asyncio.to_thread(unmount_below, folder)
 

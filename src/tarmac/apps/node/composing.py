@@ -57,9 +57,9 @@ from tarmac.decide.allocatable.reservations import Reservations
 from tarmac.runtimes.interface import RuntimeStatus, Unreachable
 from tarmac.volumes.driver import PodVolumes
 from tarmac.volumes.interface import nobody_runs
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux.medium import LinuxMedium
-from tarmac.volumes.node import NodeFacts
+from tarmac.volumes.node import VolumeNode
 
 _LAST_WORDS = 2.0
 _log = log("agent")
@@ -199,7 +199,7 @@ class NodeAgent:
         self._sources = ApiSources(self._client, lambda image, pod: views(image, pod))  # noqa: PLW0108
         access, place = RepositoryAccess(self._client, self._sources), config.root_dir / "images"
         views = image_root(self._parts.runtime, access, config.runtime_socket, containerd_tool(), place)
-        layout = Layout(str(config.root_dir))
+        layout = VolumeLayout(str(config.root_dir))
         grown = self._machines.grown if self._machines else nobody_runs
         self._volumes = PodVolumes(layout, LinuxMedium(layout), self._sources, self._facts, self._clock, grown)
         self._house = Housekeeping(
@@ -386,9 +386,9 @@ class NodeAgent:
         told: list[JsonObject] = (self.node().get("status") or {}).get("addresses") or []
         return [each["address"] for each in told if each["type"] == "InternalIP"]
 
-    def _facts(self) -> NodeFacts:
+    def _facts(self) -> VolumeNode:
         node = self.node()
-        return NodeFacts(
+        return VolumeNode(
             self.name, node["metadata"].get("labels") or {}, (node.get("status") or {}).get("allocatable") or {}
         )
 

@@ -32,10 +32,10 @@ from tarmac.decide.allocatable.nodestatus import three_decimals
 from tarmac.decide.cpus.pools import exclusive_capacity, reserved_pool
 from tarmac.decide.scheduling.amounts import MEMORY
 from tarmac.runtimes.cri import CriRuntime
-from tarmac.runtimes.handlercheck import Proof, prove_handlers
+from tarmac.runtimes.handlercheck import HandlerCheck, check_handlers
 from tarmac.runtimes.interface import Runtime
 from tarmac.runtimes.parts import PartMissing, find_parts
-from tarmac.runtimes.routed import Driver, RoutedRuntime
+from tarmac.runtimes.routed import RoutedDriver, RoutedRuntime
 
 _log = log("agent")
 
@@ -103,7 +103,7 @@ def _resources(found: Surveyed) -> list[NodeResource]:
     return [*([found.classes.resource] if found.classes else []), *([found.cpus] if found.cpus else [])]
 
 
-def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[Driver] = ()) -> Machinery:
+def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Sequence[RoutedDriver] = ()) -> Machinery:
     """Create the pods' cgroups. `drivers` run pods beside containerd. Raises BadConfig, CgroupError, OSError."""
     devices = DeviceManager(DeviceCheckpoint(config.root_dir), clock)
     found.sizes.devices = devices.amounts
@@ -142,11 +142,11 @@ def machinery(config: AgentConfig, found: Surveyed, clock: Clock, drivers: Seque
     )
 
 
-async def proof(parts: Machinery, config: AgentConfig) -> Proof:
+async def proof(parts: Machinery, config: AgentConfig) -> HandlerCheck:
     """Test the runtime's handlers, and clean up."""
     logs = config.root_dir / "trial"
     await asyncio.to_thread(logs.mkdir, exist_ok=True)
-    found = await prove_handlers(parts.runtime, str(logs), parts.cgroups.top)
+    found = await check_handlers(parts.runtime, str(logs), parts.cgroups.top)
     for handler in (*found.failures, *(each.name for each in found.status.handlers)):
         await parts.cgroups.remove(f"trial-{handler}")
     return found

@@ -35,13 +35,13 @@ from tarmac.datapath.interface import ROUTER, Datapath
 from tarmac.runtimes.interface import RuntimeFault, RuntimeRefused
 from tarmac.runtimes.parts import MachineParts, PartMissing, find_machine_parts
 from tarmac.runtimes.qemu import vhost
-from tarmac.runtimes.qemu.accelerator import Proven, prove
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe, probe
 from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.driver import HANDLER, QemuRuntime
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.store import NodeMachineImages
-from tarmac.runtimes.qemu.records import PREFIX, Folders, SandboxRecord
-from tarmac.runtimes.routed import Driver
+from tarmac.runtimes.qemu.records import PREFIX, MachineFolders, SandboxRecord
+from tarmac.runtimes.routed import RoutedDriver
 from tarmac.volumes.interface import VolumeNotReady
 
 HOST_FILE: Final = Path("/run/tarmac/accelerator.json")
@@ -55,9 +55,9 @@ _log = log("machines")
 Say = Callable[[EventType, str, str], None]
 
 
-def machine_folders(config: AgentConfig) -> Folders:
+def machine_folders(config: AgentConfig) -> MachineFolders:
     """Return the folders of an agent's machines."""
-    return Folders(config.flags.run_dir / "vm", config.root_dir / "machines")
+    return MachineFolders(config.flags.run_dir / "vm", config.root_dir / "machines")
 
 
 class NodeMachines:
@@ -76,8 +76,8 @@ class NodeMachines:
         self.images = NodeMachineImages(self._folder, local, networks, clock, flags.registry_hosts_dir)
         boot = BootFiles(parts.kernel, parts.initrd, _TRIAL_COMMAND_LINE)
 
-        async def tried() -> Proven:
-            return await prove(HOST_FILE, boot)
+        async def tried() -> AcceleratorProbe:
+            return await probe(HOST_FILE, boot)
 
         groups = MachineGroups(hierarchy)
         self.runtime = QemuRuntime(machine_folders(config), self.taps, groups, self.images, clock, tried, ROUTER)
@@ -100,9 +100,9 @@ class NodeMachines:
         """Return the condition `MachinesReady`; None until the test has ended."""
         return self._state
 
-    def driver(self) -> Driver:
+    def driver(self) -> RoutedDriver:
         """Return the driver for the node's runtime."""
-        return Driver(self.runtime, frozenset({HANDLER}), PREFIX)
+        return RoutedDriver(self.runtime, frozenset({HANDLER}), PREFIX)
 
     def meet(self, pods: PodManager, recorder: Recorder) -> None:
         """Connect the pods: reject invalid machines, emit events for guest reboots, count ready machines."""
@@ -114,7 +114,7 @@ class NodeMachines:
 
         def told(pod: JsonObject, status: JsonObject) -> None:
             if any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()):
-                self.runtime.figures.serves(pod["metadata"]["uid"], self._clock.monotonic())
+                self.runtime.machine_metrics.serves(pod["metadata"]["uid"], self._clock.monotonic())
 
         self.runtime.on_reset = rebooted
         pods.on_status(told)
@@ -122,7 +122,7 @@ class NodeMachines:
     async def offer(self, client: Client, node: str, say: Say, wake: Callable[[], None]) -> None:
         """Test if machines run here, and report it: the node's label, events, and the handler."""
         try:
-            proven = await self.runtime.prove()
+            probe_result = await self.runtime.probe()
         except RuntimeRefused as refusal:
             self._state = machinestate.trial_failed(str(refusal))
             wake()
@@ -133,17 +133,17 @@ class NodeMachines:
             )
             await self._clock.sleep(_EVER_SECONDS)
             return
-        self._state = machinestate.running(proven)
-        if proven.accelerator == "tcg":
-            message = f"Virtual machines run here without the processor's support, and slowly: {proven.why}"
+        self._state = machinestate.running(probe_result)
+        if probe_result.accelerator == "tcg":
+            message = f"Virtual machines run here without the processor's support, and slowly: {probe_result.why}"
             say("Normal", "MachinesAreEmulated", message)
-        if missing := vhost.why_not(proven.accelerator):
+        if missing := vhost.why_not(probe_result.accelerator):
             message = (
                 f"Frames of virtual machines go through QEMU, since the kernel's vhost-net cannot be had: {missing}"
             )
             say("Normal", "MachinesWithoutVhost", message)
         wake()
-        await self._label(client, node, proven)
+        await self._label(client, node, probe_result)
         while True:
             await self._clock.sleep(_EVER_SECONDS)
 
@@ -161,8 +161,8 @@ class NodeMachines:
             size = sum(each.stat(follow_symlinks=False).st_blocks * 512 for each in entries)
         return self.runtime.metrics(size)
 
-    async def _label(self, client: Client, node: str, proven: Proven) -> None:
-        patch = {"metadata": {"labels": {LABEL_ACCELERATOR: proven.accelerator}}}
+    async def _label(self, client: Client, node: str, probe_result: AcceleratorProbe) -> None:
+        patch = {"metadata": {"labels": {LABEL_ACCELERATOR: probe_result.accelerator}}}
         while True:
             try:
                 await client.resource(NODES).patch(node, patch)

@@ -7,7 +7,7 @@ from typing import Final
 from tarmac.agent.model.machines import MachineState
 from tarmac.decide import reasons
 from tarmac.runtimes.parts import PartMissing
-from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 
 NO_NETWORKS: Final = MachineState(
     False,
@@ -26,7 +26,7 @@ def trial_failed(why: str) -> MachineState:
     return MachineState(False, reasons.MACHINE_TRIAL_FAILED, f"no kernel booted in a virtual machine: {why}")
 
 
-def running(proven: Proven) -> MachineState:
+def running(probe: AcceleratorProbe) -> MachineState:
     """Return the state of a node that offers machines."""
-    how = f"emulated (tcg), which is slow: {proven.why}" if proven.accelerator == "tcg" else "by KVM (kvm)"
+    how = f"emulated (tcg), which is slow: {probe.why}" if probe.accelerator == "tcg" else "by KVM (kvm)"
     return MachineState(True, reasons.MACHINES_RUN, f"virtual machines run {how}")

@@ -24,7 +24,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.informer import Informers
-from tarmac.datapath.egress import ExternalDatapath
+from tarmac.datapath.egress import EgressDatapath
 from tarmac.decide import reasons
 
 _FAREWELL = 2.0
@@ -44,7 +44,7 @@ class NodeExternal:
         config: AgentConfig,
         client: Client,
         informers: Informers,
-        datapath: ExternalDatapath,
+        datapath: EgressDatapath,
         addresses: Callable[[], Sequence[str]],
         recorder: Recorder,
     ) -> None:

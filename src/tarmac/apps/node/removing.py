@@ -25,7 +25,7 @@ from tarmac.datapath.linux import LinuxDatapath
 from tarmac.runtimes.containerd.orphans import unmount_below
 from tarmac.runtimes.cri import CriRuntime
 from tarmac.runtimes.interface import RuntimeFault
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux import loops
 from tarmac.volumes.linux.medium import LinuxMedium
 from tarmac.volumes.linux.mountinfo import mounts
@@ -110,7 +110,7 @@ def _remove_files(config: AgentConfig, uids: Set[str]) -> None:
     for uid in uids:
         for folder in config.pod_logs_dir.glob(f"*_{uid}"):
             shutil.rmtree(folder, ignore_errors=True)
-    LinuxMedium(Layout(str(root))).close()
+    LinuxMedium(VolumeLayout(str(root))).close()
     for loop in loops.loops(str(root)):
         loops.clear(loop.device, loop.file)
     for folder in (root, run):

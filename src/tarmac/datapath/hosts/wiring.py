@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from tarmac.datapath.linux import links
-from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Message, Netlink, nested, number, text
+from tarmac.datapath.linux.netlink import CREATE, EXCLUSIVE, EXISTS, Netlink, NetlinkMessage, nested, number, text
 
 _NEWLINK: Final = 16
 _LINK_INFO: Final = struct.Struct("=BxHiII")
@@ -14,15 +14,15 @@ _NAME, _MTU, _MASTER, _INFO, _KIND = 3, 4, 10, 18, 1
 _UP: Final = 1
 
 
-def bridge(name: str, mtu: int) -> Message:
+def bridge(name: str, mtu: int) -> NetlinkMessage:
     """Create a bridge; an existing one stays."""
     body = _LINK_INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_MTU, mtu) + nested(_INFO, text(_KIND, "bridge"))
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
+    return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
 
 
-def member(index: int, of: int) -> Message:
+def member(index: int, of: int) -> NetlinkMessage:
     """Attach a link to a bridge, and set it up."""
-    return Message(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, of))
+    return NetlinkMessage(_NEWLINK, 0, _LINK_INFO.pack(0, 0, index, _UP, _UP) + number(_MASTER, of))
 
 
 def index_of(netlink: Netlink, name: str) -> int:

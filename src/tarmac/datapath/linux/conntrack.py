@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from tarmac.datapath.egress import Translated
-from tarmac.datapath.linux.netlink import GONE, Message, Netlink, attributes
+from tarmac.datapath.egress import TranslatedConnection
+from tarmac.datapath.linux.netlink import GONE, Netlink, NetlinkMessage, attributes
 
 _GET: Final = 0x101
 _DELETE: Final = 0x102
@@ -48,21 +48,21 @@ class TrackedConnection:
 
 def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> int:
     """Delete unwanted connections and return their number."""
-    found: list[Message] = []
+    found: list[NetlinkMessage] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
         family = body[0]
         connection = _read(family, body) if family in _FAMILIES else None
         if connection is not None and unwanted(connection):
-            found.append(Message(_DELETE, 0, bytes((family, 0, 0, 0)) + connection.identity, GONE))
+            found.append(NetlinkMessage(_DELETE, 0, bytes((family, 0, 0, 0)) + connection.identity, GONE))
     netlink.request(found)
     return len(found)
 
 
-def translations(netlink: Netlink, through: Collection[str], most: int) -> list[Translated]:
+def translations(netlink: Netlink, through: Collection[str], most: int) -> list[TranslatedConnection]:
     """Return at most `most` connections that are translated to or from these addresses."""
     # Compare raw bytes: decoding every connection of a busy gateway would block the datapath's thread.
     packed = [socket.inet_pton(socket.AF_INET6 if ":" in each else socket.AF_INET, each) for each in through]
-    found: list[Translated] = []
+    found: list[TranslatedConnection] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
         # Read to the end even if there are enough: the remainder in the socket would be taken for the next answer.
         if len(found) < most and body[0] in _FAMILIES and any(each in body for each in packed):
@@ -72,7 +72,7 @@ def translations(netlink: Netlink, through: Collection[str], most: int) -> list[
     return found
 
 
-def tally(netlink: Netlink) -> list[tuple[Translated, int]]:
+def tally(netlink: Netlink) -> list[tuple[TranslatedConnection, int]]:
     """Return all connections with their number; those that differ only in the client's port count as one."""
     # Grouped by raw bytes, and decoded once per group: a busy gateway has a hundred thousand connections.
     numbers, first = dict[bytes, int](), dict[bytes, bytes]()
@@ -87,14 +87,14 @@ def tally(netlink: Netlink) -> list[tuple[Translated, int]]:
     return [(one, number) for one, number in taken if one is not None]
 
 
-def _translated(family: int, body: bytes) -> Translated | None:
+def _translated(family: int, body: bytes) -> TranslatedConnection | None:
     parts = attributes(body, _HEADER)
     if _ORIGINAL not in parts or _REPLY not in parts:
         return None
     source, meant, protocol, ports = _tuple(family, parts[_ORIGINAL])
     answerer, seen, _, back = _tuple(family, parts[_REPLY])
     started = int.from_bytes(attributes(parts.get(_TIMES, b"")).get(_START, b""))
-    return Translated(
+    return TranslatedConnection(
         protocol,
         (source, ports[0] or 0),
         (meant, ports[1] or 0),

@@ -23,7 +23,7 @@ from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.log import log
 from tarmac.datapath.interface import HOST, Attached, NetworkState, NodeNetworks, Traffic, ignore
 from tarmac.datapath.linux import namespaces
-from tarmac.datapath.linux.egress.egressdatapath import External
+from tarmac.datapath.linux.egress.egressdatapath import LinuxEgressDatapath
 from tarmac.datapath.linux.egress.encryption import Encryption
 from tarmac.datapath.linux.ends import RouterLink
 from tarmac.datapath.linux.host import Host, tunnels_of
@@ -52,7 +52,7 @@ class LinuxDatapath:
         self._offered: object = None
         self._routers: dict[str, Router] = {}  # by the name of their files
         self.tunnels = Encryption(run_dir, self._known_host, self._run)
-        self.external = External(run_dir, self._folder, self._known_host, self._run, self.tunnels)
+        self.external = LinuxEgressDatapath(run_dir, self._folder, self._known_host, self._run, self.tunnels)
 
     async def attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
         """Create the pod's links in the network namespace at the path `namespace`. Idempotent."""

@@ -24,7 +24,7 @@ from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables, Table
 from tarmac.datapath.linux.pod import gateway_of
 from tarmac.datapath.linux.routing import Route, host_prefix
-from tarmac.datapath.linux.tables.antispoof import End, antispoof
+from tarmac.datapath.linux.tables.antispoof import LinkEnd, antispoof
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RouterLink:
 
     index: int
     sandbox_id: str
-    end: End
+    end: LinkEnd
 
 
 class RouterEnds:
@@ -116,7 +116,7 @@ class RouterEnds:
         if link is None:
             raise OSError(f"link {name} has vanished")
         addresses = tuple(str(ip_interface(each).ip) for each in interface.addresses)
-        end = End(name, interface.mac, addresses, link.kind == taps.KIND)
+        end = LinkEnd(name, interface.mac, addresses, link.kind == taps.KIND)
         # The source check must be in force before the link can carry anything.
         self.all = [each for each in self.all if each.end.link != name] + [RouterLink(link.index, sandbox_id, end)]
         self._nftables.ensure(self.antispoof(), verify=False)
@@ -138,7 +138,7 @@ class RouterEnds:
         found: list[RouterLink] = []
         for link in self._links():
             addresses = known.get(link.index, {})
-            end = End(link.name, next(iter(addresses.values()), ""), tuple(addresses), link.kind == taps.KIND)
+            end = LinkEnd(link.name, next(iter(addresses.values()), ""), tuple(addresses), link.kind == taps.KIND)
             found.append(RouterLink(link.index, link.alias, end))
         return found
 
@@ -146,7 +146,7 @@ class RouterEnds:
         return [link for link in links.links(self._netlink) if link.name.startswith(END_PREFIX)]
 
 
-def _beside(end: End, addresses: Sequence[str]) -> End:
+def _beside(end: LinkEnd, addresses: Sequence[str]) -> LinkEnd:
     """Return the end with the addresses of its guest behind other links of the network."""
     return end._replace(beside=tuple(each for each in addresses if each not in end.addresses)) if end.guest else end
 

@@ -14,8 +14,8 @@ from tarmac.datapath.linux.netlink import (
     EXCLUSIVE,
     EXISTS,
     GONE,
-    Message,
     Netlink,
+    NetlinkMessage,
     attribute,
     attributes,
     nested,
@@ -67,33 +67,35 @@ class Link:
     transmitted: int = 0
 
 
-def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace: int) -> Message:
+def veth(name: str, mac: str, mtu: int, peer: str, peer_mac: str, peer_namespace: int) -> NetlinkMessage:
     """Create a veth pair: one end here, the other in the namespace of an open file."""
     other = _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, peer) + number(_MTU, mtu) + number(_NET_NS_FD, peer_namespace)
     other += attribute(_ADDRESS, _hardware(peer_mac)) if peer_mac else b""
     info = nested(_INFO_LINK, text(_KIND, "veth"), nested(_DATA, attribute(_VETH_PEER, other)))
     own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac))
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
+    return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
 
 
-def vxlan(name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = VXLAN_PORT) -> Message:
+def vxlan(
+    name: str, mac: str, mtu: int, vni: int, local: str, namespace: int, port: int = VXLAN_PORT
+) -> NetlinkMessage:
     """Create a tunnel end in the namespace of an open file; its outer packets stay in this socket's namespace."""
     info = nested(_INFO_LINK, text(_KIND, "vxlan"), nested(_DATA, _vxlan_data(vni, local, port)))
     own = text(_NAME, name) + number(_MTU, mtu) + attribute(_ADDRESS, _hardware(mac)) + number(_NET_NS_FD, namespace)
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
+    return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + own + info, EXISTS)
 
 
-def macvlan(name: str, mac: str, parent: int, namespace: int) -> Message:
+def macvlan(name: str, mac: str, parent: int, namespace: int) -> NetlinkMessage:
     """Create a macvlan in the namespace of an open file, with its own hardware address."""
     info = nested(_INFO_LINK, text(_KIND, "macvlan"), nested(_DATA, number(_MACVLAN_MODE, _BRIDGE)))
     own = text(_NAME, name) + attribute(_ADDRESS, _hardware(mac)) + number(_LINK, parent)
     body = _INFO.pack(0, 0, 0, 0, 0) + own + number(_NET_NS_FD, namespace) + info
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
+    return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, body, EXISTS)
 
 
-def wireguard(name: str) -> Message:
+def wireguard(name: str) -> NetlinkMessage:
     """Create a WireGuard link. Fails if the kernel lacks the driver."""
-    return Message(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + _WIREGUARD)
+    return NetlinkMessage(_NEWLINK, CREATE | EXCLUSIVE, _INFO.pack(0, 0, 0, 0, 0) + text(_NAME, name) + _WIREGUARD)
 
 
 def is_vxlan(link: Link, vni: int, local: str, port: int = VXLAN_PORT) -> bool:
@@ -102,19 +104,19 @@ def is_vxlan(link: Link, vni: int, local: str, port: int = VXLAN_PORT) -> bool:
     return link.kind == "vxlan" and all(found.get(kind) == value for kind, value in wanted.items())
 
 
-def setting(index: int, *, up: bool = True, mtu: int = 0, alias: str = "", mac: str = "") -> Message:
+def setting(index: int, *, up: bool = True, mtu: int = 0, alias: str = "", mac: str = "") -> NetlinkMessage:
     """Change a link."""
     flag = _UP if up else 0
     body = _INFO.pack(0, 0, index, flag, _UP)
     body += attribute(_ADDRESS, _hardware(mac)) if mac else b""
     body += number(_MTU, mtu) if mtu else b""
     body += attribute(_ALIAS, alias.encode()) if alias else b""
-    return Message(_NEWLINK, 0, body)
+    return NetlinkMessage(_NEWLINK, 0, body)
 
 
-def deletion(index: int) -> Message:
+def deletion(index: int) -> NetlinkMessage:
     """Remove a link, and the other end of a pair."""
-    return Message(_DELLINK, 0, _INFO.pack(0, 0, index, 0, 0), GONE)
+    return NetlinkMessage(_DELLINK, 0, _INFO.pack(0, 0, index, 0, 0), GONE)
 
 
 def link(netlink: Netlink, name: str) -> Link | None:

@@ -43,7 +43,7 @@ GONE: Final = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOT
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class NetlinkMessage:
     """One request. `tolerated` are errors that mean that the wanted state exists already."""
 
     type: int
@@ -63,7 +63,7 @@ class Netlink:
         self._socket.bind((0, 0))
         self._numbers = count(1)
 
-    def request(self, messages: Sequence[Message]) -> None:
+    def request(self, messages: Sequence[NetlinkMessage]) -> None:
         """Execute every message. Raises OSError."""
         failure: OSError | None = None
         for start in range(0, len(messages), _BATCH):
@@ -71,7 +71,7 @@ class Netlink:
         if failure is not None:
             raise failure
 
-    def transact(self, begin: Message, messages: Sequence[Message], end: Message) -> None:
+    def transact(self, begin: NetlinkMessage, messages: Sequence[NetlinkMessage], end: NetlinkMessage) -> None:
         """Execute changes atomically, all or none. Raises OSError."""
         sent = self._send([begin, *map(_answered, messages), end])
         # Even if one is rejected, each message in between gets an answer, and only these do.
@@ -81,7 +81,7 @@ class Netlink:
 
     def dump(self, type: int, body: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield every object of a kind, as (message type, body)."""
-        (asked,) = self._send([Message(type, DUMP, body)])
+        (asked,) = self._send([NetlinkMessage(type, DUMP, body)])
         while True:
             for kind, number, payload in self._receive():
                 if number != asked:  # left over from a dump that was not read to its end
@@ -94,7 +94,7 @@ class Netlink:
 
     def get(self, type: int, body: bytes) -> bytes | None:
         """Return one object, or None if it does not exist."""
-        (asked,) = self._send([Message(type, 0, body)])
+        (asked,) = self._send([NetlinkMessage(type, 0, body)])
         while True:
             for kind, number, payload in self._receive():
                 if number != asked:
@@ -110,10 +110,10 @@ class Netlink:
         """Close the socket."""
         self._socket.close()
 
-    def _batch(self, messages: Sequence[Message]) -> OSError | None:
+    def _batch(self, messages: Sequence[NetlinkMessage]) -> OSError | None:
         return self._answers(self._send([_answered(each) for each in messages]))
 
-    def _answers(self, waiting: dict[int, Message]) -> OSError | None:
+    def _answers(self, waiting: dict[int, NetlinkMessage]) -> OSError | None:
         failure: OSError | None = None
         while waiting:
             for kind, number, payload in self._receive():
@@ -125,7 +125,7 @@ class Netlink:
                     failure = failure or OSError(-code, f"{os.strerror(-code)} (netlink message {message.type})")
         return failure
 
-    def _send(self, messages: Sequence[Message]) -> dict[int, Message]:
+    def _send(self, messages: Sequence[NetlinkMessage]) -> dict[int, NetlinkMessage]:
         numbered = {next(self._numbers): message for message in messages}
         self._socket.send(b"".join(_frame(number, message) for number, message in numbered.items()))
         return numbered
@@ -172,11 +172,11 @@ def attributes(body: bytes, offset: int = 0) -> dict[int, bytes]:
     return found
 
 
-def _answered(message: Message) -> Message:
-    return Message(message.type, message.flags | ACK, message.body, message.tolerated)
+def _answered(message: NetlinkMessage) -> NetlinkMessage:
+    return NetlinkMessage(message.type, message.flags | ACK, message.body, message.tolerated)
 
 
-def _frame(number: int, message: Message) -> bytes:
+def _frame(number: int, message: NetlinkMessage) -> bytes:
     length = _HEADER.size + len(message.body)
     header = _HEADER.pack(length, message.type, message.flags | REQUEST, number, 0)
     return header + message.body + bytes(_aligned(length) - length)

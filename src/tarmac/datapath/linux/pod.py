@@ -20,8 +20,8 @@ from typing import Final
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.naming import ROUTER_MAC
-from tarmac.datapath.linux.netlink import Message, Netlink
-from tarmac.datapath.linux.policyrouting import Rule, ensure_rules
+from tarmac.datapath.linux.netlink import Netlink, NetlinkMessage
+from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules
 from tarmac.datapath.linux.routing import Route
 
 _LOOPBACK: Final = 1
@@ -53,7 +53,7 @@ def configure_pod(namespace: str, interfaces: Sequence[AttachedInterface]) -> No
     with closing(netlink):
         netlink.request([links.setting(_LOOPBACK)])
         networks = [each.network for each in interfaces]
-        rules: list[Rule] = []
+        rules: list[RoutingRule] = []
         for position, interface in enumerate(interfaces):
             link = links.link(netlink, interface.name)
             if link is None:
@@ -63,7 +63,9 @@ def configure_pod(namespace: str, interfaces: Sequence[AttachedInterface]) -> No
             if networks.count(interface.network) > 1:
                 table = _FIRST_TABLE + position
                 netlink.request([routing.route(each) for each in _own_table(link.index, interface, table)])
-                rules += [Rule(_PRIORITY, table, source=str(ip_interface(each).ip)) for each in interface.addresses]
+                rules += [
+                    RoutingRule(_PRIORITY, table, source=str(ip_interface(each).ip)) for each in interface.addresses
+                ]
             links.settle(netlink, interface.name)
         if rules:
             ensure_rules(netlink, rules)
@@ -75,7 +77,7 @@ def gateway_of(interface: AttachedInterface, version: int) -> str:
     return next((gateway for address, gateway in pairs if _version(address) == version), "")
 
 
-def _settings(index: int, interface: AttachedInterface, metric: int) -> list[Message]:
+def _settings(index: int, interface: AttachedInterface, metric: int) -> list[NetlinkMessage]:
     found = [links.setting(index)]
     for address in interface.addresses:
         found.append(routing.address(index, str(ip_interface(address).ip)))

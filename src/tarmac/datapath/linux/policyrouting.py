@@ -13,8 +13,8 @@ from tarmac.datapath.linux.netlink import (
     EXCLUSIVE,
     EXISTS,
     GONE,
-    Message,
     Netlink,
+    NetlinkMessage,
     attribute,
     attributes,
     number,
@@ -29,7 +29,7 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Rule:
+class RoutingRule:
     """Packets with this mark, under the mask, use the table; without a mask, all do. Lower priorities come first.
 
     With an address in `to` only UDP packets to that address and port, with one in `source` only packets from it.
@@ -49,32 +49,32 @@ class Rule:
         return not address or (":" in address) == (family == socket.AF_INET6)
 
 
-def ensure_rules(netlink: Netlink, wanted: Iterable[Rule]) -> None:
+def ensure_rules(netlink: Netlink, wanted: Iterable[RoutingRule]) -> None:
     """Make exactly these rules exist, among ours."""
     netlink.request(list(_changes(netlink, set(wanted))))
 
 
-def has_rules(netlink: Netlink, wanted: Iterable[Rule]) -> bool:
+def has_rules(netlink: Netlink, wanted: Iterable[RoutingRule]) -> bool:
     """Return True if exactly these rules of ours exist, in each family that they apply to."""
     return next(_changes(netlink, set(wanted)), None) is None
 
 
-def _changes(netlink: Netlink, wanted: set[Rule]) -> Iterator[Message]:
+def _changes(netlink: Netlink, wanted: set[RoutingRule]) -> Iterator[NetlinkMessage]:
     for family in _FAMILIES:
         present = set(_rules(netlink, family))
         own = {each for each in wanted if each.is_of(family)}
         for each in sorted(own - present):
-            yield Message(_NEWRULE, CREATE | EXCLUSIVE, _body(family, each), EXISTS)
+            yield NetlinkMessage(_NEWRULE, CREATE | EXCLUSIVE, _body(family, each), EXISTS)
         for each in sorted(present - own):
-            yield Message(_DELRULE, 0, _body(family, each), GONE)
+            yield NetlinkMessage(_DELRULE, 0, _body(family, each), GONE)
 
 
-def present_rules(netlink: Netlink) -> set[Rule]:
+def present_rules(netlink: Netlink) -> set[RoutingRule]:
     """Return our rules of both families."""
     return {rule for family in _FAMILIES for rule in _rules(netlink, family)}
 
 
-def _body(family: int, rule: Rule) -> bytes:
+def _body(family: int, rule: RoutingRule) -> bytes:
     to = socket.inet_pton(family, rule.to) if rule.to else b""
     source = socket.inet_pton(family, rule.source) if rule.source else b""
     body = _INFO.pack(family, len(to) * 8, len(source) * 8, 0, 0, 0, 0, _TO_TABLE, 0)
@@ -86,7 +86,7 @@ def _body(family: int, rule: Rule) -> bytes:
     return body + (number(_MARK, rule.mark) + number(_MASK, rule.mask) if rule.mask else b"")
 
 
-def _rules(netlink: Netlink, family: int) -> Iterable[Rule]:
+def _rules(netlink: Netlink, family: int) -> Iterable[RoutingRule]:
     for _, body in netlink.dump(_GETRULE, _INFO.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)):
         found = attributes(body, _INFO.size)
         if found.get(_PROTOCOL) == bytes((OURS,)):
@@ -96,4 +96,4 @@ def _rules(netlink: Netlink, family: int) -> Iterable[Rule]:
             to = socket.inet_ntop(family, found[_TO]) if _TO in found else ""
             port = int.from_bytes(found.get(_PORTS, b"")[:2], "little")
             source = socket.inet_ntop(family, found[_FROM]) if _FROM in found else ""
-            yield Rule(priority, table, mark, mask, to, port, source)
+            yield RoutingRule(priority, table, mark, mask, to, port, source)

@@ -13,8 +13,8 @@ from tarmac.datapath.linux.netlink import (
     EXISTS,
     GONE,
     REPLACE,
-    Message,
     Netlink,
+    NetlinkMessage,
     attribute,
     attributes,
     nested,
@@ -66,20 +66,20 @@ def host_prefix(value: str) -> str:
     return f"{value}/{128 if ':' in value else 32}"
 
 
-def address(index: int, value: str, prefix_length: int | None = None) -> Message:
+def address(index: int, value: str, prefix_length: int | None = None) -> NetlinkMessage:
     """Add an address to a link, by default of a single host."""
     family, packed = _packed(value)
     length = len(packed) * 8 if prefix_length is None else prefix_length
     body = _ADDRESS_INFO.pack(family, length, _NO_DAD if family == socket.AF_INET6 else 0, 0, index)
     body += attribute(2, packed) + attribute(1, packed)
-    return Message(_NEWADDR, CREATE | REPLACE, body, EXISTS)
+    return NetlinkMessage(_NEWADDR, CREATE | REPLACE, body, EXISTS)
 
 
-def no_address(index: int, value: str) -> Message:
+def no_address(index: int, value: str) -> NetlinkMessage:
     """Remove an address from a link."""
     family, packed = _packed(value)
     body = _ADDRESS_INFO.pack(family, len(packed) * 8, 0, 0, index) + attribute(2, packed)
-    return Message(_DELADDR, 0, body, GONE)
+    return NetlinkMessage(_DELADDR, 0, body, GONE)
 
 
 def addresses(netlink: Netlink, index: int) -> set[str]:
@@ -115,14 +115,14 @@ def holder(netlink: Netlink, value: str) -> int | None:
     return None
 
 
-def route(wanted: Route) -> Message:
+def route(wanted: Route) -> NetlinkMessage:
     """Create a route, or replace the one to the same destination with the same metric."""
-    return Message(_NEWROUTE, CREATE | REPLACE, _route_body(wanted))
+    return NetlinkMessage(_NEWROUTE, CREATE | REPLACE, _route_body(wanted))
 
 
-def no_route(unwanted: Route) -> Message:
+def no_route(unwanted: Route) -> NetlinkMessage:
     """Remove a route."""
-    return Message(_DELROUTE, 0, _route_body(unwanted), GONE)
+    return NetlinkMessage(_DELROUTE, 0, _route_body(unwanted), GONE)
 
 
 def routes(netlink: Netlink, tables: Container[int] = (MAIN,)) -> Iterator[Route]:
@@ -147,17 +147,17 @@ def is_local(netlink: Netlink, value: str) -> bool:
     return found is not None and _ROUTE_INFO.unpack_from(found)[7] == _LOCAL
 
 
-def neighbour(index: int, value: str, mac: str) -> Message:
+def neighbour(index: int, value: str, mac: str) -> NetlinkMessage:
     """Add a permanent neighbour: the hardware address of an address."""
     family, packed = _packed(value)
     body = _NEIGHBOUR_INFO.pack(family, index, _PERMANENT, 0, 0)
-    return Message(_NEWNEIGH, CREATE | REPLACE, body + attribute(1, packed) + attribute(2, _hardware(mac)))
+    return NetlinkMessage(_NEWNEIGH, CREATE | REPLACE, body + attribute(1, packed) + attribute(2, _hardware(mac)))
 
 
-def no_neighbour(index: int, value: str) -> Message:
+def no_neighbour(index: int, value: str) -> NetlinkMessage:
     """Delete a neighbour."""
     family, packed = _packed(value)
-    return Message(_DELNEIGH, 0, _NEIGHBOUR_INFO.pack(family, index, 0, 0, 0) + attribute(1, packed), GONE)
+    return NetlinkMessage(_DELNEIGH, 0, _NEIGHBOUR_INFO.pack(family, index, 0, 0, 0) + attribute(1, packed), GONE)
 
 
 def neighbours(netlink: Netlink) -> dict[int, dict[str, str]]:
@@ -172,17 +172,17 @@ def neighbours(netlink: Netlink) -> dict[int, dict[str, str]]:
     return found
 
 
-def forwarding(index: int, mac: str, node: str) -> Message:
+def forwarding(index: int, mac: str, node: str) -> NetlinkMessage:
     """Add a forwarding entry: the node behind a hardware address of a tunnel."""
     body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0)
     body += attribute(2, _hardware(mac)) + attribute(1, _packed(node)[1])
-    return Message(_NEWNEIGH, CREATE | REPLACE, body)
+    return NetlinkMessage(_NEWNEIGH, CREATE | REPLACE, body)
 
 
-def no_forwarding(index: int, mac: str) -> Message:
+def no_forwarding(index: int, mac: str) -> NetlinkMessage:
     """Delete a forwarding entry of a tunnel."""
     body = _NEIGHBOUR_INFO.pack(_BRIDGE_FAMILY, index, _PERMANENT, _SELF, 0) + attribute(2, _hardware(mac))
-    return Message(_DELNEIGH, 0, body, GONE)
+    return NetlinkMessage(_DELNEIGH, 0, body, GONE)
 
 
 def forwardings(netlink: Netlink, index: int) -> dict[str, str]:

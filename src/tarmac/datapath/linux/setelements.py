@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from tarmac.datapath.linux.netlink import CREATE, Message, attribute, nested, text
+from tarmac.datapath.linux.netlink import CREATE, NetlinkMessage, attribute, nested, text
 
 _NFTABLES: Final = 10  # the netfilter subsystem
 _NEW, _DELETE = _NFTABLES << 8 | 12, _NFTABLES << 8 | 14  # NFT_MSG_NEWSETELEM, NFT_MSG_DELSETELEM
@@ -34,18 +34,18 @@ class SetName(NamedTuple):
     name: str
 
 
-def transaction(messages: Sequence[Message]) -> tuple[Message, Sequence[Message], Message]:
+def transaction(messages: Sequence[NetlinkMessage]) -> tuple[NetlinkMessage, Sequence[NetlinkMessage], NetlinkMessage]:
     """Return the parts of one transaction: its begin, the changes, its end."""
     around = _HEADER.pack(socket.AF_UNSPEC, 0, _NFTABLES)
-    return Message(_BEGIN, 0, around), messages, Message(_END, 0, around)
+    return NetlinkMessage(_BEGIN, 0, around), messages, NetlinkMessage(_END, 0, around)
 
 
-def put(into: SetName, lives: Iterable[tuple[bytes, int]]) -> Iterator[Message]:
+def put(into: SetName, lives: Iterable[tuple[bytes, int]]) -> Iterator[NetlinkMessage]:
     """Yield messages that add elements with a timeout in milliseconds. Existing ones are left unchanged."""
     return _messages(_NEW, CREATE, into, [_lasting(key, left) for key, left in lives])
 
 
-def take(out_of: SetName, keys: Iterable[bytes]) -> Iterator[Message]:
+def take(out_of: SetName, keys: Iterable[bytes]) -> Iterator[NetlinkMessage]:
     """Yield messages that delete elements. The kernel rejects absent ones."""
     return _messages(_DELETE, 0, out_of, list(map(_named, keys)))
 
@@ -76,7 +76,7 @@ def _around(key: int, timeout: int) -> tuple[bytes, bytes]:
     return whole[:before], whole[before + key : len(whole) - timeout]
 
 
-def _messages(kind: int, flags: int, where: SetName, elements: Sequence[bytes]) -> Iterator[Message]:
+def _messages(kind: int, flags: int, where: SetName, elements: Sequence[bytes]) -> Iterator[NetlinkMessage]:
     head = _HEADER.pack(_FAMILIES[where.family], 0, 0) + text(_TABLE, where.table) + text(_SET, where.name)
     for start in range(0, len(elements), _MOST):
-        yield Message(kind, flags, head + nested(_ELEMENTS, *elements[start : start + _MOST]))
+        yield NetlinkMessage(kind, flags, head + nested(_ELEMENTS, *elements[start : start + _MOST]))

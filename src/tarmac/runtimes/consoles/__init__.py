@@ -9,8 +9,8 @@
 A driver gives a `Console` access to its guest's output (`SerialSource`) and a way to send keys.
 """
 
-from tarmac.runtimes.consoles.console import Console, SerialSource
+from tarmac.runtimes.consoles.console import MachineConsole, SerialSource
 from tarmac.runtimes.consoles.consoles import Consoles
 from tarmac.runtimes.consoles.display import Display
 
-__all__ = ["Console", "Consoles", "Display", "SerialSource"]
+__all__ = ["Consoles", "Display", "MachineConsole", "SerialSource"]

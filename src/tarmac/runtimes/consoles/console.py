@@ -52,7 +52,7 @@ class Attempt:
     connect: ConnectKeys
 
 
-class Console:
+class MachineConsole:
     """The console of one machine. `changed` is called when the first session opens, and when the last one closes."""
 
     def __init__(self, clock: Clock, tasks: Tasks, changed: Callable[[], None] = lambda: None) -> None:

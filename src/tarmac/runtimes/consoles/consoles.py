@@ -6,7 +6,7 @@ import asyncio
 
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.consoles.console import Console
+from tarmac.runtimes.consoles.console import MachineConsole
 
 INTERVAL = 0.02  # seconds between two checks for new output, while there are sessions
 
@@ -17,13 +17,13 @@ class Consoles:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks = Tasks()
-        self._consoles: dict[str, Console] = {}
+        self._consoles: dict[str, MachineConsole] = {}
         self._watched = asyncio.Event()
 
-    def of(self, key: str) -> Console:
+    def of(self, key: str) -> MachineConsole:
         """Return the console of a machine; created on first use."""
         if key not in self._consoles:
-            self._consoles[key] = Console(self._clock, self._tasks, self._count)
+            self._consoles[key] = MachineConsole(self._clock, self._tasks, self._count)
         return self._consoles[key]
 
     def remove(self, key: str) -> None:

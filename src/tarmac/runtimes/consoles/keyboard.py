@@ -18,7 +18,7 @@ _PAUSE = 0.2
 _ROOM = 16 * 1024
 
 
-class Keys(Protocol):
+class GuestKeyboard(Protocol):
     """A connection to the guest's keyboard."""
 
     def press(self, keys: bytes) -> None: ...
@@ -26,7 +26,7 @@ class Keys(Protocol):
     def close(self) -> None: ...
 
 
-ConnectKeys = Callable[[Callable[[bool], None], Callable[[], None]], Awaitable[Keys]]
+ConnectKeys = Callable[[Callable[[bool], None], Callable[[], None]], Awaitable[GuestKeyboard]]
 """Connects. Its arguments are called when the guest stops or resumes reading, and on disconnect. Raises OSError."""
 
 
@@ -38,7 +38,7 @@ class Keyboard:
         self._hold = hold
         self._clock = clock
         self._tasks = tasks
-        self._keys: Keys | None = None
+        self._keys: GuestKeyboard | None = None
         self._waiting = bytearray()
         self._held = False
         self._closed: float | None = None  # time of `close`

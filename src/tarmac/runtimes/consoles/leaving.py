@@ -11,7 +11,7 @@ _TILDE = ord("~")
 _DOT = ord(".")
 
 
-class LeavingKeys:
+class EscapeSequence:
     """The state of the escape sequence in typed keys."""
 
     __slots__ = ("_begins", "_held", "left")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tarmac.runtimes.consoles.leaving import LeavingKeys
+from tarmac.runtimes.consoles.leaving import EscapeSequence
 from tarmac.runtimes.consoles.notices import Notice, encoded, in_words
 from tarmac.runtimes.interface import ConsoleOptions, SessionRecorder, StreamClient, TerminalSize
 from tarmac.wire.channels import Channel, exited, failure
 
 if TYPE_CHECKING:
-    from tarmac.runtimes.consoles.console import Attempt, Console
+    from tarmac.runtimes.consoles.console import Attempt, MachineConsole
 
 TAIL = 4096
 _PIECE = 64 * 1024
@@ -22,13 +22,13 @@ _AT_A_TIME = 8  # chunks per round, so that one session does not delay the rest
 class ConsoleSession:
     """Implements `CommandStream`."""
 
-    def __init__(self, console: Console, options: ConsoleOptions, recorder: SessionRecorder | None) -> None:
+    def __init__(self, console: MachineConsole, options: ConsoleOptions, recorder: SessionRecorder | None) -> None:
         self.user = options.user
         self._console = console
         self._options = options
         self._recorder = recorder
         self._client: StreamClient | None = None
-        self._leaving = LeavingKeys()
+        self._leaving = EscapeSequence()
         self._attempt: Attempt | None = None
         self._offset = 0
         self._begun = False

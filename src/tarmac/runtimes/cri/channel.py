@@ -26,7 +26,7 @@ class Unsupported(RuntimeFault):
     """The runtime does not implement the call."""
 
 
-class Message(Protocol):
+class EncodableMessage(Protocol):
     """A protobuf message."""
 
     def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
@@ -43,7 +43,7 @@ class CriChannel:
     async def call(
         self,
         method: str,
-        request: Message,
+        request: EncodableMessage,
         decode: Callable[[bytes], _Reply],
         timeout: float | None,
         metadata: Metadata = (),
@@ -56,7 +56,9 @@ class CriChannel:
         except GrpcError as error:
             raise fault(error) from error
 
-    async def stream(self, method: str, request: Message, decode: Callable[[bytes], _Reply]) -> AsyncGenerator[_Reply]:
+    async def stream(
+        self, method: str, request: EncodableMessage, decode: Callable[[bytes], _Reply]
+    ) -> AsyncGenerator[_Reply]:
         """Yield messages until the connection is lost. Raises RuntimeFault."""
         connection = await self._connected()
         try:

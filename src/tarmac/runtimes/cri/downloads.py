@@ -20,7 +20,7 @@ _NAMESPACE = (("containerd-namespace", "k8s.io"),)
 _INTERVAL_SECONDS = 1.0
 
 
-class Downloads:
+class PullProgress:
     """The pulls in progress."""
 
     def __init__(self, channel: CriChannel, clock: Clock) -> None:

@@ -12,8 +12,8 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.runtimes.cri import decode, encode
 from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
-from tarmac.runtimes.cri.channel import CriChannel, Message
-from tarmac.runtimes.cri.downloads import Downloads
+from tarmac.runtimes.cri.channel import CriChannel, EncodableMessage
+from tarmac.runtimes.cri.downloads import PullProgress
 from tarmac.runtimes.cri.events import ChangeFeed, States
 from tarmac.runtimes.cri.handlers import default_handler, handlers, sandbox_image
 from tarmac.runtimes.cri.specs import amend
@@ -59,7 +59,7 @@ class CriRuntime:
     def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
         self._channel = CriChannel(endpoint)
         self._clock = clock or SystemClock()
-        self._downloads = Downloads(self._channel, self._clock)
+        self._downloads = PullProgress(self._channel, self._clock)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -299,7 +299,7 @@ class CriRuntime:
     async def _runtime(
         self,
         method: str,
-        request: Message,
+        request: EncodableMessage,
         decode: Callable[[bytes], _Reply],
         timeout: float | None = _CALL_SECONDS,
         longest: int | None = None,
@@ -307,13 +307,13 @@ class CriRuntime:
         path = f"runtime.v1.RuntimeService/{method}"
         return await self._channel.call(path, request, decode, timeout, longest=longest)
 
-    async def _tell(self, method: str, request: Message, timeout: float = _CALL_SECONDS) -> None:
+    async def _tell(self, method: str, request: EncodableMessage, timeout: float = _CALL_SECONDS) -> None:
         await self._runtime(method, request, pb.Nothing.FromString, timeout)
 
     async def _image(
         self,
         method: str,
-        request: Message,
+        request: EncodableMessage,
         decode: Callable[[bytes], _Reply],
         timeout: float | None = _CALL_SECONDS,
     ) -> _Reply:

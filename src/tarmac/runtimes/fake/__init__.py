@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tarmac.runtimes.fake.driver import FakeRuntime
-from tarmac.runtimes.fake.programs import Program, RegistryImage
+from tarmac.runtimes.fake.programs import FakeProgram, RegistryImage
 
-__all__ = ["FakeRuntime", "Program", "RegistryImage"]
+__all__ = ["FakeProgram", "FakeRuntime", "RegistryImage"]

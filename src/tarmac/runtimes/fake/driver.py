@@ -22,7 +22,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.tasks import Tasks
 from tarmac.runtimes.fake.machines import FakeMachine, FakeMachines
-from tarmac.runtimes.fake.programs import Program, RegistryImage, Trouble
+from tarmac.runtimes.fake.programs import FakeProgram, InjectedFault, RegistryImage
 from tarmac.runtimes.fake.state import KILLED, FakeContainer, FakeSandbox, live
 from tarmac.runtimes.fake.streams import FakeStream
 from tarmac.runtimes.interface import (
@@ -68,14 +68,14 @@ class FakeRuntime:
         machine_handler: str = "",  # the handler with sandboxes that are virtual machines
     ) -> None:
         self.handlers = handlers
-        self.programs: dict[str, Program] = {}  # by container name or image; default: Program()
+        self.programs: dict[str, FakeProgram] = {}  # by container name or image; default: FakeProgram()
         self.registry: dict[str, RegistryImage] = {}
         self.calls: list[tuple[str, str]] = []  # method and subject of each call, in order
         self.network_ready = True
         self.amended: dict[str, JsonObject] = {}  # last patch of the OCI specification, by container id
         self._clock = clock or SystemClock()
         self._plugged = True
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, InjectedFault] = {}
         self._sandboxes: dict[str, FakeSandbox] = {}
         self._containers: dict[str, FakeContainer] = {}
         self._lives = Tasks()
@@ -89,7 +89,7 @@ class FakeRuntime:
 
     def trouble(self, method: str, fault: RuntimeFault | None, *, times: int = 1, delay: float = 0.0) -> None:
         """Make the next calls of a method fail, or just be late."""
-        self._troubles[method] = Trouble(fault, times, delay)
+        self._troubles[method] = InjectedFault(fault, times, delay)
 
     def end_container(self, id: str, code: int, reason: str = "") -> None:
         """End the container's process now, as if by itself."""
@@ -224,7 +224,7 @@ class FakeRuntime:
             container_id, sandbox_id, config.name, config.attempt, "created", config.image, image.id, labels,
             dict(config.annotations), self._clock.now(), log_path=log_path,
         )  # fmt: skip
-        program = self.programs.get(config.name) or self.programs.get(config.image) or Program()
+        program = self.programs.get(config.name) or self.programs.get(config.image) or FakeProgram()
         self._containers[container_id] = FakeContainer(config, sandbox, program, shown, config.resources)
         self._tell(sandbox.pod.uid, container_id, "created")
         return container_id

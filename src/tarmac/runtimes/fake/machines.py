@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
-from tarmac.runtimes.consoles import Console, Display
+from tarmac.runtimes.consoles import Display, MachineConsole
 from tarmac.runtimes.interface import NotOffered, PowerAction, WrongState
 from tarmac.runtimes.interface.machines import NOT_A_MACHINE
 
@@ -15,7 +15,7 @@ from tarmac.runtimes.interface.machines import NOT_A_MACHINE
 class FakeGuest:
     """One process of a machine. Implements `SerialSource` and `Keys`; echoes input unless a test turns that off."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: MachineConsole) -> None:
         self.written = bytearray()
         self.typed = b""
         self.echoes = True
@@ -59,7 +59,7 @@ class FakeMachine:
     """A machine across all its processes. A test sets the address of its VNC server, if it has one."""
 
     def __init__(self, clock: Clock, tasks: Tasks) -> None:
-        self.console = Console(clock, tasks)
+        self.console = MachineConsole(clock, tasks)
         self.display = Display(self._connect)
         self.display_path = ""
         self.guest = FakeGuest(self.console)

@@ -13,7 +13,7 @@ def _says_nothing(command: Sequence[str]) -> ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class FakeProgram:
     """Behaviour of a container's process. By default it runs until it is asked to stop, and then exits with 0."""
 
     runs_for: float | None = None  # seconds until it exits by itself; None: never
@@ -41,7 +41,7 @@ class RegistryImage:
 
 
 @dataclass(slots=True)
-class Trouble:
+class InjectedFault:
     """A call that fails `times` more times, after `delay` seconds; without a fault it is just late."""
 
     fault: RuntimeFault | None

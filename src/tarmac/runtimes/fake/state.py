@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tarmac.base.clock import Clock, rfc3339_micro
-from tarmac.runtimes.fake.programs import Program
+from tarmac.runtimes.fake.programs import FakeProgram
 from tarmac.runtimes.interface import Container, ContainerConfig, Resources, Sandbox, SandboxConfig
 
 KILLED = 137
@@ -27,7 +27,7 @@ class FakeContainer:
 
     config: ContainerConfig
     sandbox: SandboxConfig
-    program: Program
+    program: FakeProgram
     shown: Container
     resources: Resources
     ended: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,12 +1,12 @@
-"""Virtual machines run by QEMU, one process each. `driver` implements the runtime; `needs` declares its dependencies.
+"""Virtual machines run by QEMU, one process each. `driver` implements the runtime, `dependencies` declares protocols.
 
 Split by concern, and pure where that is possible:
 
 - `machine`: the input of a QEMU process, as data; `commandline` turns it into arguments
-- `cage`: the jail of the process; `process` starts, finds and kills it; `launching` opens the files it inherits
+- `jail`: the jail of the process; `process` starts, finds and kills it; `launching` opens the files it inherits
 - `records`: the state on disk; `sandboxes` and `machines` hold it in memory
 - `processors`: the CPU count of a guest, and CPU hot-plug
-- `life`: supervises one running machine; `endings`: exit codes and reasons
+- `supervisor`: supervises one running machine; `endings`: exit codes and reasons
 - `qmp`: messages of the QEMU monitor; `monitor`: its client; `sockets`: connections that verify the peer's user
 - `serial`: the serial port, copied into the log, and its keyboard pipe; `reaching`: consoles, displays, power actions
 - `serials`: serial numbers of disks; `volumes`: files as disks, written by `iso`

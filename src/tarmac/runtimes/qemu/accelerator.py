@@ -40,7 +40,7 @@ _log = log("qemu")
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class AcceleratorProbe:
     """The result of a probe. `kvm_group` is the group that may open /dev/kvm, where KVM is used."""
 
     accelerator: Accelerator
@@ -59,15 +59,15 @@ Try = Callable[[Accelerator], Awaitable[str]]
 """Boots a kernel with an accelerator; returns the failure, empty on success."""
 
 
-async def prove(file: Path, boot: BootFiles | None) -> Proven:
+async def probe(file: Path, boot: BootFiles | None) -> AcceleratorProbe:
     """Return the stored result, or probe. Raises RuntimeRefused with the reason why no machine can run here."""
     try:
-        return await _prove(file, boot)
+        return await _probe(file, boot)
     except OSError as error:
         raise RuntimeRefused(f"virtual machines cannot be probed: {error}") from error
 
 
-async def _prove(file: Path, boot: BootFiles | None) -> Proven:
+async def _probe(file: Path, boot: BootFiles | None) -> AcceleratorProbe:
     if shutil.which(PROGRAM) is None:
         raise RuntimeRefused(f"{PROGRAM} is not installed: run `apt install tarmac-machines`")
     version = await _version()
@@ -83,7 +83,7 @@ async def _prove(file: Path, boot: BootFiles | None) -> Proven:
             replace_file(file, msgspec.json.encode(known))
     finally:
         os.close(lock)
-    return Proven(known.accelerator, known.why, kvm_group() if known.accelerator == "kvm" else None)
+    return AcceleratorProbe(known.accelerator, known.why, kvm_group() if known.accelerator == "kvm" else None)
 
 
 async def decide(version: str, attempt: Try) -> _Kept:

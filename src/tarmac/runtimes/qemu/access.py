@@ -9,16 +9,16 @@ from tarmac.base.clock import Clock
 from tarmac.runtimes.consoles import Consoles, Display
 from tarmac.runtimes.interface import ConsoleOptions, PowerAction, SessionOptions, StreamOptions, WrongState
 from tarmac.runtimes.interface.streams import CommandStream
-from tarmac.runtimes.qemu.records import Folders, MachineRecord
+from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord
 from tarmac.runtimes.qemu.serial import KEYS, KeyboardConnection, SerialLogs, connect_keyboard
 from tarmac.runtimes.qemu.sockets import connect
-from tarmac.runtimes.qemu.supervisor import Life
+from tarmac.runtimes.qemu.supervisor import MachineSupervisor
 
 
-class WaysIn:
+class MachineAccess:
     """Consoles and displays. A console survives restarts of the machine's process; a display belongs to one process."""
 
-    def __init__(self, folders: Folders, serials: SerialLogs, clock: Clock) -> None:
+    def __init__(self, folders: MachineFolders, serials: SerialLogs, clock: Clock) -> None:
         self.consoles = Consoles(clock)
         self._folders = folders
         self._serials = serials
@@ -63,30 +63,30 @@ class WaysIn:
 
     # ---- sessions
 
-    def attach(self, life: Life, options: StreamOptions) -> CommandStream:
+    def attach(self, supervisor: MachineSupervisor, options: StreamOptions) -> CommandStream:
         """Open the console for clients that support attach only."""
         asked = ConsoleOptions(user="", session="", keyboard=options.stdin, attached=True)
-        return self.consoles.of(life.record.sandbox_id).open(asked)
+        return self.consoles.of(supervisor.record.sandbox_id).open(asked)
 
     def console(self, sandbox_id: str, options: ConsoleOptions) -> CommandStream:
         """Open the console. Works while no process runs, too. Raises TooManyStreams."""
         return self.consoles.of(sandbox_id).open(options)
 
-    async def display(self, life: Life, options: SessionOptions) -> CommandStream:
+    async def display(self, supervisor: MachineSupervisor, options: SessionOptions) -> CommandStream:
         """Open the display. Raises TooManyStreams, RuntimeRefused."""
-        return await self._displays[life.record.id].open(options)
+        return await self._displays[supervisor.record.id].open(options)
 
 
-async def press(life: Life, action: PowerAction) -> None:
+async def power(supervisor: MachineSupervisor, action: PowerAction) -> None:
     """Execute a power action; repeating one has no further effect. Raises WrongState, RuntimeFault."""
-    paused = life.status == "paused"
+    paused = supervisor.status == "paused"
     if paused and action == "Reboot":
         raise WrongState("the machine is paused: resume or reset it")
     if action == "Reboot":
-        await life.execute("system_powerdown")  # the machine exits, and is restarted like any that exits
+        await supervisor.execute("system_powerdown")  # the machine exits, and is restarted like any that exits
     elif action == "Reset":
-        await life.execute("system_reset")
+        await supervisor.execute("system_reset")
     elif action == "Pause":
-        await life.execute("stop")
+        await supervisor.execute("stop")
     if action == "Resume" or (paused and action == "Reset"):
-        await life.execute("cont")
+        await supervisor.execute("cont")

@@ -11,7 +11,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
+from tarmac.runtimes.qemu.machine import (
+    Accelerator,
+    DirectKernel,
+    DiskImage,
+    MachineDescription,
+    TapInterface,
+    UefiFirmware,
+)
 
 PROGRAM = "qemu-system-x86_64"
 
@@ -31,7 +38,7 @@ _ACCELERATORS = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi,tb-size=64", 
 _encode = msgspec.json.Encoder().encode
 
 
-def command_line(machine: Machine, accelerator: Accelerator) -> list[str]:
+def command_line(machine: MachineDescription, accelerator: Accelerator) -> list[str]:
     """Return the arguments, the program's name first. Sockets and the serial log are in the process's own /run."""
     return [PROGRAM, *_board(machine, accelerator), *_consoles(), *_standard_devices(), *_own_devices(machine)]
 
@@ -45,7 +52,7 @@ def trial_command(accelerator: Accelerator, kernel: str, initrd: str, append: st
     return [PROGRAM, *bare, *_SANDBOX, *consoles, "-no-reboot", *started]
 
 
-def _board(machine: Machine, accelerator: Accelerator) -> Iterator[str]:
+def _board(machine: MachineDescription, accelerator: Accelerator) -> Iterator[str]:
     accelerated, model = _ACCELERATORS[accelerator]
     count = machine.processors
     yield from ("-name", f"guest={_escaped(machine.name)},debug-threads=on", "-uuid", machine.uuid)
@@ -77,7 +84,7 @@ def _standard_devices() -> Iterator[str]:
     yield from ("-device", f"virtio-rng-pci,rng=rng0,{_place(_RANDOM)}")
 
 
-def _own_devices(machine: Machine) -> Iterator[str]:
+def _own_devices(machine: MachineDescription) -> Iterator[str]:
     for index, disk in enumerate(machine.disks):
         booted = f",bootindex={_FIRST_BOOT_INDEX}" if index == 0 else ""
         yield from _disk(disk, index, _place(_DISKS, index) + booted)

@@ -34,7 +34,7 @@ class Taps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupUsage:
+class CgroupUsage:
     """Usage of a cgroup: core-seconds since it was created, and bytes of memory."""
 
     cpu: float = 0.0
@@ -42,7 +42,7 @@ class GroupUsage:
     rss: int = 0
 
 
-class Groups(Protocol):
+class MachineCgroups(Protocol):
     """The cgroups of pods."""
 
     def entrances(self, path: str) -> Sequence[Path]:
@@ -53,7 +53,7 @@ class Groups(Protocol):
         """Return the number of processes of the group that the OOM killer has killed."""
         ...
 
-    def usage(self, path: str) -> GroupUsage:
+    def usage(self, path: str) -> CgroupUsage:
         """Return the usage of the group; zero when it is gone."""
         ...
 

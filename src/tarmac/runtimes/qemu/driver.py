@@ -1,6 +1,6 @@
 """Virtual machines as a runtime of the node: each pod is one machine, and its sandbox holds the machine's network.
 
-Call `adopt` first: it takes over running machines. The handler is offered once `prove` has found that machines run on
+Call `adopt` first: it takes over running machines. The handler is offered once `probe` has found that machines run on
 this host. Closing the runtime leaves every machine running.
 """
 
@@ -39,53 +39,55 @@ from tarmac.runtimes.interface import (
     SessionOptions,
     StreamOptions,
 )
-from tarmac.runtimes.qemu.accelerator import Proven
-from tarmac.runtimes.qemu.access import WaysIn, press
-from tarmac.runtimes.qemu.dependencies import Groups, MachineImages, Taps
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
+from tarmac.runtimes.qemu.access import MachineAccess, power
+from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
 from tarmac.runtimes.qemu.launching import Launcher, TapGone
 from tarmac.runtimes.qemu.listeners import Listeners, What
-from tarmac.runtimes.qemu.machinemetrics import MachineFigures, Sample
-from tarmac.runtimes.qemu.machines import Machines
-from tarmac.runtimes.qemu.records import Folders, SandboxRecord
+from tarmac.runtimes.qemu.machinemetrics import MachineMetrics, Sample
+from tarmac.runtimes.qemu.machines import MachineRegistry
+from tarmac.runtimes.qemu.records import MachineFolders, SandboxRecord
 from tarmac.runtimes.qemu.sandboxes import SandboxStore, shown
 from tarmac.runtimes.qemu.serial import SerialLogs
-from tarmac.runtimes.qemu.supervisor import Around
-from tarmac.runtimes.qemu.usage import Usage
+from tarmac.runtimes.qemu.supervisor import MachineServices
+from tarmac.runtimes.qemu.usage import MachineUsage
 
 HANDLER = MACHINE_CLASS
 
-Prove = Callable[[], Awaitable[Proven]]
+Probe = Callable[[], Awaitable[AcceleratorProbe]]
 
 
 class QemuRuntime:
-    """Implements `Runtime`. `prove` probes for an accelerator; it raises RuntimeRefused where no machine can run."""
+    """Implements `Runtime`. `probe` probes for an accelerator; it raises RuntimeRefused where no machine can run."""
 
     def __init__(
         self,
-        folders: Folders,
+        folders: MachineFolders,
         taps: Taps,
-        groups: Groups,
+        groups: MachineCgroups,
         images: MachineImages,
         clock: Clock,
-        prove: Prove,
+        probe: Probe,
         router: str,
     ) -> None:
-        self.figures = MachineFigures()
+        self.machine_metrics = MachineMetrics()
         self.serials = SerialLogs(clock)
-        self.ways = WaysIn(folders, self.serials, clock)
-        self.proven: Proven | None = None
+        self.access = MachineAccess(folders, self.serials, clock)
+        self.probe_result: AcceleratorProbe | None = None
         self.on_reset: Callable[[SandboxRecord], None] = lambda _: None
         """Called when a guest has rebooted itself."""
         self._folders = folders
         self._taps = taps
-        self._used = Usage(groups, clock)
+        self._used = MachineUsage(groups, clock)
         self._images = images
-        self._prove = prove
+        self._probe = probe
         self._listeners = Listeners()
         self._sandboxes = SandboxStore(folders, taps, clock)
-        around = Around(folders, clock, self.figures, groups.oom_kills, self._changed, self.serials.finish)
+        services = MachineServices(
+            folders, clock, self.machine_metrics, groups.oom_kills, self._changed, self.serials.finish
+        )
         launcher = Launcher(folders, taps, groups, images, clock, router)
-        self.machines = Machines(launcher, around, self.serials, self.ways)
+        self.machines = MachineRegistry(launcher, services, self.serials, self.access)
 
     async def adopt(self) -> None:
         """Load all records and take over running machines. Must precede every other call."""
@@ -96,23 +98,23 @@ class QemuRuntime:
             self._learn(sandbox.annotations)
         await self.machines.adopt(machines, self._sandboxes.known)
 
-    async def prove(self) -> Proven:
+    async def probe(self) -> AcceleratorProbe:
         """Probe for an accelerator; from then on the handler is offered. Raises RuntimeRefused."""
-        self.proven = await self._prove()
-        return self.proven
+        self.probe_result = await self._probe()
+        return self.probe_result
 
     async def status(self) -> RuntimeStatus:
-        offered = (Handler(HANDLER, own_kernel=True),) if self.proven is not None else ()
+        offered = (Handler(HANDLER, own_kernel=True),) if self.probe_result is not None else ()
         return RuntimeStatus("qemu", "", ready=True, network_ready=True, handlers=offered)
 
     async def close(self) -> None:
         """Stop supervising and end all sessions; machines keep running."""
-        await self.ways.close()
+        await self.access.close()
         await self.machines.close()
 
     async def run(self) -> None:
         """Copy serial output into logs and to consoles, until cancelled."""
-        await first(self.serials.run(), self.ways.consoles.run())
+        await first(self.serials.run(), self.access.consoles.run())
 
     # ---- sandboxes
 
@@ -140,7 +142,7 @@ class QemuRuntime:
         for each in self.machines.of_sandbox(id):
             await self.machines.remove(each.id)
         self._sandboxes.remove(id)
-        self.ways.gone(id)
+        self.access.gone(id)
         self._tell(record, id, "deleted")
 
     async def sandboxes(self, pod_uid: str | None = None) -> Sequence[Sandbox]:
@@ -173,9 +175,11 @@ class QemuRuntime:
     async def start_container(self, id: str) -> None:
         machine = self.machines.known(id)
         sandbox = self._sandboxes.known(machine.sandbox_id)
-        proven = self.proven or await self.prove()  # an adopted machine may restart before the node has probed
+        probe_result = (
+            self.probe_result or await self.probe()
+        )  # an adopted machine may restart before the node has probed
         try:
-            await self.machines.start(id, sandbox, proven)
+            await self.machines.start(id, sandbox, probe_result)
         except TapGone:
             self._sandboxes.lost(sandbox.id)
             raise
@@ -223,16 +227,16 @@ class QemuRuntime:
 
     async def attach_stream(self, id: str, options: StreamOptions) -> CommandStream:
         """Attach to the serial console."""
-        return self.ways.attach(self.machines.life(id), options)
+        return self.access.attach(self.machines.supervisor(id), options)
 
     async def console_stream(self, id: str, options: ConsoleOptions) -> CommandStream:
-        return self.ways.console(self.machines.known(id).sandbox_id, options)
+        return self.access.console(self.machines.known(id).sandbox_id, options)
 
     async def display_stream(self, id: str, options: SessionOptions) -> CommandStream:
-        return await self.ways.display(self.machines.life(id), options)
+        return await self.access.display(self.machines.supervisor(id), options)
 
     async def power(self, id: str, action: PowerAction) -> None:
-        await press(self.machines.life(id), action)
+        await power(self.machines.supervisor(id), action)
 
     # ---- usage
 
@@ -271,8 +275,8 @@ class QemuRuntime:
 
     def metrics(self, image_bytes: int) -> Iterator[Sample]:
         """Yield the samples for `/metrics`."""
-        sessions = Counter({"console": self.ways.consoles.sessions, "vnc": self.ways.viewers})
-        yield from self.figures.samples(self.machines.states(), sessions, image_bytes)
+        sessions = Counter({"console": self.access.consoles.sessions, "vnc": self.access.viewers})
+        yield from self.machine_metrics.samples(self.machines.states(), sessions, image_bytes)
         for labels, carried in self.machines.traffic():
             yield "tarmac_machine_disk_read_bytes_total", "counter", labels, carried.read
             yield "tarmac_machine_disk_written_bytes_total", "counter", labels, carried.written
@@ -296,7 +300,7 @@ class QemuRuntime:
         if what == "reset":
             self.on_reset(sandbox)
         elif what == "stopped":
-            self.ways.over(self.machines.known(id))
+            self.access.over(self.machines.known(id))
         self._tell(sandbox, id, "stopped" if what == "stopped" else "")
 
     def _tell(self, sandbox: SandboxRecord, id: str, what: What) -> None:

@@ -15,7 +15,7 @@ _KILLED_CODE: Final = 137
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class MachineExit:
     """Exit code, reason and message, as of a container."""
 
     code: int
@@ -23,26 +23,28 @@ class Ending:
     message: str = ""
 
 
-BY_FORCE: Final = Ending(_KILLED_CODE, KILLED)
+BY_FORCE: Final = MachineExit(_KILLED_CODE, KILLED)
 """The grace period was over, or the machine was killed."""
 
 
-def of_status(status: str, serial: str, said: str) -> Ending | None:
+def of_status(status: str, serial: str, said: str) -> MachineExit | None:
     """Return the ending for a QMP status, None if it is not final. `serial`, `said`: last output of guest and QEMU."""
     if status == "shutdown":
-        return Ending(0, COMPLETED)
+        return MachineExit(0, COMPLETED)
     if status == "guest-panicked":
-        return Ending(1, PANICKED, serial)
+        return MachineExit(1, PANICKED, serial)
     if status == "internal-error":
-        return Ending(255, FAILED, said)
+        return MachineExit(255, FAILED, said)
     return None
 
 
-def silent(seconds: float) -> Ending:
+def silent(seconds: float) -> MachineExit:
     """Return the ending of a process that was killed because its monitor never answered."""
-    return Ending(_KILLED_CODE, FAILED, f"QEMU's monitor has not answered for {seconds:g} s; the machine was killed")
+    return MachineExit(
+        _KILLED_CODE, FAILED, f"QEMU's monitor has not answered for {seconds:g} s; the machine was killed"
+    )
 
 
-def of_death(out_of_memory: bool, said: str) -> Ending:
+def of_death(out_of_memory: bool, said: str) -> MachineExit:
     """Return the ending of a process that exited without a recorded reason."""
-    return Ending(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else Ending(255, FAILED, said)
+    return MachineExit(_KILLED_CODE, OUT_OF_MEMORY) if out_of_memory else MachineExit(255, FAILED, said)

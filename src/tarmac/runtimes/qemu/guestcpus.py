@@ -11,7 +11,7 @@ from typing import Any
 
 from tarmac.base.log import log
 from tarmac.runtimes.interface import Resources
-from tarmac.runtimes.qemu.supervisor import Life
+from tarmac.runtimes.qemu.supervisor import MachineSupervisor
 
 _log = log("qemu")
 
@@ -21,16 +21,16 @@ def processors_of(limits: Resources) -> int:
     return max(1, math.ceil(limits.cpu_quota / limits.cpu_period)) if limits.cpu_period else 1
 
 
-async def add_processors(life: Life, wanted: int) -> None:
+async def add_processors(supervisor: MachineSupervisor, wanted: int) -> None:
     """Hot-plug CPUs until the guest has `wanted`, as far as it has free slots. Raises RuntimeFault."""
-    places: list[dict[str, Any]] = await life.execute("query-hotpluggable-cpus")
+    places: list[dict[str, Any]] = await supervisor.execute("query-hotpluggable-cpus")
     free = sorted((each for each in places if "qom-path" not in each), key=_place)
     missing = wanted - (len(places) - len(free))
     if missing > len(free):
-        _log.info("machine has its maximum of CPUs until it restarts", machine=life.record.id)
+        _log.info("machine has its maximum of CPUs until it restarts", machine=supervisor.record.id)
     for each in free[: max(0, missing)]:
         name = "processor-" + "-".join(map(str, _place(each)))
-        await life.execute("device_add", {"driver": each["type"], "id": name, **each["props"]})
+        await supervisor.execute("device_add", {"driver": each["type"], "id": name, **each["props"]})
 
 
 def _place(cpu: dict[str, Any]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ _FOLDER_MODE, _FILE_MODE = 0o040555, 0o100000
 _LONGEST_NAME = 160  # fits, with all other fields, in one record of 255 bytes
 
 
-class TooLarge(ValueError):
+class IsoTooLarge(ValueError):
     """The files or a name exceed a limit; the message names it."""
 
 
@@ -52,10 +52,10 @@ class _Folder:
 
 
 def iso_image(label: str, files: Mapping[str, IsoFile], largest: int) -> bytes:
-    """Build the disk. Names have `/` between directories. Raises TooLarge."""
+    """Build the disk. Names have `/` between directories. Raises IsoTooLarge."""
     size = sum(len(each.content) for each in files.values())
     if size > largest:
-        raise TooLarge(f"its files have {size} bytes together, and at most {largest} fit")
+        raise IsoTooLarge(f"its files have {size} bytes together, and at most {largest} fit")
     root = _tree(files)
     folders = list(root.below())
     for number, folder in enumerate(folders, start=1):
@@ -85,7 +85,7 @@ def _tree(files: Mapping[str, IsoFile]) -> _Folder:
         folder = root
         for each in (*above, name):
             if len(each.encode()) > _LONGEST_NAME:
-                raise TooLarge(f"the name {each[:20]}… has more than {_LONGEST_NAME} bytes")
+                raise IsoTooLarge(f"the name {each[:20]}… has more than {_LONGEST_NAME} bytes")
         for each in above:
             folder = folder.folders.setdefault(each, _Folder(each, folder))
         folder.files[name] = file

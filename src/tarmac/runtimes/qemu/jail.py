@@ -52,7 +52,7 @@ exec chroot "$root" setpriv --reuid="$user" --regid="$user" "$groups" --inh-caps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cage:
+class Jail:
     """The jail of one process. `folder` is the attempt's, with an empty `root` and its `run`."""
 
     folder: Path
@@ -67,7 +67,7 @@ class Cage:
         """Written by the process before it changes its user."""
         return self.folder / "pid"
 
-    def around(self, command: Sequence[str]) -> list[str]:
+    def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command that sets up the jail and becomes `command`, detached from the agent."""
         group = "" if self.kvm_group is None else str(self.kvm_group)
         folder = self.folder

@@ -17,17 +17,24 @@ from pathlib import Path
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import RuntimeRefused
-from tarmac.runtimes.qemu.accelerator import Proven
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
 from tarmac.runtimes.qemu.commandline import command_line
-from tarmac.runtimes.qemu.dependencies import Groups, MachineImages, Taps
+from tarmac.runtimes.qemu.dependencies import MachineCgroups, MachineImages, Taps
 from tarmac.runtimes.qemu.diskserials import SEED_SERIAL, disk_serials
 from tarmac.runtimes.qemu.firmware import CODE, make_variables, variables_of
-from tarmac.runtimes.qemu.iso import IsoFile, TooLarge, iso_image
-from tarmac.runtimes.qemu.jail import Cage
-from tarmac.runtimes.qemu.lastwords import last_words
-from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, Machine, TapInterface, UefiFirmware
+from tarmac.runtimes.qemu.iso import IsoFile, IsoTooLarge, iso_image
+from tarmac.runtimes.qemu.jail import Jail
+from tarmac.runtimes.qemu.logtail import log_tail
+from tarmac.runtimes.qemu.machine import (
+    Accelerator,
+    DirectKernel,
+    DiskImage,
+    MachineDescription,
+    TapInterface,
+    UefiFirmware,
+)
 from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, spawn
-from tarmac.runtimes.qemu.records import Folders, MachineRecord, SandboxRecord
+from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord, SandboxRecord
 from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
@@ -46,21 +53,21 @@ class TapGone(RuntimeRefused):
 class Launcher:
     """Starts processes. `router` is the IPv6 default gateway of guests."""
 
-    folders: Folders
+    folders: MachineFolders
     taps: Taps
-    groups: Groups
+    groups: MachineCgroups
     images: MachineImages
     clock: Clock
     router: str
 
-    async def launch(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Process:
+    async def launch(self, record: MachineRecord, sandbox: SandboxRecord, probe: AcceleratorProbe) -> Process:
         """Start the machine and return its process once it is QEMU. Raises RuntimeRefused with the cause."""
         with ExitStack() as files:
             try:
-                machine = await self._machine(record, sandbox, files, proven.accelerator)
-                cage = await asyncio.to_thread(self._cage, record, sandbox, proven)
-                command = command_line(machine, proven.accelerator)
-                await spawn(cage, command, _descriptors(machine), self.folders.said(record))
+                machine = await self._machine(record, sandbox, files, probe.accelerator)
+                jail = await asyncio.to_thread(self._jail, record, sandbox, probe)
+                command = command_line(machine, probe.accelerator)
+                await spawn(jail, command, _descriptors(machine), self.folders.said(record))
             except OSError as error:
                 raise RuntimeRefused(f"the machine cannot be started: {error}") from error
         return await self.await_process(record, sandbox)
@@ -73,7 +80,7 @@ class Launcher:
             if process := find(folder, sandbox.uid, record.uuid, record.start_time):
                 return process
             if not is_there(folder):
-                raise RuntimeRefused(last_words(self.folders.said(record)) or "the machine's process ended at once")
+                raise RuntimeRefused(log_tail(self.folders.said(record)) or "the machine's process ended at once")
             if self.clock.monotonic() > deadline:
                 end_unfinished(folder)
                 raise RuntimeRefused(f"no machine came of its process within {_PATIENCE_SECONDS:g} s")
@@ -83,7 +90,7 @@ class Launcher:
 
     async def _machine(
         self, record: MachineRecord, sandbox: SandboxRecord, files: ExitStack, accelerator: Accelerator
-    ) -> Machine:
+    ) -> MachineDescription:
         volumes = volume_folders(record)
         names = [each.name for each in record.disks] + [Path(folder).name for _, folder in volumes]
         serials = disk_serials(names)
@@ -94,7 +101,7 @@ class Launcher:
         for number, (serial, (_, folder)) in enumerate(zip(serials[len(disks) :], volumes, strict=True)):
             made = await asyncio.to_thread(self._volume, record, number, folder)
             disks.append(DiskImage(serial, _opened(str(made), files, read_only=True), read_only=True))
-        return Machine(
+        return MachineDescription(
             name=sandbox.name,
             uuid=record.uuid,
             memory_mib=record.memory_mib,
@@ -140,7 +147,7 @@ class Launcher:
         name = Path(folder).name
         try:
             image = iso_image(volume_label(name), volume_files(Path(folder)), VOLUME_BYTES)
-        except TooLarge as error:
+        except IsoTooLarge as error:
             raise RuntimeRefused(f"volume {name}: {error}") from error
         return self._private(record, f"volume{number}.iso", image)
 
@@ -152,7 +159,7 @@ class Launcher:
         try:
             told = documents(seed_of(record, sandbox, serials, self.router))
             image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in told.items()}, MOST_BYTES)
-        except (SeedTooLarge, TooLarge) as error:
+        except (SeedTooLarge, IsoTooLarge) as error:
             raise RuntimeRefused(str(error)) from error
         made = await asyncio.to_thread(self._private, record, "seed.iso", image)
         return DiskImage(SEED_SERIAL, _opened(str(made), files, read_only=True), read_only=True)
@@ -165,7 +172,7 @@ class Launcher:
             file.write(content)
         return path
 
-    def _cage(self, record: MachineRecord, sandbox: SandboxRecord, proven: Proven) -> Cage:
+    def _jail(self, record: MachineRecord, sandbox: SandboxRecord, probe: AcceleratorProbe) -> Jail:
         """Create the directories, the keyboard pipe and the log that the process needs. Raises OSError."""
         folder, logs = self.folders.attempt(record), self.folders.logs_of(record)
         for each in (folder / "root", folder / "run", logs):
@@ -181,13 +188,13 @@ class Launcher:
         serial = self.folders.serial(record)
         serial.touch(mode=0o600)
         os.chown(serial, sandbox.uid, sandbox.uid)
-        return Cage(
+        return Jail(
             folder=folder,
             serial=serial,
             user=sandbox.uid,
             entrances=self.groups.entrances(sandbox.cgroup),
             oom_score_adj=record.oom_score_adj,
-            kvm_group=proven.kvm_group,
+            kvm_group=probe.kvm_group,
         )
 
 
@@ -201,7 +208,7 @@ def _opened(path: str, files: ExitStack, *, read_only: bool) -> int:
     return descriptor
 
 
-def _descriptors(machine: Machine) -> list[int]:
+def _descriptors(machine: MachineDescription) -> list[int]:
     disks = [*machine.disks, *([machine.seed] if machine.seed else [])]
     kernel, uefi = machine.kernel, machine.uefi
     booted = [each for each in (kernel.kernel, kernel.initrd) if each is not None] if kernel else []

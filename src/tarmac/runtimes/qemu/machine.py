@@ -49,7 +49,7 @@ class UefiFirmware:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class MachineDescription:
     """One machine. `disks` are in the order of the attachments, the boot disk first; cloud-init reads `seed`."""
 
     name: str

@@ -16,7 +16,7 @@ Sample = tuple[str, str, Mapping[str, str], float]
 _UNLABELLED: Mapping[str, str] = {}
 
 
-class MachineFigures:
+class MachineMetrics:
     """Metrics of all machines since the agent started."""
 
     def __init__(self) -> None:

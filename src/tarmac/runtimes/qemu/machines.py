@@ -23,16 +23,16 @@ from tarmac.runtimes.interface import Container, ContainerConfig, NotFound, Reso
 from tarmac.runtimes.interface.errors import RuntimeFault
 from tarmac.runtimes.labels import DISK_VOLUMES, INSTANCE_UID, POD_NAME, POD_NAMESPACE, POD_UID, container_labels
 from tarmac.runtimes.qemu import endings
-from tarmac.runtimes.qemu.accelerator import Proven
-from tarmac.runtimes.qemu.access import WaysIn
+from tarmac.runtimes.qemu.accelerator import AcceleratorProbe
+from tarmac.runtimes.qemu.access import MachineAccess
 from tarmac.runtimes.qemu.blockstats import DiskTraffic
 from tarmac.runtimes.qemu.guestcpus import add_processors, processors_of
-from tarmac.runtimes.qemu.lastwords import last_words
 from tarmac.runtimes.qemu.launching import Launcher
+from tarmac.runtimes.qemu.logtail import log_tail
 from tarmac.runtimes.qemu.process import Process, is_there
 from tarmac.runtimes.qemu.records import DiskRecord, MachineRecord, SandboxRecord, machine_id
 from tarmac.runtimes.qemu.serial import SerialFiles, SerialLogs
-from tarmac.runtimes.qemu.supervisor import Around, Life
+from tarmac.runtimes.qemu.supervisor import MachineServices, MachineSupervisor
 
 _DEVICES: Final = "/dev/disk/by-id/datumcloud-"
 _START_FAILED: Final = 128
@@ -44,16 +44,18 @@ ANSWER_TIMEOUT: Final = 60.0
 _log = log("qemu")
 
 
-class Machines:
+class MachineRegistry:
     """The machines of this node, by id."""
 
-    def __init__(self, launcher: Launcher, around: Around, serials: SerialLogs, ways: WaysIn) -> None:
+    def __init__(
+        self, launcher: Launcher, services: MachineServices, serials: SerialLogs, access: MachineAccess
+    ) -> None:
         self._launcher = launcher
-        self._around = around
+        self._services = services
         self._serials = serials
-        self._ways = ways
+        self._access = access
         self._records: dict[str, MachineRecord] = {}
-        self._lives: dict[str, Life] = {}
+        self._supervisors: dict[str, MachineSupervisor] = {}
         self._tasks = Tasks()
 
     # ---- queries
@@ -72,18 +74,18 @@ class Machines:
             raise NotFound(f'an error occurred when try to find container "{id}": not found')
         return self._records[id]
 
-    def life(self, id: str) -> Life:
+    def supervisor(self, id: str) -> MachineSupervisor:
         """Return the supervisor of a running machine. Raises NotFound, RuntimeRefused."""
         state = self.known(id).state
-        if id not in self._lives or state != "running":
+        if id not in self._supervisors or state != "running":
             raise RuntimeRefused(f"the machine is in {state.upper()} state")
-        return self._lives[id]
+        return self._supervisors[id]
 
     def shown(self, id: str) -> Container:
         """Return the machine as a container; a running machine's `reason` is its condition. Raises NotFound."""
         record = self.known(id)
         ended = record.state == "exited"
-        waits = self._lives[id].condition if id in self._lives and not ended else ""
+        waits = self._supervisors[id].condition if id in self._supervisors and not ended else ""
         return Container(
             id=record.id,
             sandbox_id=record.sandbox_id,
@@ -109,11 +111,11 @@ class Machines:
 
     def traffic(self) -> Iterator[tuple[dict[str, str], DiskTraffic]]:
         """Bytes read and written by the disks of running machines, with labels for metrics."""
-        for life in self._lives.values():
-            labels = life.record.labels
+        for supervisor in self._supervisors.values():
+            labels = supervisor.record.labels
             pod = {"namespace": labels[POD_NAMESPACE], "pod": labels[POD_NAME]}
-            if life.record.state == "running":
-                yield from (({**pod, "disk": name}, carried) for name, carried in life.traffic.items())
+            if supervisor.record.state == "running":
+                yield from (({**pod, "disk": name}, carried) for name, carried in supervisor.traffic.items())
 
     # ---- operations
 
@@ -122,61 +124,61 @@ class Machines:
         made = machine_id(sandbox.id, config.attempt)
         if made in self._records:
             raise RuntimeRefused(f'failed to reserve container name "{config.name}": it is reserved')
-        record = _record(made, config, sandbox, shared, image_id, self._around.clock.now())
-        self._around.folders.attempt(record).mkdir(parents=True, exist_ok=True)
-        self._around.folders.keep_machine(record)
+        record = _record(made, config, sandbox, shared, image_id, self._services.clock.now())
+        self._services.folders.attempt(record).mkdir(parents=True, exist_ok=True)
+        self._services.folders.keep_machine(record)
         self._records[made] = record
         return made
 
-    async def start(self, id: str, sandbox: SandboxRecord, proven: Proven) -> None:
+    async def start(self, id: str, sandbox: SandboxRecord, probe: AcceleratorProbe) -> None:
         """Start the process and wait until QEMU answers. Raises RuntimeFault; RuntimeRefused leaves it exited."""
         record = self.known(id)
         if record.state != "created":
             raise RuntimeRefused(f"container is in {record.state.upper()} state")
-        began = self._around.clock.monotonic()
-        record.oom_kills = self._around.oom_kills(sandbox.cgroup)
+        began = self._services.clock.monotonic()
+        record.oom_kills = self._services.oom_kills(sandbox.cgroup)
         try:
-            process = await self._launcher.launch(record, sandbox, proven)
+            process = await self._launcher.launch(record, sandbox, probe)
             await self._answered(self._take(record, process, sandbox))
         except RuntimeRefused as refusal:
             self._never_ran(record, str(refusal))
             raise
         self._runs(record)
-        self._around.figures.boots(sandbox.pod_uid, began, self._around.clock.monotonic())
+        self._services.metrics.boots(sandbox.pod_uid, began, self._services.clock.monotonic())
 
     async def stop(self, id: str, grace: float) -> None:
         """Stop the machine, by force after `grace` seconds. A machine that does not run is left alone."""
-        if id in self._lives and not self._lives[id].over.is_set():
-            await self._lives[id].stop(grace)
+        if id in self._supervisors and not self._supervisors[id].over.is_set():
+            await self._supervisors[id].stop(grace)
 
     async def kill(self, id: str) -> None:
         """Kill the machine without a grace period, and wait until its process is gone."""
-        if id in self._lives and not self._lives[id].over.is_set():
-            self._lives[id].note(endings.BY_FORCE)
-            await self._lives[id].over.wait()
+        if id in self._supervisors and not self._supervisors[id].over.is_set():
+            self._supervisors[id].note(endings.BY_FORCE)
+            await self._supervisors[id].over.wait()
 
     async def remove(self, id: str) -> None:
         """Kill the machine if it runs, and delete its record and files. Raises RuntimeFault; can be repeated."""
         await self.kill(id)
         if id in self._records:
-            self._around.folders.forget_machine(self._records[id])
+            self._services.folders.forget_machine(self._records[id])
         self._records.pop(id, None)
-        self._lives.pop(id, None)
+        self._supervisors.pop(id, None)
         self._serials.release(id)
 
     async def resize_disk(self, pod_uid: str, volume: str, size: int) -> None:
         """Tell a running machine that the file of its disk has grown. Raises RuntimeFault."""
-        for life in list(self._lives.values()):
-            if life.record.labels.get(POD_UID) != pod_uid or life.record.state != "running":
+        for supervisor in list(self._supervisors.values()):
+            if supervisor.record.labels.get(POD_UID) != pod_uid or supervisor.record.state != "running":
                 continue
-            for index, disk in enumerate(life.record.disks):
+            for index, disk in enumerate(supervisor.record.disks):
                 if disk.volume == volume:
-                    await life.execute("block_resize", {"node-name": f"disk{index}", "size": size})
+                    await supervisor.execute("block_resize", {"node-name": f"disk{index}", "size": size})
 
     async def resize(self, id: str, limits: Resources) -> None:
         """Hot-plug the CPUs that a higher limit needs; the cgroup enforces the limit. Raises RuntimeFault."""
         if self.known(id).state == "running" and limits.cpu_quota > 0:
-            await add_processors(self.life(id), processors_of(limits))
+            await add_processors(self.supervisor(id), processors_of(limits))
 
     async def adopt(self, records: Iterable[MachineRecord], sandbox: Callable[[str], SandboxRecord]) -> None:
         """Adopt the machines of the previous agent. Never starts or stops a machine."""
@@ -188,13 +190,13 @@ class Machines:
     async def close(self) -> None:
         """Stop supervising; machines keep running."""
         await self._tasks.close()
-        for each in self._lives:
+        for each in self._supervisors:
             self._serials.release(each)
 
     # ---- inside
 
     async def _take_over(self, record: MachineRecord, sandbox: SandboxRecord) -> None:
-        folder = self._around.folders.attempt(record)
+        folder = self._services.folders.attempt(record)
         if is_there(folder):
             try:
                 process = await self._launcher.await_process(record, sandbox)
@@ -207,53 +209,55 @@ class Machines:
         if not record.started_at and not record.reason:
             return  # its process was never started: it can be started now
         if not record.reason:
-            killed = self._around.oom_kills(sandbox.cgroup) > record.oom_kills
-            ending = endings.of_death(killed, last_words(self._around.folders.said(record)))
+            killed = self._services.oom_kills(sandbox.cgroup) > record.oom_kills
+            ending = endings.of_death(killed, log_tail(self._services.folders.said(record)))
             record.exit_code, record.reason, record.message = ending.code, ending.reason, ending.message
         self._follow(record)
         await self._serials.finish(record.id)
-        record.finished_at = self._around.clock.now()
-        self._around.folders.note_machine(record)
+        record.finished_at = self._services.clock.now()
+        self._services.folders.note_machine(record)
 
-    async def _answered(self, life: Life) -> None:
+    async def _answered(self, supervisor: MachineSupervisor) -> None:
         """Wait for QEMU's first answer. Raises RuntimeRefused if it has exited, or is silent and was killed."""
-        silent = self._around.clock.sleep(ANSWER_TIMEOUT)
-        await first(life.greeted.wait(), life.over.wait(), silent)
-        if not life.greeted.is_set() and not life.over.is_set():
+        silent = self._services.clock.sleep(ANSWER_TIMEOUT)
+        await first(supervisor.greeted.wait(), supervisor.over.wait(), silent)
+        if not supervisor.greeted.is_set() and not supervisor.over.is_set():
             # Its guest may run by now: the process must be gone before a next attempt opens the same disks.
-            life.note(endings.silent(ANSWER_TIMEOUT))
-            await life.over.wait()
-        if life.over.is_set():
-            raise RuntimeRefused(life.record.message or "the machine ended before it answered")
+            supervisor.note(endings.silent(ANSWER_TIMEOUT))
+            await supervisor.over.wait()
+        if supervisor.over.is_set():
+            raise RuntimeRefused(supervisor.record.message or "the machine ended before it answered")
 
-    def _take(self, record: MachineRecord, process: Process, sandbox: SandboxRecord) -> Life:
+    def _take(self, record: MachineRecord, process: Process, sandbox: SandboxRecord) -> MachineSupervisor:
         """Record the process, start its supervisor and follow its serial port."""
         record.pid, record.start_time = process.pid, process.start_time
         self._follow(record)
-        self._ways.begin(record, sandbox.uid)
-        life = self._lives[record.id] = Life(record, process, sandbox.uid, sandbox.cgroup, self._around)
-        self._tasks.begin(life.run(), f"machine {record.id}")
-        return life
+        self._access.begin(record, sandbox.uid)
+        supervisor = self._supervisors[record.id] = MachineSupervisor(
+            record, process, sandbox.uid, sandbox.cgroup, self._services
+        )
+        self._tasks.begin(supervisor.run(), f"machine {record.id}")
+        return supervisor
 
     def _follow(self, record: MachineRecord) -> None:
         log_file = Path(record.log_path) if record.log_path else None
-        position = self._around.folders.logs_of(record) / "position"
+        position = self._services.folders.logs_of(record) / "position"
         try:
-            self._serials.follow(record.id, SerialFiles(self._around.folders.serial(record), position, log_file))
+            self._serials.follow(record.id, SerialFiles(self._services.folders.serial(record), position, log_file))
         except OSError as error:
             _log.warning("machine log cannot be followed", machine=record.id, why=str(error))
 
     def _runs(self, record: MachineRecord) -> None:
         # Keeps an exit reason that the supervisor recorded meanwhile: it is in the same record.
-        record.started_at = record.started_at or self._around.clock.now()
-        self._around.folders.note_machine(record)
+        record.started_at = record.started_at or self._services.clock.now()
+        self._services.folders.note_machine(record)
 
     def _never_ran(self, record: MachineRecord, why: str) -> None:
-        now = self._around.clock.now()
+        now = self._services.clock.now()
         record.exit_code, record.reason, record.message = _START_FAILED, "StartError", why
         record.finished_at = record.finished_at or now
-        self._around.folders.note_machine(record)
-        self._around.changed(record.id, "stopped")
+        self._services.folders.note_machine(record)
+        self._services.changed(record.id, "stopped")
 
 
 def _record(

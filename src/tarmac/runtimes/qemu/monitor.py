@@ -15,14 +15,14 @@ from typing import Any, Final
 from tarmac.base.tasks import background
 from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
 from tarmac.runtimes.qemu.qmp import (
-    Answer,
     Command,
-    Event,
-    Failure,
+    CommandFailure,
+    CommandResult,
     Greeting,
-    Lines,
-    Malformed,
+    LineSplitter,
+    MalformedMessage,
     Message,
+    QmpEvent,
     decode_message,
     encode_command,
 )
@@ -36,7 +36,7 @@ _CHUNK = 1 << 16
 
 @asynccontextmanager
 async def connected(
-    path: str, heard: Callable[[Event], None], patience: float = PATIENCE, user: int | None = None
+    path: str, heard: Callable[[QmpEvent], None], patience: float = PATIENCE, user: int | None = None
 ) -> AsyncGenerator[Monitor]:
     """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises Unreachable.
 
@@ -57,7 +57,7 @@ async def connected(
 class Monitor:
     """One QMP connection. `heard` is called for each event, in order, on the event loop, so it must not block."""
 
-    def __init__(self, end: socket.socket, heard: Callable[[Event], None], patience: float) -> None:
+    def __init__(self, end: socket.socket, heard: Callable[[QmpEvent], None], patience: float) -> None:
         self._end = end
         self._heard = heard
         self._patience = patience
@@ -112,28 +112,28 @@ class Monitor:
 
     async def listen(self) -> None:
         """Read messages until the connection closes or a message violates the protocol."""
-        lines, loop = Lines(), asyncio.get_running_loop()
+        lines, loop = LineSplitter(), asyncio.get_running_loop()
         try:
             while data := await loop.sock_recv(self._end, _CHUNK):
                 for line in lines.feed(data):
                     self._take(decode_message(line))
             self._lose("the monitor has closed the connection")
-        except Malformed as error:
+        except MalformedMessage as error:
             self._lose(str(error))
         except OSError as error:
             self._lose(f"the connection to the monitor failed: {error}")
 
     def _take(self, message: Message) -> None:
         match message:
-            case Event():
+            case QmpEvent():
                 self._heard(message)
             case Greeting():
                 if not self._greeting.done():
                     self._greeting.set_result(message)
-            case Answer(number, value):
+            case CommandResult(number, value):
                 if waiting := self._waiter(number):
                     waiting.set_result(value)
-            case Failure(number, kind, text):
+            case CommandFailure(number, kind, text):
                 if waiting := self._waiter(number):
                     waiting.set_exception(RuntimeRefused(f"{text} ({kind})" if kind else text))
 

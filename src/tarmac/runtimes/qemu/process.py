@@ -23,8 +23,8 @@ from subprocess import DEVNULL
 from typing import BinaryIO
 
 from tarmac.runtimes.interface.errors import RuntimeRefused
-from tarmac.runtimes.qemu.jail import Cage
-from tarmac.runtimes.qemu.lastwords import last_words
+from tarmac.runtimes.qemu.jail import Jail
+from tarmac.runtimes.qemu.logtail import log_tail
 
 _START_TIME_FIELD = 19  # of /proc/<pid>/stat, counted from the first field after the name
 
@@ -56,17 +56,17 @@ class Process:
         os.close(self.descriptor)
 
 
-async def spawn(cage: Cage, command: Sequence[str], descriptors: Sequence[int], said: Path) -> None:
+async def spawn(jail: Jail, command: Sequence[str], descriptors: Sequence[int], said: Path) -> None:
     """Start the process, with these files open. Raises RuntimeRefused while another process holds the lock, OSError.
 
     The process may still fail after this returns: then the lock is free again, and `said` has the cause.
     """
-    with _lock_file(cage.folder) as lock, said.open("ab") as output:
+    with _lock_file(jail.folder) as lock, said.open("ab") as output:
         if not _lock(lock.fileno()):
             raise RuntimeRefused("the machine has a process already")
-        cage.pid_file.unlink(missing_ok=True)
+        jail.pid_file.unlink(missing_ok=True)
         starter = await asyncio.create_subprocess_exec(
-            *cage.around(command),
+            *jail.wrap(command),
             stdin=DEVNULL,
             stdout=output,
             stderr=output,
@@ -76,7 +76,7 @@ async def spawn(cage: Cage, command: Sequence[str], descriptors: Sequence[int], 
         )
         # On cancellation the starter is not killed: the process it starts holds the lock, and is found through it.
         if await starter.wait() != 0:
-            raise RuntimeRefused(f"no process could be started: {last_words(said)}")
+            raise RuntimeRefused(f"no process could be started: {log_tail(said)}")
 
 
 def is_there(folder: Path) -> bool:

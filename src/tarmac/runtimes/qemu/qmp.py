@@ -34,7 +34,7 @@ Command = Literal[
 """All commands in use. QEMU has many more, some of which would read files of the host into a guest."""
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """A message violates the protocol; the rest of the connection cannot be trusted."""
 
 
@@ -44,14 +44,14 @@ class Greeting(msgspec.Struct, frozen=True):
     version: tuple[int, int, int]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """The result of a command."""
 
     id: int
     value: Any
 
 
-class Failure(msgspec.Struct, frozen=True):
+class CommandFailure(msgspec.Struct, frozen=True):
     """The error of a command."""
 
     id: int | None
@@ -59,14 +59,14 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
 
 
-class Event(msgspec.Struct, frozen=True):
+class QmpEvent(msgspec.Struct, frozen=True):
     """An asynchronous event."""
 
     name: str
     data: dict[str, Any]
 
 
-Message = Greeting | Answer | Failure | Event
+Message = Greeting | CommandResult | CommandFailure | QmpEvent
 
 
 class _Number(msgspec.Struct):
@@ -112,31 +112,31 @@ def encode_command(name: Command, number: int, arguments: dict[str, Any] | None 
 
 
 def decode_message(line: bytes) -> Message:
-    """Decode one line. Raises Malformed."""
+    """Decode one line. Raises MalformedMessage."""
     try:
         read = _decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Malformed(f"not a message of a monitor: {error}") from None
+        raise MalformedMessage(f"not a message of a monitor: {error}") from None
     if read.hello is not None:
         number = read.hello.version.qemu
         return Greeting((number.major, number.minor, number.micro))
     if read.event:
-        return Event(read.event, read.data)
+        return QmpEvent(read.event, read.data)
     if read.error is not None:
-        return Failure(read.id, read.error.kind, read.error.desc)
+        return CommandFailure(read.id, read.error.kind, read.error.desc)
     if read.value is not msgspec.UNSET and read.id is not None:
-        return Answer(read.id, read.value)
-    raise Malformed("neither greeting nor answer nor event")
+        return CommandResult(read.id, read.value)
+    raise MalformedMessage("neither greeting nor answer nor event")
 
 
-class Lines:
+class LineSplitter:
     """Splits received data into lines."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are complete now. Raises Malformed for a line longer than 1 MiB."""
+        """Yield the lines that are complete now. Raises MalformedMessage for a line longer than 1 MiB."""
         begin = len(self._rest)
         self._rest += data
         taken = 0
@@ -148,4 +148,4 @@ class Lines:
                 yield line
         del self._rest[:taken]
         if len(self._rest) > LONGEST_LINE:
-            raise Malformed(f"a line of more than {LONGEST_LINE} bytes")
+            raise MalformedMessage(f"a line of more than {LONGEST_LINE} bytes")

@@ -113,7 +113,7 @@ def machine_id(sandbox: str, attempt: int) -> str:
     return f"{sandbox}-{attempt}"
 
 
-class Folders:
+class MachineFolders:
     """Paths of records, sockets and logs. `run` is in memory where the node has that, `logs` never is."""
 
     def __init__(self, run: Path, logs: Path) -> None:

@@ -13,7 +13,7 @@ from tarmac.runtimes.interface.networks import NotConnected
 from tarmac.runtimes.labels import sandbox_labels
 from tarmac.runtimes.qemu.dependencies import Taps
 from tarmac.runtimes.qemu.process import users_of_processes
-from tarmac.runtimes.qemu.records import Folders, SandboxRecord, sandbox_id
+from tarmac.runtimes.qemu.records import MachineFolders, SandboxRecord, sandbox_id
 
 _FIRST_USER: Final = 0x70000000
 _USERS: Final = 1 << 24
@@ -22,7 +22,7 @@ _USERS: Final = 1 << 24
 class SandboxStore:
     """The sandboxes of this node, by id."""
 
-    def __init__(self, folders: Folders, taps: Taps, clock: Clock) -> None:
+    def __init__(self, folders: MachineFolders, taps: Taps, clock: Clock) -> None:
         self._folders = folders
         self._taps = taps
         self._clock = clock

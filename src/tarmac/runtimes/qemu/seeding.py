@@ -52,7 +52,7 @@ def seed_of(
         instance_id=record.uuid,
         name=sandbox.name,
         interfaces=sandbox.interfaces,
-        around=GuestNetwork(router, tuple(sandbox.dns_servers), tuple(sandbox.dns_searches)),
+        guest_network=GuestNetwork(router, tuple(sandbox.dns_servers), tuple(sandbox.dns_searches)),
         disks=disks,
         ssh_keys=notes.get(ANNOTATION_SSH_KEYS, ""),
         user_data=given.user_data.encode() if given.user_data is not None else None,

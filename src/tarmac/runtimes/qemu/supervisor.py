@@ -27,13 +27,13 @@ from tarmac.runtimes.interface.errors import RuntimeFault, RuntimeRefused, Unrea
 from tarmac.runtimes.labels import POD_NAME, POD_UID
 from tarmac.runtimes.qemu import endings
 from tarmac.runtimes.qemu.blockstats import DiskTraffic, disk_traffic
-from tarmac.runtimes.qemu.endings import Ending
-from tarmac.runtimes.qemu.lastwords import last_words, panic_words
-from tarmac.runtimes.qemu.machinemetrics import MachineFigures
+from tarmac.runtimes.qemu.endings import MachineExit
+from tarmac.runtimes.qemu.logtail import log_tail, panic_tail
+from tarmac.runtimes.qemu.machinemetrics import MachineMetrics
 from tarmac.runtimes.qemu.monitor import Monitor, connected
 from tarmac.runtimes.qemu.process import Process
-from tarmac.runtimes.qemu.qmp import Command, Event
-from tarmac.runtimes.qemu.records import Folders, MachineRecord
+from tarmac.runtimes.qemu.qmp import Command, QmpEvent
+from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord
 
 _QUIT_SECONDS = 2.0
 _ASK_AGAIN_SECONDS = (1.0, 10.0)  # a booting guest ignores the power button: retry soon, then at this interval
@@ -48,12 +48,12 @@ _log = log("qemu")
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MachineServices:
     """Dependencies shared by all machines of a node."""
 
-    folders: Folders
+    folders: MachineFolders
     clock: Clock
-    figures: MachineFigures
+    metrics: MachineMetrics
     oom_kills: Callable[[str], int]
     """Return the number of processes of a cgroup that the OOM killer has killed."""
     changed: Callable[[str, str], None]
@@ -62,10 +62,12 @@ class Around:
     """Copies the rest of a machine's serial output into its log."""
 
 
-class Life:
+class MachineSupervisor:
     """The supervisor of one machine, from the start of its process until the process is gone."""
 
-    def __init__(self, record: MachineRecord, process: Process, user: int, cgroup: str, around: Around) -> None:
+    def __init__(
+        self, record: MachineRecord, process: Process, user: int, cgroup: str, services: MachineServices
+    ) -> None:
         self.record = record
         self.status = ""
         """Status as named by QMP; empty until the first answer."""
@@ -76,7 +78,7 @@ class Life:
         self._process = process
         self._user = user
         self._cgroup = cgroup
-        self._around = around
+        self._services = services
         self._monitor: Monitor | None = None
         self._noted = asyncio.Event()
         self._last_reset = -_ONE_START_SECONDS
@@ -97,22 +99,22 @@ class Life:
         finally:
             self._process.close()
         if not self.record.reason:
-            killed = self._around.oom_kills(self._cgroup) > self.record.oom_kills
+            killed = self._services.oom_kills(self._cgroup) > self.record.oom_kills
             self.note(endings.of_death(killed, self._said()))
         # The log before the record: after a crash in between, the next agent finishes the log again.
-        await self._around.finish_log(self.record.id)
-        self.record.finished_at = self._around.clock.now()
-        self._around.folders.note_machine(self.record)
-        self._around.figures.ended(self.record.reason, self.record.labels.get(POD_UID, ""))
+        await self._services.finish_log(self.record.id)
+        self.record.finished_at = self._services.clock.now()
+        self._services.folders.note_machine(self.record)
+        self._services.metrics.ended(self.record.reason, self.record.labels.get(POD_UID, ""))
         self.over.set()
-        self._around.changed(self.record.id, "stopped")
+        self._services.changed(self.record.id, "stopped")
 
-    def note(self, ending: Ending) -> None:
+    def note(self, ending: MachineExit) -> None:
         """Record and persist the exit reason. Only the first call has an effect."""
         if self.record.reason:
             return
         self.record.exit_code, self.record.reason, self.record.message = ending.code, ending.reason, ending.message
-        self._around.folders.note_machine(self.record)
+        self._services.folders.note_machine(self.record)
         self._noted.set()
 
     async def stop(self, grace: float) -> None:
@@ -121,7 +123,7 @@ class Life:
             async with asyncio.timeout(grace):
                 for pause in chain(_ASK_AGAIN_SECONDS, repeat(_ASK_AGAIN_SECONDS[-1])):
                     await self._press()
-                    await first(self._noted.wait(), self._around.clock.sleep(pause))
+                    await first(self._noted.wait(), self._services.clock.sleep(pause))
                     if self._noted.is_set():
                         break
         except TimeoutError:
@@ -142,7 +144,7 @@ class Life:
             await self.execute("system_powerdown")
         except RuntimeFault as fault:
             _log.info("machine power-off request failed, will retry", machine=self.record.id, why=str(fault))
-            await self._around.clock.sleep(_RECONNECT_SECONDS)
+            await self._services.clock.sleep(_RECONNECT_SECONDS)
 
     async def _quit(self) -> None:
         """Make QEMU quit. If it does not within 2 s, kill the process."""
@@ -157,7 +159,7 @@ class Life:
 
     async def _converse(self) -> None:
         """Keep a QMP connection open, and reconnect when it is lost, until cancelled."""
-        path = str(self._around.folders.socket(self.record, "qmp"))
+        path = str(self._services.folders.socket(self.record, "qmp"))
         while True:
             try:
                 async with connected(path, self._heard, user=self._user) as monitor:
@@ -166,11 +168,11 @@ class Life:
                     await self._listen(monitor)
             except RuntimeFault as fault:
                 if self.greeted.is_set():
-                    self._around.figures.qmp_failures += 1
+                    self._services.metrics.qmp_failures += 1
                     _log.warning("machine monitor failed, reconnecting", machine=self.record.id, why=str(fault))
             finally:
                 self._monitor = None
-            await self._around.clock.sleep(_RECONNECT_SECONDS if not self.greeted.is_set() else 1.0)
+            await self._services.clock.sleep(_RECONNECT_SECONDS if not self.greeted.is_set() else 1.0)
 
     async def _listen(self, monitor: Monitor) -> None:
         while not monitor.lost.is_set():
@@ -197,7 +199,7 @@ class Life:
         with suppress(msgspec.ValidationError):  # a QEMU version with other fields
             self.traffic = disk_traffic(answer, self.record.disks)
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: QmpEvent) -> None:
         """Handle a QMP event. A guest can cause any number of events, so they are counted but never stored."""
         data = event.data
         if event.name == "SHUTDOWN" and data.get("reason") == "guest-shutdown":
@@ -215,19 +217,19 @@ class Life:
 
     def _reset(self) -> None:
         """Count a reset by the guest. Firmware resets the board repeatedly at boot: within 5 s they count as one."""
-        now = self._around.clock.monotonic()
+        now = self._services.clock.monotonic()
         if now - self._last_reset > _ONE_START_SECONDS:
-            self._around.figures.guest_resets += 1
-            self._around.changed(self.record.id, "reset")
+            self._services.metrics.guest_resets += 1
+            self._services.changed(self.record.id, "reset")
         self._last_reset = now
 
     def _is_now(self, status: str) -> None:
         before, self.status = self.condition, status
-        serial = panic_words(self._around.folders.serial(self.record)) if status == "guest-panicked" else ""
+        serial = panic_tail(self._services.folders.serial(self.record)) if status == "guest-panicked" else ""
         if ending := endings.of_status(status, serial, self._said()):
             self.note(ending)
         elif self.condition != before:
-            self._around.changed(self.record.id, "condition")
+            self._services.changed(self.record.id, "condition")
 
     def _has_room(self) -> bool:
         """Tell if every writable disk of a machine stopped by a full host disk has at least 64 MiB free."""
@@ -238,11 +240,11 @@ class Life:
         return all(each.f_bavail * each.f_frsize >= _ROOM for each in files)
 
     def _said(self) -> str:
-        return last_words(self._around.folders.said(self.record))
+        return log_tail(self._services.folders.said(self.record))
 
     async def _bound_log(self) -> None:
         """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
-        said = self._around.folders.said(self.record)
+        said = self._services.folders.said(self.record)
         with suppress(OSError):
             if said.stat().st_size > _MOST_SAID:
                 os.truncate(said, 0)  # QEMU opened the file for appending, so it continues at the new end

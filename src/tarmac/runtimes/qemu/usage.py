@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface import RuntimeUsage
-from tarmac.runtimes.qemu.dependencies import Groups
+from tarmac.runtimes.qemu.dependencies import MachineCgroups
 
 
-class Usage:
+class MachineUsage:
     """Reads current usage."""
 
-    def __init__(self, groups: Groups, clock: Clock) -> None:
+    def __init__(self, groups: MachineCgroups, clock: Clock) -> None:
         self._groups = groups
         self._clock = clock
 

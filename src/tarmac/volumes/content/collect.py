@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tarmac.api.schema import JsonObject
 from tarmac.volumes.content.downward import downward_files
-from tarmac.volumes.content.files import ContentUnsupported, File, Payload, config_map_files, secret_files
+from tarmac.volumes.content.files import ContentUnsupported, Payload, ProjectedFile, config_map_files, secret_files
 from tarmac.volumes.interface import Sources
 
 DEFAULT_MODE = 0o644
@@ -52,10 +52,10 @@ class Collector:
             return {source["path"]: await self._token(source, mode)}
         raise ContentUnsupported(f"this node does not offer projections of the kind {kind}")
 
-    async def _token(self, source: JsonObject, mode: int) -> File:
+    async def _token(self, source: JsonObject, mode: int) -> ProjectedFile:
         seconds = source.get("expirationSeconds") or TOKEN_SECONDS
         token, _ends = await self.sources.token(self.pod, source.get("audience") or "", seconds)
-        file = File(token.encode(), mode)
+        file = ProjectedFile(token.encode(), mode)
         user = common_user(self.pod)
         # Only its reader may read a token; the group's access is added with the group.
         return file if user is None and fs_group(self.pod) is None else replace(file, mode=_PRIVATE, user=user)

@@ -9,7 +9,7 @@ from typing import Any
 from tarmac.api.schema import JsonObject
 from tarmac.base import names
 from tarmac.base.quantity import Quantity
-from tarmac.volumes.content.files import ContentUnsupported, File, Payload
+from tarmac.volumes.content.files import ContentUnsupported, Payload, ProjectedFile
 
 _SUBSCRIPT = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
 _METADATA = ("metadata.name", "metadata.namespace", "metadata.uid")
@@ -29,7 +29,7 @@ def downward_files(
             text = container_resource(pod, item["resourceFieldRef"], allocatable)
         else:
             text = ""
-        found[item["path"]] = File(text.encode(), default_mode if mode is None else mode)
+        found[item["path"]] = ProjectedFile(text.encode(), default_mode if mode is None else mode)
     return found
 
 

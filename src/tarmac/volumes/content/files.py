@@ -19,7 +19,7 @@ class ContentUnsupported(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ProjectedFile:
     """One file to write."""
 
     data: bytes
@@ -31,7 +31,7 @@ class File:
         return f"File({len(self.data)} bytes, {self.mode:o})"
 
 
-Payload = dict[str, File]
+Payload = dict[str, ProjectedFile]
 """Files by their path in the volume."""
 
 
@@ -67,13 +67,13 @@ def _nothing(message: str, optional: bool) -> JsonObject:
 def _chosen(data: Mapping[str, bytes], source: JsonObject, default_mode: int, complaint: str) -> Payload:
     items: Sequence[dict[str, Any]] = source.get("items") or ()
     if not items:
-        return {key: File(content, default_mode) for key, content in data.items()}
+        return {key: ProjectedFile(content, default_mode) for key, content in data.items()}
     found: Payload = {}
     for item in items:
         key = item["key"]
         if key in data:
             mode = item.get("mode")
-            found[item["path"]] = File(data[key], default_mode if mode is None else mode)
+            found[item["path"]] = ProjectedFile(data[key], default_mode if mode is None else mode)
         elif not source.get("optional"):
             raise ContentMissing(complaint + key)
     return found

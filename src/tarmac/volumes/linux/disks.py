@@ -15,13 +15,13 @@ from contextlib import suppress
 from threading import Lock
 
 from tarmac.base.log import log
-from tarmac.volumes.layout import Layout
+from tarmac.volumes.layout import VolumeLayout
 from tarmac.volumes.linux import ext4, loops
 from tarmac.volumes.linux.cloning import copy_disk
 from tarmac.volumes.linux.copying import copy_tree
 from tarmac.volumes.linux.mountinfo import mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REMOUNT, mount, umount
-from tarmac.volumes.medium import Disk, MediumFault
+from tarmac.volumes.medium import MediumFault, StoredDisk
 
 # Freed blocks are given back to the node.
 _OPTIONS = "discard,errors=remount-ro"
@@ -30,20 +30,20 @@ _SLACK = 1 << 20  # a filesystem may be smaller than its device by less than thi
 _log = log("disks")
 
 
-class LocalDisks:
+class LinuxDisks:
     """The disks under one root."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: VolumeLayout) -> None:
         self._layout = layout
         self._promising = Lock()
 
-    def exists(self, disk: Disk) -> bool:
+    def exists(self, disk: StoredDisk) -> bool:
         """True if the disk is complete."""
         if disk.device:
             return disk.block or bool(ext4.signature(disk.device))
         return os.path.exists(self._layout.disk(disk.name))
 
-    def make(self, disk: Disk, files: str | None, begin: str | None = None) -> None:
+    def make(self, disk: StoredDisk, files: str | None, begin: str | None = None) -> None:
         """Make the disk if missing; with the files of a folder, or beginning with the bytes of a file."""
         if self.exists(disk):
             return
@@ -80,7 +80,7 @@ class LocalDisks:
             return [name.removesuffix(".new") for name in os.listdir(self._layout.disks) if name.endswith(".new")]
         return []
 
-    def mount(self, disk: Disk, path: str, read_only: bool) -> bool:
+    def mount(self, disk: StoredDisk, path: str, read_only: bool) -> bool:
         """Mount and grow the disk; True if it has its full size."""
         if disk.device:
             _mount_device(disk.device, path, read_only)
@@ -93,7 +93,7 @@ class LocalDisks:
             _mount_device(device, path, read_only)
             return os.stat(image).st_size >= disk.size and (not _has_room(device) or _grow_mounted(device))
 
-    def attach(self, disk: Disk) -> str:
+    def attach(self, disk: StoredDisk) -> str:
         """Return its block device."""
         if disk.device:
             return disk.device
@@ -104,7 +104,7 @@ class LocalDisks:
                 loops.grow(descriptor)
             return device
 
-    def file(self, disk: Disk) -> tuple[str, bool]:
+    def file(self, disk: StoredDisk) -> tuple[str, bool]:
         """Return the file for a virtual machine, and True if it has its full size."""
         if disk.device:
             return disk.device, True
@@ -127,7 +127,7 @@ class LocalDisks:
             if not loop.clears_itself and loop.device not in linked:
                 loops.clear(loop.device, loop.file)
 
-    def _make(self, disk: Disk, image: str, files: str | None, begin: str | None) -> None:
+    def _make(self, disk: StoredDisk, image: str, files: str | None, begin: str | None) -> None:
         with self._promising:
             left = self._left()
             if left < disk.size:

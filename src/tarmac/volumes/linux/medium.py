@@ -8,11 +8,11 @@ import stat
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from tarmac.volumes.layout import Layout
-from tarmac.volumes.linux.disks import LocalDisks
+from tarmac.volumes.layout import VolumeLayout
+from tarmac.volumes.linux.disks import LinuxDisks
 from tarmac.volumes.linux.mountinfo import holder_of, mount_at, mounts
 from tarmac.volumes.linux.syscalls import MS_BIND, MS_RDONLY, MS_REC, MS_REMOUNT, MS_SHARED, mount, umount
-from tarmac.volumes.medium import Disk
+from tarmac.volumes.medium import StoredDisk
 
 _GONE = (errno.EINVAL, errno.ENOENT)
 
@@ -20,9 +20,9 @@ _GONE = (errno.EINVAL, errno.ENOENT)
 class LinuxMedium:
     """Implements `Medium`. Needs CAP_SYS_ADMIN."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: VolumeLayout) -> None:
         self._layout = layout
-        self._disks = LocalDisks(layout)
+        self._disks = LinuxDisks(layout)
 
     def prepare(self) -> None:
         """Make the root a shared mount: mounts must propagate to running containers and back."""
@@ -52,23 +52,23 @@ class LinuxMedium:
                 raise
             mount("tmpfs", path, "tmpfs", 0, options)
 
-    def has_disk(self, disk: Disk) -> bool:
+    def has_disk(self, disk: StoredDisk) -> bool:
         """True if the disk is complete."""
         return self._disks.exists(disk)
 
-    def make_disk(self, disk: Disk, files: str | None, image: str | None = None) -> None:
+    def make_disk(self, disk: StoredDisk, files: str | None, image: str | None = None) -> None:
         """Make an image file, mostly with ext4."""
         self._disks.make(disk, files, image)
 
-    def mount_disk(self, disk: Disk, path: str, *, read_only: bool) -> bool:
+    def mount_disk(self, disk: StoredDisk, path: str, *, read_only: bool) -> bool:
         """Mount through a loop device."""
         return self._disks.mount(disk, path, read_only)
 
-    def attach_disk(self, disk: Disk) -> str:
+    def attach_disk(self, disk: StoredDisk) -> str:
         """Attach as a loop device."""
         return self._disks.attach(disk)
 
-    def disk_file(self, disk: Disk) -> tuple[str, bool]:
+    def disk_file(self, disk: StoredDisk) -> tuple[str, bool]:
         """Return the image file, as large as the node has room for."""
         return self._disks.file(disk)
 

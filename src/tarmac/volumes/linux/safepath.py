@@ -10,12 +10,12 @@ from contextlib import suppress
 from tarmac.volumes.linux.syscalls import open_beneath
 
 
-class Outside(Exception):
+class PathEscapes(Exception):
     """The path leads out of the volume."""
 
 
 def hold(volume: str, path: str) -> int:
-    """Open a path in a volume (O_PATH); missing folders are created. Raises Outside, OSError."""
+    """Open a path in a volume (O_PATH); missing folders are created. Raises PathEscapes, OSError."""
     base = os.open(volume, os.O_PATH | os.O_DIRECTORY)
     try:
         with suppress(FileNotFoundError):
@@ -31,14 +31,14 @@ def _open(base: int, path: str, flags: int = 0) -> int:
         return open_beneath(base, path, os.O_PATH | flags)
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.ELOOP):
-            raise Outside(f'subPath "{path}" leads out of the volume') from error
+            raise PathEscapes(f'subPath "{path}" leads out of the volume') from error
         raise
 
 
 def _make(base: int, path: str, mode: int) -> None:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise Outside(f'subPath "{path}" must not contain ".."')
+        raise PathEscapes(f'subPath "{path}" must not contain ".."')
     for count, part in enumerate(parts):
         parent = _open(base, "/".join(parts[:count]) or ".", os.O_DIRECTORY)
         try:

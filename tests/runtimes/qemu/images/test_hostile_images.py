@@ -17,10 +17,10 @@ from tarmac.api.compute.machineimage import ImageSource, MachineImageSpec
 from tarmac.base.clock import SystemClock
 from tarmac.base.quantity import Quantity
 from tarmac.runtimes.interface import ImageMismatch, ImageRefused
-from tarmac.runtimes.qemu.images import caged
-from tarmac.runtimes.qemu.images.caged import USER, run_caged
+from tarmac.runtimes.qemu.images import jailed
 from tarmac.runtimes.qemu.images.getting import ImageFiles
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
+from tarmac.runtimes.qemu.images.jailed import USER, run_jailed
 
 pytestmark = [pytest.mark.root]
 SECRET = b"root:x:0:0: what only the host knows\n"
@@ -202,7 +202,7 @@ def test_links_pipes_folders_and_names_that_lead_elsewhere_are_refused(node: Nod
 def test_a_program_in_the_cage_sees_nothing_and_may_nothing(node: Node) -> None:
     look = "id -u; id -G; ls /; ls /proc | grep -c '^[0-9]'; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status"
     with (node.kept / "out").open("w+b") as out:
-        run_caged(("sh", "-c", look), node.kept / "cage", MIB, (), None, out.fileno())
+        run_jailed(("sh", "-c", look), node.kept / "cage", MIB, (), None, out.fileno())
         out.seek(0)
         user, groups, *shown = out.read().decode().split("\n")
     assert (user, groups) == (str(USER), str(USER))
@@ -213,16 +213,16 @@ def test_a_program_in_the_cage_sees_nothing_and_may_nothing(node: Node) -> None:
     assert "NoNewPrivs:\t1" in shown
     for attempt in (f"cat {node.secret}", "cat /etc/passwd", "echo x > /usr/x", "mount -t tmpfs tmpfs /proc"):
         with pytest.raises(ImageRefused):
-            run_caged(("sh", "-c", attempt), node.kept / "cage", MIB, (), None, None)
+            run_jailed(("sh", "-c", attempt), node.kept / "cage", MIB, (), None, None)
 
 
 def test_a_program_that_does_not_end_is_ended_with_all_that_it_began(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caged, "SECONDS", 1)
+    monkeypatch.setattr(jailed, "SECONDS", 1)
     word = f"30{os.getpid()}"
     with pytest.raises(ImageRefused, match="sh took more than 1 s"):
-        run_caged(("sh", "-c", f"sleep {word} & sleep {word}"), node.kept / "cage", MIB, (), None, None)
+        run_jailed(("sh", "-c", f"sleep {word} & sleep {word}"), node.kept / "cage", MIB, (), None, None)
     left = [word]
     for _ in range(100):  # its own namespace of processes goes a moment after its first
         left = subprocess.run(["pgrep", "-f", f"sleep {word}"], capture_output=True, text=True).stdout.split()

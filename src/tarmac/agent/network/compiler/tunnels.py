@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tarmac.api.networking.network import Encryption, Network
 from tarmac.api.networking.tunnelendpoint import TunnelEndpoint
-from tarmac.datapath.egress import InstanceTunnels, TunnelPeer
+from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels
 from tarmac.datapath.interface import NetworkState
 
 Endpoints = Mapping[str, TunnelEndpoint]
@@ -40,7 +40,7 @@ def instance_tunnels(
         if made.encrypts(each.vni, remote.node_address)
     }
     keys = {each: known[each].public_key if each in known else "" for each in reached}
-    return InstanceTunnels(always, between, plain, tuple(TunnelPeer(*each) for each in sorted(keys.items())))
+    return InstanceTunnels(always, between, plain, tuple(EncryptedPeer(*each) for each in sorted(keys.items())))
 
 
 def keyless(tunnels: InstanceTunnels, endpoints: Endpoints) -> list[str]:

@@ -20,7 +20,7 @@ from tarmac.datapath.linux import links, routing
 from tarmac.datapath.linux.egress.outside import NOBODY, Announcer
 from tarmac.datapath.linux.egress.probing import probe
 from tarmac.datapath.linux.egress.ruleset import Ruleset
-from tarmac.datapath.linux.netlink import Message, Netlink
+from tarmac.datapath.linux.netlink import Netlink, NetlinkMessage
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.setelements import put, take
 from tarmac.datapath.linux.tables.gateway import NAME, Marked, live, living, marks
@@ -31,7 +31,7 @@ _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
-class Carriable:
+class OwnableAddress:
     """An address that this node may serve: its link, and the number of the egress route through it.
 
     `routes` are those of a dedicated link, which exist only while the link is up.
@@ -49,12 +49,12 @@ class Carriable:
         """True if the address has a dedicated link and a hardware address of its own."""
         return self.source.outside is not None and self.source.outside.virtual
 
-    def arrival(self) -> list[Message]:
+    def arrival(self) -> list[NetlinkMessage]:
         """Return the messages that put the address on its link. A link that was down has lost its routes."""
         up = [links.setting(self.index)] if self.virtual else []
         return [*up, routing.address(self.index, self.source.address), *map(routing.route, self.routes)]
 
-    def departure(self) -> list[Message]:
+    def departure(self) -> list[NetlinkMessage]:
         """Return the messages that remove the address from its link."""
         down = [links.setting(self.index, up=False)] if self.virtual else []
         return [routing.no_address(self.index, self.source.address), *down]
@@ -65,14 +65,14 @@ class Carriable:
         return self.source.address, self.source.mark
 
 
-class Carrier:
+class AddressCarrier:
     """The addresses of one egress namespace. It must be created by a thread inside that namespace."""
 
     def __init__(self, namespace: Path, ruleset: Ruleset, clock: Clock) -> None:
         self._namespace, self._clock = namespace, clock
         self._ruleset, self._netlink = ruleset, Netlink()
         self._announcer = Announcer(namespace)
-        self.carriable: Mapping[str, Carriable] = {}
+        self.carriable: Mapping[str, OwnableAddress] = {}
         self._marks: Mapping[str, int] = {}
         self._gateways: Mapping[str, int] = {}
         self._owners: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Carrier:
         self,
         node_address: str,
         marks: Mapping[str, int],
-        carriable: Mapping[str, Carriable],
+        carriable: Mapping[str, OwnableAddress],
         gateways: Mapping[str, int],
     ) -> None:
         """Set the marks of addresses, the addresses that this node may serve, and the route numbers of gateways."""
@@ -206,7 +206,7 @@ class Carrier:
         lapsed = [each for each, node in self._owners.items() if node == self._node_address and each not in living]
         self.follow(dict.fromkeys(lapsed, ""))
 
-    def _tidy_routes(self, virtual: Sequence[Carriable]) -> None:
+    def _tidy_routes(self, virtual: Sequence[OwnableAddress]) -> None:
         """Remove outdated routes of dedicated links: of an earlier segment or router."""
         wanted = {route for each in virtual for route in each.routes}
         tables = {route.table for route in wanted}
@@ -219,7 +219,7 @@ class Carrier:
         self._netlink.close()
 
 
-def _elements(lives: Mapping[Marked, float]) -> tuple[list[Message], list[Message]]:
+def _elements(lives: Mapping[Marked, float]) -> tuple[list[NetlinkMessage], list[NetlinkMessage]]:
     """Return the messages that add the elements of live addresses, and those that delete them."""
     sets = living(lives).items()
     coming = [each for name, of in sets for each in put(name, ((own.key, own.milliseconds) for own in of))]

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from tarmac.datapath.egress import (
     Arrival,
-    Carriage,
     Departure,
-    ExternalState,
+    EgressState,
     Forwarding,
+    GatewayTraffic,
     Means,
     SourceAddress,
-    Translated,
+    TranslatedConnection,
     Translations,
 )
 from tarmac.datapath.linux import namespaces
@@ -37,7 +37,7 @@ Parts = tuple[Sequence[Departure], Sequence[Arrival]]
 Failures = dict[str, Exception]
 
 
-class External:
+class LinuxEgressDatapath:
     """External services of a node; `run` runs work in the datapath's thread, where `host` is known."""
 
     def __init__(
@@ -63,7 +63,7 @@ class External:
         """Return the bytes exchanged with nodes of other cities."""
         return await self.encryption.transferred()
 
-    async def apply(self, state: ExternalState) -> Mapping[str, Exception]:
+    async def apply(self, state: EgressState) -> Mapping[str, Exception]:
         """Make the node match the state; return failures by ExternalService or address."""
         # Plaintext to peers is blocked before rules route to them, and unblocked for old peers only once no rule does.
         await self.encryption.begin(state.node_address, state.peers)
@@ -78,9 +78,9 @@ class External:
         await self.state_sync.look()
         return [*mended, "encryption"] if await self.encryption.mend() else mended
 
-    async def carriage(self) -> Carriage:
+    async def carriage(self) -> GatewayTraffic:
         """Return the traffic through this node as a gateway."""
-        return await self._run(lambda: Carriage() if self._egress is None else self._egress.carriage())
+        return await self._run(lambda: GatewayTraffic() if self._egress is None else self._egress.carriage())
 
     async def tracked(self) -> tuple[int, int] | None:
         """Return the number of tracked connections of the egress namespace, and the maximum."""
@@ -153,14 +153,14 @@ class External:
             leg.close()
         self._legs.clear()
 
-    def _unencrypted(self, state: ExternalState) -> Failures:
+    def _unencrypted(self, state: EgressState) -> Failures:
         """Return failures of ExternalServices with gateways in other cities while encryption fails."""
         peers = {each.address for each in state.peers} if self.encryption.failed else set[str]()
         closed = {each.address for each in state.sources if peers.intersection(each.candidates)}
         found = (each.name for each in state.forwardings if any(way.source in closed for way in each.ways))
         return {name: OSError(f"tunnels to other cities are closed: {self.encryption.failed}") for name in found}
 
-    def _apply(self, state: ExternalState) -> Failures:
+    def _apply(self, state: EgressState) -> Failures:
         if state.empty:
             self._end()
             return {}
@@ -198,7 +198,7 @@ class External:
         return mended
 
     def _connections(self, transits: Collection[str], most: int) -> Translations:
-        forwarded: list[Translated] = []
+        forwarded: list[TranslatedConnection] = []
         for _, leg in self._known_legs():
             if leg.leads(transits):
                 forwarded += leg.translations(transits, most - len(forwarded))
@@ -325,13 +325,13 @@ def _transits(forwardings: Iterable[Forwarding], sources: Iterable[SourceAddress
     return found
 
 
-def _senders(state: ExternalState) -> set[Sender]:
+def _senders(state: EgressState) -> set[Sender]:
     ways = (way for each in state.sources for way in (*each.exits, *each.entrances))
     found = {(way.node, way.transit) for way in ways if way.node != state.node_address}
     return found | ({(state.partner, node_marks(state.partner)[1])} if state.partner else set())
 
 
-def _answerers(state: ExternalState) -> set[Answerer]:
+def _answerers(state: EgressState) -> set[Answerer]:
     candidates: Mapping[str, SourceAddress] = {each.address: each for each in state.sources}
     return {
         (gateway, way.target, way.transit)

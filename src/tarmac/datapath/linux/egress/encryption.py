@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeVar
 
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import log
-from tarmac.datapath.egress import InstanceTunnels, Means, TunnelPeer
+from tarmac.datapath.egress import EncryptedPeer, InstanceTunnels, Means
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.egress.outside import NOBODY
 from tarmac.datapath.linux.egress.wireguard import WireGuardLink, is_key
@@ -30,7 +30,7 @@ from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import encrypted_link, host_table
 from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.nftables import Nftables
-from tarmac.datapath.linux.policyrouting import Rule, ensure_rules, has_rules, present_rules
+from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules, has_rules, present_rules
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.encrypted import MARK, encrypted, instances
 from tarmac.decide.addresses.mtu import ENCRYPTION_OVERHEAD
@@ -41,12 +41,12 @@ _PATIENCE: Final = 5.0  # to wait for the program
 _PAUSE: Final = 0.02
 _AGAIN: Final = 5.0
 _LOOSE: Final = "2"
-_LEAD: Final = Rule(_PRIORITY, TABLE, mark=MARK, mask=0xFFFF_FFFF)
+_LEAD: Final = RoutingRule(_PRIORITY, TABLE, mark=MARK, mask=0xFFFF_FFFF)
 
 _log = log("external")
 
 T = TypeVar("T")
-Peers = tuple[TunnelPeer, ...]
+Peers = tuple[EncryptedPeer, ...]
 
 
 class Run(Protocol):
@@ -98,7 +98,7 @@ class Encryption:
         An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
         """
         async with self._turn:
-            known = {address: TunnelPeer(address) for address in await self._run(self.encrypted)}
+            known = {address: EncryptedPeer(address) for address in await self._run(self.encrypted)}
             known |= {each.address: each for each in (*(self._external or ()), *peers)}
             if peers:
                 self._address, self._external = node_address, tuple(sorted(known.values()))
@@ -248,10 +248,12 @@ class Encryption:
             there = links.link(netlink, self.wireguard.name) is not None
             return there and has_rules(netlink, self._wanted_rules(netlink))
 
-    def _wanted_rules(self, netlink: Netlink) -> set[Rule]:
+    def _wanted_rules(self, netlink: Netlink) -> set[RoutingRule]:
         """Return the wanted rules; for a user that has not called yet, the present ones."""
         present = present_rules(netlink)
-        external = {Rule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._external or ()}
+        external = {
+            RoutingRule(_PRIORITY, TABLE, to=each.address, port=links.EXTERNAL_PORT) for each in self._external or ()
+        }
         if self._external is None:
             external = {each for each in present if each.to}
         leads = bool(self._instances.numbers) if self._instances is not None else _LEAD in present
@@ -280,7 +282,7 @@ class Encryption:
             netlink.request([links.setting(link.index, mtu=mtu), routing.address(link.index, NOBODY), *ways])
             ensure_rules(netlink, self._wanted_rules(netlink))
 
-    def _distinct(self, peers: Peers) -> list[TunnelPeer]:
+    def _distinct(self, peers: Peers) -> list[EncryptedPeer]:
         """Return the peers with a valid key.
 
         A key stays with the first node that used it; a second node that publishes it is ignored.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tarmac.datapath.linux.naming import tunnel_gateway, tunnel_mac
-from tarmac.datapath.linux.policyrouting import Rule
+from tarmac.datapath.linux.policyrouting import RoutingRule
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.admission import EXTERNAL_VNI
 from tarmac.datapath.linux.tables.gateway import FIRST_OUTSIDE, NUMBER_SHIFT
@@ -63,7 +63,7 @@ def tunnel_ways(tunnel: int, numbers: Mapping[str, int]) -> set[Route]:
     }
 
 
-def rules(numbers: Iterable[int], virtual: Iterable[int] = ()) -> list[Rule]:
+def rules(numbers: Iterable[int], virtual: Iterable[int] = ()) -> list[RoutingRule]:
     """Return the rules for these numbers, and for the marks of addresses with a dedicated link.
 
     Packets sent by the namespace itself have no number, and use the first link outside that has routes.
@@ -71,8 +71,11 @@ def rules(numbers: Iterable[int], virtual: Iterable[int] = ()) -> list[Rule]:
     found, marks = sorted(numbers), sorted(virtual)
     outside = [number for number in found if number >= FIRST_OUTSIDE]
     return [
-        *(Rule(_BEFORE_MAIN + number, FIRST_TABLE + number, number << NUMBER_SHIFT, _MASK) for number in found),
-        *(Rule(_OF_ADDRESSES, virtual_table(each), VIRTUAL << NUMBER_SHIFT | each, _MASK_OF_ADDRESS) for each in marks),
-        *(Rule(_BEHIND_MAIN, FIRST_TABLE + number) for number in outside[:1]),
-        *(Rule(_BEHIND_MAIN, virtual_table(each)) for each in marks),
+        *(RoutingRule(_BEFORE_MAIN + number, FIRST_TABLE + number, number << NUMBER_SHIFT, _MASK) for number in found),
+        *(
+            RoutingRule(_OF_ADDRESSES, virtual_table(each), VIRTUAL << NUMBER_SHIFT | each, _MASK_OF_ADDRESS)
+            for each in marks
+        ),
+        *(RoutingRule(_BEHIND_MAIN, FIRST_TABLE + number) for number in outside[:1]),
+        *(RoutingRule(_BEHIND_MAIN, virtual_table(each)) for each in marks),
     ]

@@ -11,13 +11,13 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.egress import Arrival, Departure, Translated
+from tarmac.datapath.egress import Arrival, Departure, TranslatedConnection
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.egress.revoking import at_pods
 from tarmac.datapath.linux.egress.ruleset import Ruleset
 from tarmac.datapath.linux.naming import EGRESS, EGRESS_HOP, EGRESS_MAC, leg_name
 from tarmac.datapath.linux.netlink import NETFILTER, Netlink
-from tarmac.datapath.linux.policyrouting import Rule, ensure_rules
+from tarmac.datapath.linux.policyrouting import RoutingRule, ensure_rules
 from tarmac.datapath.linux.routing import Route
 from tarmac.datapath.linux.tables.forwarding import INWARD, NAME, ROUTED, forwarding
 from tarmac.datapath.linux.tables.text import FAMILIES
@@ -67,7 +67,7 @@ class Leg:
                 ),
             ]
         )
-        ensure_rules(self._netlink, [Rule(_PRIORITY, _TABLE, ROUTED, 0xFFFFFFFF)])
+        ensure_rules(self._netlink, [RoutingRule(_PRIORITY, _TABLE, ROUTED, 0xFFFFFFFF)])
         links.settle(self._netlink, EGRESS)
 
     def allow(self, departures: Sequence[Departure], arrivals: Sequence[Arrival]) -> None:
@@ -90,7 +90,7 @@ class Leg:
         """Return True if connections here use one of these transit addresses."""
         return any(each in self._numbers for each in transits)
 
-    def translations(self, transits: Collection[str], most: int) -> list[Translated]:
+    def translations(self, transits: Collection[str], most: int) -> list[TranslatedConnection]:
         """Return live connections under these transit addresses."""
         return conntrack.translations(self._conntrack, transits, most)
 

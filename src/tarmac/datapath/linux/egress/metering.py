@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from tarmac.datapath.egress import Carriage, SourceAddress, Traffic, Translated
+from tarmac.datapath.egress import GatewayTraffic, ServiceTraffic, SourceAddress, TranslatedConnection
 from tarmac.datapath.linux.nftables import Key
 
 Label = tuple[str, str, bool]
@@ -23,7 +23,7 @@ _ABSENT: Final = 1_000  # kept sums of services that do not use an address any m
 _NUMBERS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 
 
-class Meter:
+class TrafficMeter:
     """The sums of one gateway."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Meter:
                 sums[label] = sums.get(label, 0) + (number - known if number >= known else number)
         self._read[name] = now
 
-    def carriage(self, carried: Collection[str], tally: Iterable[tuple[Translated, int]]) -> Carriage:
+    def carriage(self, carried: Collection[str], tally: Iterable[tuple[TranslatedConnection, int]]) -> GatewayTraffic:
         """Return all traffic as of now."""
         known = self._known()
         live, ports = Counter[Label](), Counter[tuple[str, str, str, int]]()
@@ -84,14 +84,14 @@ class Meter:
             if address in use:
                 use[address] = max(use[address], number / PORTS)
         shown = [label for label in sorted(present) if self._shown(label, carried)]
-        return Carriage(tuple(self._traffic(label, live[label]) for label in shown), use)
+        return GatewayTraffic(tuple(self._traffic(label, live[label]) for label in shown), use)
 
     def _shown(self, label: Label, carried: Collection[str]) -> bool:
         """Return True if the node serves the address, or has since this process counts."""
         return label[1] in carried or label in self._connections or label in self._bytes
 
-    def _traffic(self, label: Label, live: int) -> Traffic:
-        return Traffic(*label, live, self._connections.get(label, 0), self._bytes.get(label, 0))
+    def _traffic(self, label: Label, live: int) -> ServiceTraffic:
+        return ServiceTraffic(*label, live, self._connections.get(label, 0), self._bytes.get(label, 0))
 
     def _forget(self, present: Collection[Label]) -> None:
         for sums in (self._connections, self._bytes):

@@ -14,12 +14,12 @@ from typing import Final
 
 from tarmac.api.networking.names import TRANSITS
 from tarmac.base.clock import SystemClock
-from tarmac.datapath.egress import Carriage, ExternalState, SourceAddress, Translated
+from tarmac.datapath.egress import EgressState, GatewayTraffic, SourceAddress, TranslatedConnection
 from tarmac.datapath.interface import Remote
 from tarmac.datapath.linux import conntrack, links, namespaces, routing
 from tarmac.datapath.linux.egress import fwmarks
-from tarmac.datapath.linux.egress.carrying import Carriable, Carrier
-from tarmac.datapath.linux.egress.metering import Meter
+from tarmac.datapath.linux.egress.carrying import AddressCarrier, OwnableAddress
+from tarmac.datapath.linux.egress.metering import TrafficMeter
 from tarmac.datapath.linux.egress.outside import NOBODY, ensure_outside, ensure_virtual, outside_routes
 from tarmac.datapath.linux.egress.revoking import at_gateway
 from tarmac.datapath.linux.egress.ruleset import Ruleset
@@ -75,7 +75,7 @@ class EgressNamespace:
         with namespaces.inside(path):
             namespaces.set_controls(_CONTROLS)
             self._netlink, self._conntrack, self.ruleset = Netlink(), Netlink(NETFILTER), Ruleset()
-            self.carrier = Carrier(path, self.ruleset, SystemClock())
+            self.carrier = AddressCarrier(path, self.ruleset, SystemClock())
         try:
             if not self.ruleset.listing(f"inet {GUARD} live4"):
                 # Before any link: the kernel itself sends packets as soon as one is up.
@@ -87,7 +87,7 @@ class EgressNamespace:
         self._legs: dict[str, tuple[str, int]] = {}
         self._partners: list[str] = []
         self._shaper = Shaper(path)
-        self._meter = Meter()
+        self._meter = TrafficMeter()
 
     def connect(self, router: Path, mtu: int) -> None:
         """Create the link to a router namespace. An existing link is kept."""
@@ -114,7 +114,7 @@ class EgressNamespace:
         self._netlink.request([links.deletion(each.index) for each in stale])
 
     def ensure(
-        self, state: ExternalState, legs: Mapping[str, tuple[str, int]], encrypted: Mapping[str, int]
+        self, state: EgressState, legs: Mapping[str, tuple[str, int]], encrypted: Mapping[str, int]
     ) -> dict[str, Exception]:
         """Create everything but the rules; return failures by address.
 
@@ -135,18 +135,18 @@ class EgressNamespace:
             largest = encrypted.get(state.partner, 0)
             wanted.add(Route(host_prefix(self._partners[0]), tunnel.index, fwmarks.hop(state.partner), mtu=largest))
         links_outside = fwmarks.outside_numbers(outside)
-        carriable: dict[str, Carriable] = {}
+        carriable: dict[str, OwnableAddress] = {}
         for each in state.sources:
             if each.outside is not None and (link := virtual.get(each.address)) is not None:
                 # Its routes are not created here: they come and go with the address.
                 routes = outside_routes(each.outside, link.index, fwmarks.virtual_table(each.mark))
                 mac, own_routes = virtual_mac(each.address), tuple(sorted(routes))
-                carriable[each.address] = Carriable(each, link.name, link.index, fwmarks.VIRTUAL, mac, own_routes)
+                carriable[each.address] = OwnableAddress(each, link.name, link.index, fwmarks.VIRTUAL, mac, own_routes)
             elif each.outside is not None and not each.outside.virtual and each.outside.interface in links_outside:
                 link, number = outside[each.outside.interface], links_outside[each.outside.interface]
                 wanted |= outside_routes(each.outside, link.index, fwmarks.FIRST_TABLE + number)
                 mac = outside_mac(own, each.outside.interface)
-                carriable[each.address] = Carriable(each, link.name, link.index, number, mac)
+                carriable[each.address] = OwnableAddress(each, link.name, link.index, number, mac)
         self._ensure_routes(wanted)
         marks = [each.source.mark for each in carriable.values() if each.virtual]
         ensure_rules(self._netlink, fwmarks.rules([*numbers.values(), *links_outside.values()], marks))
@@ -172,7 +172,7 @@ class EgressNamespace:
         if before is None or before - self._allowed:
             conntrack.forget(self._conntrack, at_gateway(sources))
 
-    def carriage(self) -> Carriage:
+    def carriage(self) -> GatewayTraffic:
         """Return all traffic through this namespace, also of deleted rules."""
         self._count()
         return self._meter.carriage(self.carrier.carried(), conntrack.tally(self._conntrack))
@@ -183,7 +183,7 @@ class EgressNamespace:
             count, most = (namespaces.control(f"netfilter/nf_conntrack_{each}") for each in ("count", "max"))
         return int(count or 0), int(most or 0)
 
-    def translations(self, transits: Collection[str], most: int) -> list[Translated]:
+    def translations(self, transits: Collection[str], most: int) -> list[TranslatedConnection]:
         """Return live connections under these transit addresses."""
         return conntrack.translations(self._conntrack, transits, most)
 
@@ -214,7 +214,7 @@ class EgressNamespace:
             self.close()
         namespaces.remove(self._path)
 
-    def _tunnel(self, state: ExternalState) -> links.Link:
+    def _tunnel(self, state: EgressState) -> links.Link:
         own, mtu = state.node_address, self._host.mtu(0, state.node_address)
         made = ensure_tunnel(self._host, self._path, self._netlink, EXTERNAL_VNI, mtu, own, links.EXTERNAL_PORT)
         assert made is not None, "it has a number"
@@ -223,7 +223,7 @@ class EgressNamespace:
         ensure_ends(self._netlink, made, EXTERNAL_VNI, [Remote(node, ()) for node in sorted(nodes - {own})])
         return made
 
-    def _shape(self, carriable: Collection[Carriable]) -> dict[str, Exception]:
+    def _shape(self, carriable: Collection[OwnableAddress]) -> dict[str, Exception]:
         wanted: dict[str, dict[int, int]] = {TUNNEL: {}, **{each.link: {} for each in carriable}}
         limited = [each for each in carriable if each.source.out_rate or each.source.in_rate]
         for each in limited:
@@ -237,7 +237,7 @@ class EgressNamespace:
             return {each.source.address: failure for each in limited}
         return {}
 
-    def _outside(self, state: ExternalState, failures: dict[str, Exception]) -> dict[str, links.Link]:
+    def _outside(self, state: EgressState, failures: dict[str, Exception]) -> dict[str, links.Link]:
         """Create the links to the outside, by interface of the node. A missing one fails only its own addresses."""
         made: dict[str, links.Link] = {}
         for each in state.sources:
@@ -250,7 +250,7 @@ class EgressNamespace:
                 failures[each.address] = failure
         return made
 
-    def _virtual(self, state: ExternalState, failures: dict[str, Exception]) -> dict[str, links.Link]:
+    def _virtual(self, state: EgressState, failures: dict[str, Exception]) -> dict[str, links.Link]:
         """Create the dedicated links, by address."""
         made: dict[str, links.Link] = {}
         for each in state.sources:
@@ -270,7 +270,7 @@ class EgressNamespace:
 
     def _to_pods(
         self,
-        state: ExternalState,
+        state: EgressState,
         tunnel: links.Link,
         legs: Mapping[str, tuple[str, int]],
         encrypted: Mapping[str, int],

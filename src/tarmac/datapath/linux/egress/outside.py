@@ -15,7 +15,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.egress import Outside
+from tarmac.datapath.egress import OutsideLink
 from tarmac.datapath.linux import links, namespaces, routing
 from tarmac.datapath.linux.host import Host
 from tarmac.datapath.linux.naming import outside_mac, outside_name, virtual_mac, virtual_name
@@ -58,7 +58,7 @@ def ensure_virtual(host: Host, namespace: Path, netlink: Netlink, interface: str
     return found
 
 
-def outside_routes(outside: Outside, link: int, table: int) -> set[Route]:
+def outside_routes(outside: OutsideLink, link: int, table: int) -> set[Route]:
     """Return the routes to a segment, and through its router, if any, to the rest of the world."""
     found = {Route(outside.segment, link, "", table)}
     if outside.gateway:

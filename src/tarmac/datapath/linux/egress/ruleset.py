@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tarmac.datapath.linux import setelements
-from tarmac.datapath.linux.netlink import NETFILTER, Message, Netlink, attributes
+from tarmac.datapath.linux.netlink import NETFILTER, Netlink, NetlinkMessage, attributes
 from tarmac.datapath.linux.nftables import Key, Nftables, NftablesFault, Table
 
 Elements = Mapping[str, Mapping[str, str]]
@@ -28,7 +28,7 @@ _MOST: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledTable:
     """A table: its chains and declarations as text, and the elements of its sets and maps."""
 
     family: str
@@ -42,7 +42,7 @@ class Filled:
             self._command("add", into, list(content.items())) for into, content in self.elements.items() if content
         )
 
-    def changes(self, before: Filled) -> Iterator[str]:
+    def changes(self, before: FilledTable) -> Iterator[str]:
         """Yield commands, one text per transaction, from `before` with the same chains to this; deletions first."""
         gone, changed, new = list[_Step](), list[_Step](), list[_Step]()
         for name, wanted in self.elements.items():
@@ -88,11 +88,11 @@ class Ruleset:
         self.lock: Final = threading.RLock()
         self._nftables = Nftables()
         self._netlink = Netlink(NETFILTER)
-        self._tables: dict[tuple[str, str], Filled] = {}
+        self._tables: dict[tuple[str, str], FilledTable] = {}
         self._generation = -1  # after our last transaction; -1 before the first
         self._baseline: list[bytes] = []
 
-    def ensure(self, wanted: Sequence[Filled], restored: Callable[[], str] = str, *, anew: bool = False) -> bool:
+    def ensure(self, wanted: Sequence[FilledTable], restored: Callable[[], str] = str, *, anew: bool = False) -> bool:
         """Make tables match. Return True if all of them were replaced, so that their counters start from zero.
 
         `restored` returns the commands that restore elements which a replacement would lose.
@@ -130,7 +130,7 @@ class Ruleset:
             self._nftables.run(commands)
             self._generation = _after(self._generation)
 
-    def passing(self, messages: Sequence[Message]) -> None:
+    def passing(self, messages: Sequence[NetlinkMessage]) -> None:
         """Change elements that time out, which are excluded from the comparison. Raises OSError."""
         with self.lock:
             self._netlink.transact(*setelements.transaction(messages))
@@ -174,11 +174,11 @@ class Ruleset:
         self._netlink.close()
         self._nftables.close()
 
-    def _has_chains(self, table: Filled) -> bool:
+    def _has_chains(self, table: FilledTable) -> bool:
         known = self._tables.get((table.family, table.name))
         return known is not None and known.chains == table.chains
 
-    def _change(self, wanted: Sequence[Filled]) -> None:
+    def _change(self, wanted: Sequence[FilledTable]) -> None:
         for table in wanted:
             known = self._tables[table.family, table.name]
             if known.elements == table.elements:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tarmac.datapath.egress import Means, TunnelPeer
+from tarmac.datapath.egress import EncryptedPeer, Means
 from tarmac.datapath.linux import links
 from tarmac.datapath.linux.egress.programs import DetachedProgram
 from tarmac.datapath.linux.netlink import Netlink
@@ -84,7 +84,7 @@ class WireGuardLink:
             raise OSError("wireguard-go ended as soon as it was started")
         return False
 
-    def tell(self, private_key: bytes, peers: Iterable[TunnelPeer], now: float) -> None:
+    def tell(self, private_key: bytes, peers: Iterable[EncryptedPeer], now: float) -> None:
         """Configure exactly these peers, without disturbing the sessions of those that stay. Raises OSError.
 
         `now` is in Unix seconds.
@@ -102,10 +102,10 @@ class WireGuardLink:
         # Keys go in by standard input: command lines are visible to all users.
         self._wg("syncconf", self.name, "/dev/stdin", told="".join(said))
 
-    def configured(self) -> list[TunnelPeer]:
+    def configured(self) -> list[EncryptedPeer]:
         """Return the configured peers. Raises OSError."""
         rows = (line.split() for line in self._wg("show", self.name, "allowed-ips").splitlines())
-        return [TunnelPeer(row[1].partition("/")[0], row[0]) for row in rows if len(row) == 2 and row[1] != "(none)"]
+        return [EncryptedPeer(row[1].partition("/")[0], row[0]) for row in rows if len(row) == 2 and row[1] != "(none)"]
 
     def _met(self, now: float) -> set[str]:
         """Return the keys of peers with a recent handshake, and so with a known endpoint."""

@@ -23,7 +23,7 @@ NAME: Final = "tarmac-antispoof"
 _DHCP: Final = "{ 67, 68, 546, 547 }"
 
 
-class End(NamedTuple):
+class LinkEnd(NamedTuple):
     """The router's end of a pod's link, and its other end: a pod, or a guest that speaks Ethernet itself.
 
     `beside` are the addresses that the same guest has behind other links of the network.
@@ -36,12 +36,12 @@ class End(NamedTuple):
     beside: tuple[str, ...] = ()
 
 
-def antispoof(prefix: str, ends: Sequence[End]) -> tuple[Table, Table]:
+def antispoof(prefix: str, ends: Sequence[LinkEnd]) -> tuple[Table, Table]:
     """Return the tables for these ends. Exactly their links have names that start with `prefix`."""
     return _packets(prefix, ends), _resolution(prefix, ends)
 
 
-def _packets(prefix: str, ends: Sequence[End]) -> Table:
+def _packets(prefix: str, ends: Sequence[LinkEnd]) -> Table:
     known = [f'"{end.link}" . {end.mac}' for end in sorted(ends)]
     local = [f'"{end.link}" . {link_local(end.mac)}' for end in sorted(ends)]
     guests = [f'"{end.link}"' for end in sorted(ends) if end.guest]
@@ -67,7 +67,7 @@ def _packets(prefix: str, ends: Sequence[End]) -> Table:
     return Table("inet", NAME, declared + chain("check", rules, "filter hook prerouting priority -300"))
 
 
-def _resolution(prefix: str, ends: Sequence[End]) -> Table:
+def _resolution(prefix: str, ends: Sequence[LinkEnd]) -> Table:
     known = [
         f'"{end.link}" . {end.mac} . {address}'
         for end in sorted(ends)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tarmac.datapath.egress import Arrival, Departure
-from tarmac.datapath.linux.egress.ruleset import Filled
+from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.naming import EGRESS, END_PREFIX, UPLINK
 from tarmac.datapath.linux.tables.text import CARRIED, FAMILIES, TYPES, WORDS, both, chain, declaration, version
 
@@ -29,7 +29,7 @@ _POD, _EGRESS = f'iifname "{END_PREFIX}*"', f'iifname "{EGRESS}"'
 _TO_PORT: Final = "meta l4proto . th dport"
 
 
-def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], numbers: Mapping[str, int]) -> Filled:
+def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], numbers: Mapping[str, int]) -> FilledTable:
     """Return the table. `numbers` are those of transit addresses."""
     sizes, chosen = _chosen(arrivals)
     elements = {f"{name}{family}": dict[str, str]() for name in _TYPES for family in FAMILIES} | chosen
@@ -42,7 +42,7 @@ def forwarding(departures: Sequence[Departure], arrivals: Sequence[Arrival], num
     declared = [_declared(family) for family in FAMILIES] + [
         choice(each, f"{TYPES[each[0]]} . inet_service") for each in sizes
     ]
-    return Filled("inet", NAME, "".join(declared) + _CHAINS, elements)
+    return FilledTable("inet", NAME, "".join(declared) + _CHAINS, elements)
 
 
 _TYPES: Final = {

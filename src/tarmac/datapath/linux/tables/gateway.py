@@ -17,7 +17,7 @@ from socket import AF_INET, AF_INET6, inet_pton
 from typing import Final, NamedTuple
 
 from tarmac.datapath.egress import Entrance, SourceAddress
-from tarmac.datapath.linux.egress.ruleset import Filled
+from tarmac.datapath.linux.egress.ruleset import FilledTable
 from tarmac.datapath.linux.naming import LEG_PREFIX, OUTSIDE_PREFIX, TUNNEL
 from tarmac.datapath.linux.setelements import SetName
 from tarmac.datapath.linux.tables.forwarding import FIRST_PLACE, Size, choice, choice_name
@@ -67,7 +67,7 @@ def gateway(
     ways: Mapping[int, int],
     sources: Sequence[SourceAddress],
     partners: Iterable[str] = (),
-) -> list[Filled]:
+) -> list[FilledTable]:
     """Return the tables.
 
     `legs` has own transit addresses with their leg and SourceIP's mark; `owners` and `ways`, by mark, the route numbers
@@ -87,14 +87,14 @@ def gateway(
     limits = {each.connections for each in sources if each.connections is not None}
     for limit in limits:
         elements[f"limited-{limit}"] = {str(each.mark): "" for each in sources if each.connections == limit}
-    return [Filled("inet", NAME, _chains(sizes, sorted(limits)), elements), _RESOLUTION, _GUARD]
+    return [FilledTable("inet", NAME, _chains(sizes, sorted(limits)), elements), _RESOLUTION, _GUARD]
 
 
 Marked = tuple[str, int]
 """A SourceIP and its mark."""
 
 
-class Living(NamedTuple):
+class LiveElement(NamedTuple):
     """An element of a set that keeps an address live: as text, as kernel key, and its duration."""
 
     text: str
@@ -102,13 +102,13 @@ class Living(NamedTuple):
     milliseconds: int
 
 
-def living(left: Mapping[Marked, float]) -> dict[SetName, list[Living]]:
+def living(left: Mapping[Marked, float]) -> dict[SetName, list[LiveElement]]:
     """Return the elements that keep addresses live for so many seconds: for packets, the guard, and ARP answers."""
-    sets: dict[SetName, list[Living]] = {}
+    sets: dict[SetName, list[LiveElement]] = {}
     for marked, seconds in left.items():
         lasts = max(1, int(seconds * 1000))
         for name, text, key in _keys(marked):
-            sets.setdefault(name, []).append(Living(text, key, lasts))
+            sets.setdefault(name, []).append(LiveElement(text, key, lasts))
     return sets
 
 
@@ -306,7 +306,7 @@ _STEADY: Final = "".join(
     ]
 )
 
-_RESOLUTION: Final = Filled(
+_RESOLUTION: Final = FilledTable(
     "arp",
     NAME,
     declaration("set", "live", "ipv4_addr", flags=_PASSING)
@@ -314,7 +314,7 @@ _RESOLUTION: Final = Filled(
     {},
 )
 
-_GUARD: Final = Filled(
+_GUARD: Final = FilledTable(
     "inet",
     GUARD,
     "".join(declaration("set", f"live{family}", TYPES[family], flags=_PASSING) for family in FAMILIES)

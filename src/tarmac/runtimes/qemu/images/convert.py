@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
-from tarmac.runtimes.qemu.images.caged import USER, run_caged
+from tarmac.runtimes.qemu.images.jailed import USER, run_jailed
 from tarmac.runtimes.qemu.images.qcow2 import HEADER_BYTES, check_qcow2
 
 _UNPACKERS: Final = {"gzip": ("gzip", "-dc"), "xz": ("xz", "-dc", "--no-sparse"), "zstd": ("zstd", "-dcq")}
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedFile:
     """The catalogue's description of the file."""
 
     format: str
@@ -45,32 +45,32 @@ def check_raw(size: int, most: int) -> int:
     return -(-size // _SECTOR) * _SECTOR
 
 
-def write_raw(source: int, wanted: Wanted, target: Path) -> None:
+def write_raw(source: int, wanted: ExpectedFile, target: Path) -> None:
     """Write the disk in the file to `target` and sync it; blocks. Raises ImageRefused, OSError."""
-    unpacked, cage = target.with_suffix(".unpacked"), target.with_suffix(".cage")
+    unpacked, jail = target.with_suffix(".unpacked"), target.with_suffix(".cage")
     for path in (unpacked, target):
         path.unlink(missing_ok=True)  # left by an interrupted attempt
     try:
         if wanted.compression is None:
-            _convert(source, wanted, target, cage)
+            _convert(source, wanted, target, jail)
         else:
             with open(os.open(unpacked, _OURS, 0o600), "r+b", buffering=0) as plain:
-                _unpack(source, wanted, plain.fileno(), cage)
-                _convert(plain.fileno(), wanted, target, cage)
+                _unpack(source, wanted, plain.fileno(), jail)
+                _convert(plain.fileno(), wanted, target, jail)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
     finally:
         unpacked.unlink(missing_ok=True)
-        if cage.exists():
-            cage.rmdir()
+        if jail.exists():
+            jail.rmdir()
 
 
-def _unpack(source: int, wanted: Wanted, target: int, cage: Path) -> None:
+def _unpack(source: int, wanted: ExpectedFile, target: int, jail: Path) -> None:
     program, most = _UNPACKERS[wanted.compression or ""], wanted.size + _SLACK
     os.lseek(source, 0, os.SEEK_SET)
     try:
-        run_caged(program, cage, most, (), source, target)
+        run_jailed(program, jail, most, (), source, target)
     except ImageRefused as error:
         # The size limit stops the program in the middle of a write: the file's size tells if that was the cause.
         if os.fstat(target).st_size >= most:
@@ -78,7 +78,7 @@ def _unpack(source: int, wanted: Wanted, target: int, cage: Path) -> None:
         raise ImageMismatch(f"the file cannot be unpacked: {error}") from error
 
 
-def _convert(source: int, wanted: Wanted, target: Path, cage: Path) -> None:
+def _convert(source: int, wanted: ExpectedFile, target: Path, jail: Path) -> None:
     if wanted.format == "qcow2":
         size = check_qcow2(os.pread(source, HEADER_BYTES, 0), wanted.size)
     else:
@@ -99,7 +99,7 @@ def _convert(source: int, wanted: Wanted, target: Path, cage: Path) -> None:
             f"json:{_encode(layer).decode()}",
             target_options,
         )
-        run_caged(command, cage, size, (source, made), None, None)
+        run_jailed(command, jail, size, (source, made), None, None)
         os.fchown(made, 0, 0)
         os.fchmod(made, 0o444)
         os.fsync(made)

@@ -50,7 +50,7 @@ class TenantLimits:
     now: Callable[[], float]
 
 
-class Unreachable(ImageRefused):
+class HostUnreachable(ImageRefused):
     """The host did not respond."""
 
 
@@ -83,9 +83,9 @@ def _fetch(file: RemoteFile, target: Path, told: Told, limits: TenantLimits | No
             return  # all of it is here, or the file is wrong: the checksum tells
         raise ImageRefused(f"{where} answered {error.code}") from error
     except URLError as error:
-        raise Unreachable(f"{where} cannot be reached: {error.reason}") from error
+        raise HostUnreachable(f"{where} cannot be reached: {error.reason}") from error
     except TimeoutError as error:
-        raise Unreachable(f"{where} was silent for {_SILENCE_SECONDS:g} s") from error
+        raise HostUnreachable(f"{where} was silent for {_SILENCE_SECONDS:g} s") from error
     except (OSError, ValueError) as error:
         raise ImageRefused(f"fetching from {where} failed: {error}") from error
 

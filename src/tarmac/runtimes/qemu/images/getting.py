@@ -26,12 +26,19 @@ from tarmac.api.declare import encode
 from tarmac.base.clock import Clock
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
 from tarmac.runtimes.interface.images import Credentials
-from tarmac.runtimes.qemu.images.convert import Wanted, check_raw, write_raw
-from tarmac.runtimes.qemu.images.fetch import TenantLimits, Told, Unreachable, fetch, fetch_uploaded, room
+from tarmac.runtimes.qemu.images.convert import ExpectedFile, check_raw, write_raw
+from tarmac.runtimes.qemu.images.fetch import HostUnreachable, TenantLimits, Told, fetch, fetch_uploaded, room
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
-from tarmac.runtimes.qemu.images.records import ImageRecord, KeptFile
+from tarmac.runtimes.qemu.images.records import ImageRecord, StoredFile
 from tarmac.runtimes.qemu.images.registry import find_uploaded
-from tarmac.runtimes.qemu.images.sources import check_sum, file_of, identity_of, local_file, sum_in, sum_of
+from tarmac.runtimes.qemu.images.sources import (
+    checksum_of,
+    file_of,
+    identity_of,
+    listed_checksum,
+    local_file,
+    verify_checksum,
+)
 
 _LARGEST_BOOT_FILE = 1 << 30
 _EVERYBODY = 0o004
@@ -77,14 +84,14 @@ class ImageFiles:
         name = file_of(source.url)
         if name and (self._local / name).exists():
             with local_file(self._local, name) as file:
-                return ImageSource(file=name), spec.checksum or sum_of(file, told)
+                return ImageSource(file=name), spec.checksum or checksum_of(file, told)
         if spec.checksum or not source.checksums:
             return source, spec.checksum
         listed = self._folder / f"{hashlib.sha256(source.checksums.encode()).hexdigest()}.sums"
         listed.unlink(missing_ok=True)  # an interrupted download of the list would be resumed with a newer version
         try:
             self._fetch(source.checksums, listed, told, name, max_bytes=_LARGEST_LIST)
-            return source, sum_in(listed.read_text(errors="replace"), name, source.checksums)
+            return source, listed_checksum(listed.read_text(errors="replace"), name, source.checksums)
         finally:
             listed.unlink(missing_ok=True)
 
@@ -92,13 +99,13 @@ class ImageFiles:
         """Fetch a file of the catalogue. If its host is unreachable, the error tells how to provide it by hand."""
         try:
             fetch(url, target, told, max_bytes=max_bytes)
-        except Unreachable as error:
+        except HostUnreachable as error:
             bring = f"; on a node without a way there, bring the file: install -m 0644 {name} {self._local}/"
-            raise Unreachable(f"{error}{bring if name else ''}") from error
+            raise HostUnreachable(f"{error}{bring if name else ''}") from error
 
     def _disk(
         self, spec: MachineImageSpec, source: ImageSource, told: Told, owner: str, credentials: Credentials | None
-    ) -> KeptFile:
+    ) -> StoredFile:
         size = spec.size.value()
         kept = self._folder / f"{_stem(spec.checksum, owner)}-{spec.format}{spec.compression or ''}.raw"
         if kept.exists():
@@ -106,7 +113,7 @@ class ImageFiles:
             return _kept(kept)
         if owner and room(self._folder, tenant=True) < size:
             raise ImageRefused("this node has no room for the image; it tries again")
-        wanted = Wanted(spec.format, spec.compression, size)
+        wanted = ExpectedFile(spec.format, spec.compression, size)
         if source.file and wanted.format == "raw" and wanted.compression is None:
             with local_file(self._local, source.file) as file:
                 check_raw(os.fstat(file).st_size, size)
@@ -121,7 +128,7 @@ class ImageFiles:
         self._part(spec.checksum, owner).unlink(missing_ok=True)
         return _kept(kept)
 
-    def _boot_file(self, source: BootFile, told: Told) -> KeptFile:
+    def _boot_file(self, source: BootFile, told: Told) -> StoredFile:
         if source.file:
             with local_file(self._local, source.file) as file:
                 return _used_in_place(self._local / source.file, file, source.checksum, told)
@@ -157,7 +164,7 @@ class ImageFiles:
             self._fetch(url, part, told, file_of(url))
         with local_file(self._local, name) if name else local_file(self._folder, part.name) as file:
             try:
-                check_sum(file, checksum, told)
+                verify_checksum(file, checksum, told)
             except ImageMismatch:
                 if url:
                     part.unlink(missing_ok=True)  # resuming a wrong file would never succeed
@@ -166,7 +173,7 @@ class ImageFiles:
                 # An administrator's file keeps its mode: a copy in the agent's private directory gets a wider one.
                 shutil.copyfile(self._local / name, part, follow_symlinks=False)
                 with local_file(self._folder, part.name) as copy:
-                    check_sum(copy, checksum, told)
+                    verify_checksum(copy, checksum, told)
                     yield copy
             else:
                 yield file
@@ -192,16 +199,16 @@ def _hex(checksum: str) -> str:
     return digits
 
 
-def _used_in_place(path: Path, file: int, checksum: str, told: Told) -> KeptFile:
+def _used_in_place(path: Path, file: int, checksum: str, told: Told) -> StoredFile:
     identity = identity_of(file)  # before reading, so that a change during the read is detected later
-    check_sum(file, checksum, told)
-    return KeptFile(str(path), identity, own=False)
+    verify_checksum(file, checksum, told)
+    return StoredFile(str(path), identity, own=False)
 
 
-def _kept(path: Path) -> KeptFile:
+def _kept(path: Path) -> StoredFile:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        return KeptFile(str(path), identity_of(descriptor), own=True)
+        return StoredFile(str(path), identity_of(descriptor), own=True)
     finally:
         os.close(descriptor)
 

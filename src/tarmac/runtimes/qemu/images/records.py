@@ -22,18 +22,18 @@ import msgspec
 from tarmac.api.compute.machineimage import MachineImageSpec
 from tarmac.api.declare import decode, encode
 from tarmac.api.schema import JsonObject
-from tarmac.runtimes.qemu.images.sources import Identity, is_unchanged
+from tarmac.runtimes.qemu.images.sources import FileIdentity, is_unchanged
 
 _MATTERS = ("checksum", "format", "compression", "size", "boot", "accepts", "firmware")
 _PREFIX = "sha256:"
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class KeptFile(msgspec.Struct, frozen=True):
+class StoredFile(msgspec.Struct, frozen=True):
     """A file and its identity at verification. `own`: it was created here and is deleted with the image."""
 
     path: str
-    identity: Identity
+    identity: FileIdentity
     own: bool
 
     def is_there(self) -> bool:
@@ -46,16 +46,16 @@ class ImageRecord(msgspec.Struct, frozen=True):
 
     name: str
     said: JsonObject
-    disk: KeptFile
-    kernel: KeptFile | None = None
-    initrd: KeptFile | None = None
+    disk: StoredFile
+    kernel: StoredFile | None = None
+    initrd: StoredFile | None = None
 
     @property
     def spec(self) -> MachineImageSpec:
         """Its definition in the catalogue."""
         return decode(MachineImageSpec, self.said)
 
-    def files(self) -> list[KeptFile]:
+    def files(self) -> list[StoredFile]:
         """Return all files that the image needs."""
         return [each for each in (self.disk, self.kernel, self.initrd) if each is not None]
 
@@ -69,7 +69,7 @@ def identify(spec: MachineImageSpec, owner: str = "") -> str:
     return _PREFIX + hashlib.sha256(_encode(matters)).hexdigest()
 
 
-class Records:
+class ImageRecords:
     """The records of a directory."""
 
     def __init__(self, folder: Path) -> None:
@@ -116,6 +116,6 @@ class Records:
         return self._folder / f"{name}.json"
 
 
-def stored_size(file: KeptFile) -> int:
+def stored_size(file: StoredFile) -> int:
     """Return the disk space of a file created here; 0 for one used in place."""
     return os.stat(file.path).st_blocks * 512 if file.own else 0

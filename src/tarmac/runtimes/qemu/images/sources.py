@@ -27,7 +27,7 @@ _digits = re.compile(r"[0-9a-f]{64}").fullmatch
 _PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Identity(NamedTuple):
+class FileIdentity(NamedTuple):
     """Attributes that reveal a change of a file."""
 
     device: int
@@ -59,19 +59,19 @@ def local_file(folder: Path, name: str) -> Generator[int]:
         os.close(descriptor)
 
 
-def identity_of(descriptor: int) -> Identity:
+def identity_of(descriptor: int) -> FileIdentity:
     """Return the identity of an open file."""
     found = os.fstat(descriptor)
-    return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return FileIdentity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def is_unchanged(path: str, known: Identity) -> bool:
+def is_unchanged(path: str, known: FileIdentity) -> bool:
     """Tell if a file is still the verified one. A link in its place is not."""
     try:
         found = os.lstat(path)
     except OSError:
         return False
-    return Identity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) == known
+    return FileIdentity(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) == known
 
 
 def file_of(url: str) -> str:
@@ -80,7 +80,7 @@ def file_of(url: str) -> str:
     return name if _name(name) else ""
 
 
-def sum_in(text: str, name: str, where: str) -> str:
+def listed_checksum(text: str, name: str, where: str) -> str:
     """Return a file's checksum from a list in the format of sha256sum. Raises ImageRefused."""
     for line in text.splitlines():
         digits, _, listed = line.strip().partition(" ")
@@ -89,7 +89,7 @@ def sum_in(text: str, name: str, where: str) -> str:
     raise ImageRefused(f"the list of sums at {urlsplit(where).netloc} does not have {name}")
 
 
-def sum_of(descriptor: int, told: Told) -> str:
+def checksum_of(descriptor: int, told: Told) -> str:
     """Return the checksum of an open file; reads all of it. Raises exceptions of `told`."""
     digest, place, size = hashlib.sha256(), 0, os.fstat(descriptor).st_size
     while piece := os.pread(descriptor, _PIECE, place):
@@ -99,8 +99,8 @@ def sum_of(descriptor: int, told: Told) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def check_sum(descriptor: int, expected: str, told: Told) -> None:
+def verify_checksum(descriptor: int, expected: str, told: Told) -> None:
     """Verify the checksum of an open file; reads all of it. Raises ImageMismatch, and exceptions of `told`."""
-    found = sum_of(descriptor, told)
+    found = checksum_of(descriptor, told)
     if found != expected:
         raise ImageMismatch(f"the file's sum is {found}, and the catalogue says {expected}")

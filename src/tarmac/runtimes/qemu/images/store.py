@@ -29,7 +29,7 @@ from tarmac.runtimes.interface.images import Credentials, Image, Progress
 from tarmac.runtimes.qemu.dependencies import BootFiles
 from tarmac.runtimes.qemu.images.getting import ImageFiles
 from tarmac.runtimes.qemu.images.guard import TenantNetworks
-from tarmac.runtimes.qemu.images.records import ImageRecord, Records, identify, stored_size
+from tarmac.runtimes.qemu.images.records import ImageRecord, ImageRecords, identify, stored_size
 
 _AT_ONCE = 2
 _MOST_NAMES = 1000  # maximum of definitions remembered; pods bring them again
@@ -60,7 +60,7 @@ class NodeMachineImages:
         """
         self._folder = folder
         self._files = ImageFiles(folder, local, networks or TenantNetworks(), clock or SystemClock(), registries)
-        self._records = Records(folder)
+        self._records = ImageRecords(folder)
         self._known: dict[str, MachineImageSpec] = {}
         self._locks: dict[str, asyncio.Lock] = {}  # by checksum, since unfinished files are named by it
         self._pins: Counter[str] = Counter()

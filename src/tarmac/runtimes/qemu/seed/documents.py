@@ -30,7 +30,7 @@ class Seed:
     instance_id: str
     name: str
     interfaces: Sequence[AttachedInterface]
-    around: GuestNetwork
+    guest_network: GuestNetwork
     disks: Sequence[GuestDisk] = ()
     ssh_keys: str = ""
     user_data: bytes | None = None
@@ -43,7 +43,7 @@ def documents(seed: Seed) -> dict[str, bytes]:
     found = {
         "meta-data": _meta_data(seed).encode(),
         "user-data": seed.user_data or _NO_USER_DATA,
-        "network-config": network or network_config(seed.interfaces, seed.around).encode(),
+        "network-config": network or network_config(seed.interfaces, seed.guest_network).encode(),
         "vendor-data": vendor_data(seed.disks, seed.ssh_keys).encode(),
     }
     size = sum(map(len, found.values()))

@@ -29,23 +29,23 @@ class GuestNetwork:
     search: tuple[str, ...] = ()
 
 
-def network_config(interfaces: Sequence[AttachedInterface], around: GuestNetwork) -> str:
+def network_config(interfaces: Sequence[AttachedInterface], network: GuestNetwork) -> str:
     """Build the document, in version 2 of cloud-init's own format."""
     lines = ["version: 2", "ethernets:"]
     led: set[tuple[str, str]] = set()
     for interface in interfaces:
-        families = _gateways(interface, around)
+        families = _gateways(interface, network)
         # Routes of a family without an address would have no gateway.
         routes = [each for each in interface.routes if ip_network(each).version in families]
         first = [each for each in routes if (interface.network, each) not in led]
         led.update((interface.network, each) for each in first)
         lines.append(f"  {scalar(interface.name)}:")
-        lines += (f"    {line}" for line in _interface(replace(interface, routes=first), around))
+        lines += (f"    {line}" for line in _interface(replace(interface, routes=first), network))
     return "\n".join(lines) + "\n"
 
 
-def _interface(interface: AttachedInterface, around: GuestNetwork) -> Iterator[str]:
-    gateways = _gateways(interface, around)
+def _interface(interface: AttachedInterface, network: GuestNetwork) -> Iterator[str]:
+    gateways = _gateways(interface, network)
     default = {4: False, 6: False}
     routes: list[str] = []
     for route in interface.routes:
@@ -68,18 +68,18 @@ def _interface(interface: AttachedInterface, around: GuestNetwork) -> Iterator[s
     if routes:
         yield "routes:"
         yield from routes
-    if any(default.values()) and around.resolvers:
-        addresses = flow_list(map(quoted, around.resolvers))
-        search = flow_list(map(scalar, around.search))
+    if any(default.values()) and network.resolvers:
+        addresses = flow_list(map(quoted, network.resolvers))
+        search = flow_list(map(scalar, network.search))
         yield f"nameservers: {flow_map({'addresses': addresses, 'search': search})}"
 
 
-def _gateways(interface: AttachedInterface, around: GuestNetwork) -> dict[int, str]:
+def _gateways(interface: AttachedInterface, network: GuestNetwork) -> dict[int, str]:
     """Return the next hop of each address family of the interface."""
     found: dict[int, str] = {}
     for address, gateway in zip(interface.addresses, interface.gateways, strict=True):
         version = ip_interface(address).version
-        found.setdefault(version, around.router if version == 6 else gateway)
+        found.setdefault(version, network.router if version == 6 else gateway)
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tarmac.base.clock import Clock, rfc3339_micro
 from tarmac.runtimes.qemu.serial.lines import Unfinished, log_lines
-from tarmac.runtimes.qemu.serial.position import Position, PositionFile
+from tarmac.runtimes.qemu.serial.position import LogPosition, PositionFile
 
 KEPT = 256 * 1024
 SILENCE = 1.0  # seconds until an incomplete line is written
@@ -126,7 +126,7 @@ class SerialLog:
 
     def _remember(self) -> None:
         inode, size = _inode_and_size(self._log) if self._log is not None else (0, 0)
-        self._record.write(Position(self.offset, inode, size))
+        self._record.write(LogPosition(self.offset, inode, size))
 
     def _open_log(self) -> int | None:
         if self._files.log is None:
@@ -134,7 +134,7 @@ class SerialLog:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         made = os.open(self._files.log, flags, 0o640)
         # Before the first line: a missing record must mean that the log has no lines.
-        self._record.write(Position(self.offset, *_inode_and_size(made)))
+        self._record.write(LogPosition(self.offset, *_inode_and_size(made)))
         return made
 
     def _punch(self) -> None:
@@ -148,7 +148,7 @@ def _inode_and_size(file: int) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def _cut_back(log: Path | None, known: Position) -> None:
+def _cut_back(log: Path | None, known: LogPosition) -> None:
     """Truncate lines that were logged but not recorded. The log may have been rotated meanwhile."""
     for each in (log, *log.parent.glob(f"{log.name}.*")) if log is not None else ():
         with suppress(FileNotFoundError):

@@ -18,7 +18,7 @@ _DIGITS = 20
 _SIZE = 3 * _DIGITS + 3
 
 
-class Position(NamedTuple):
+class LogPosition(NamedTuple):
     """`offset` bytes of the serial port are in the log with this inode, which then has this size."""
 
     offset: int
@@ -33,15 +33,15 @@ class PositionFile:
         """Open or create the file. Raises OSError."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
-    def read(self) -> Position | None:
+    def read(self) -> LogPosition | None:
         """Return the position; None before the first write, when no line has gone to the log either."""
         try:
             offset, inode, size = map(int, os.pread(self._file, _SIZE, 0).split())
         except ValueError:
             return None
-        return Position(offset, inode, size)
+        return LogPosition(offset, inode, size)
 
-    def write(self, position: Position) -> None:
+    def write(self, position: LogPosition) -> None:
         """Overwrite the record in one call. Raises OSError."""
         os.pwrite(self._file, (" ".join(f"{each:0{_DIGITS}d}" for each in position) + "\n").encode(), 0)
 

@@ -40,7 +40,7 @@ exec chroot "$root" setpriv --reuid="$user" --regid="$user" --clear-groups --inh
 _UNSHARE = ("--net", "--ipc", "--uts", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child")
 
 
-def run_caged(
+def run_jailed(
     command: Sequence[str], root: Path, most: int, files: Sequence[int], source: int | None, target: int | None
 ) -> None:
     """Run a command to its end; blocks. `source`, `target`: its standard input and output. Raises ImageRefused."""

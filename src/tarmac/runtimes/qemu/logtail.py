@@ -14,7 +14,7 @@ _SEARCHED: Final = 64 * 1024
 _LEFT_OUT: Final = "\n…\n"
 
 
-def last_words(said: Path, longest: int = _LONGEST) -> str:
+def log_tail(said: Path, longest: int = _LONGEST) -> str:
     """Return the end of a log, at most `longest` bytes."""
     try:
         with said.open("rb") as file:
@@ -25,12 +25,12 @@ def last_words(said: Path, longest: int = _LONGEST) -> str:
         return ""
 
 
-def panic_words(serial: Path) -> str:
+def panic_tail(serial: Path) -> str:
     """Return the end of a panicked guest's log, with the line that states the cause.
 
     A kernel prints that line first; the call traces after it may be longer than the limit.
     """
-    words = last_words(serial, _SEARCHED)
+    words = log_tail(serial, _SEARCHED)
     kept = words[-_LONGEST:]
     line = next((each for each in reversed(words.splitlines()) if PANIC in each), "").strip()[:_LONGEST_LINE]
     if not line or line in kept:
