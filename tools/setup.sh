@@ -35,7 +35,7 @@ need_packages() {
     fi
     [ -z "$missing" ] && return 0
     if [ "$(id -u)" != 0 ]; then
-        echo "tarmac: these packages are missing:$missing. Install them (as root: apt-get install$missing) and run this again." >&2
+        echo "error: packages are missing:$missing; install them (as root: apt-get install$missing) and run this again" >&2
         exit 1
     fi
     echo "installing system packages:$missing" >&2
@@ -47,7 +47,7 @@ environment() {
     stamp=".venv/.made-of-$(cat requirements.lock third_party/uv.lock pyproject.toml | sha256sum | cut -c1-16)"
     [ -e "$stamp" ] && return 0
     $python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
-        echo "tarmac: Python 3.11 or newer is needed; this is $($python --version)" >&2
+        echo "error: Python 3.11 or newer is needed; this is $($python --version)" >&2
         exit 1
     }
     echo "making the virtual environment" >&2

@@ -78,7 +78,7 @@ def test_a_backup_is_made_noted_and_verified(server: TarmacProcess, tmp_path: Pa
     passphrase.write_text("wrong horse\n")
     wrong = tarmac("backup", "verify", str(file), f"--passphrase-file={passphrase}")
     assert (wrong.returncode, wrong.stdout) == (3, "")
-    assert wrong.stderr.startswith("tarmac: passphrase: ")
+    assert wrong.stderr.startswith("error: passphrase: ")
     file.write_bytes(content[:-4096])
     cut = tarmac("backup", "verify", str(file))
     assert (cut.returncode, cut.stderr.split(": ")[1]) == (3, "length")
@@ -111,7 +111,7 @@ def test_a_backup_of_a_stopped_server_is_made_too_and_says_that_nobody_knows_of_
         "backup", "create", str(tmp_path / "b"), f"--passphrase-file={passphrase}", f"--data-dir={tmp_path / 'data'}"
     )
     assert made.returncode == 0, made.stderr
-    assert "the backup is whole, but the server does not know of it" in made.stderr
+    assert "the backup is complete, but its time cannot be recorded" in made.stderr
     with server:  # what the reading left behind is in nobody's way
         assert "kube-system" in Kubectl(server.kubeconfig, tmp_path)("get", "namespaces")
 

@@ -72,7 +72,7 @@ def test_it_is_refused_with_both_ways_on_and_nothing_is_changed(here: Here) -> N
         refused = tarmac(*here.command("--accept-loss", *passphrase))
         assert refused.returncode == 3
         [_, line] = refused.stderr.splitlines()
-        assert line.startswith(f"tarmac: cluster: {here.their.file} is of another cluster than {here.data / 'pki'}")
+        assert line.startswith(f"error: cluster: {here.their.file} is of another cluster than {here.data / 'pki'}")
         assert f"move {here.data / 'pki'} and {here.data / 'secrets.key'} away and give --passphrase-file" in line
         assert line.endswith("give --from-another-cluster")
     assert (here.keys(), (here.data / "store.db").read_bytes()) == (keys, store)

@@ -28,7 +28,7 @@ def an_agent_that_leaves_the_allocator_alone(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["agent"], 2, "--kubeconfig is needed to be a node, or --remove to be none"),
+        (["agent"], 2, "give --kubeconfig to run a node, or --remove to remove it"),
         (["agent", "--kubeconfig=k", "--config=absent.yaml"], 78, "absent.yaml"),
         (["agent", "--kubeconfig=k", "--node-name=No_"], 78, "--node-name: 'No_'"),
         (["agent", "--kubeconfig=k", "--container-runtime-endpoint=tcp://x"], 78, "is not unix:///PATH"),

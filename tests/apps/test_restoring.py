@@ -102,10 +102,10 @@ def test_without_accepting_the_loss_it_is_told_and_nothing_is_changed(world: Wor
     assert refused.returncode == 3
     lines = refused.stderr.splitlines()
     assert (
-        "tarmac: loss: configmaps: made since (lost): 3, changed since (go back): 1, deleted since (come back): 1"
+        "error: loss: configmaps: made since (lost): 3, changed since (go back): 1, deleted since (come back): 1"
         in lines
     )
-    assert lines[-1].startswith("tarmac: backup: the backup is of ")
+    assert lines[-1].startswith("error: backup: the backup is of ")
     assert _files(world.data) == before
 
 
@@ -159,7 +159,7 @@ def test_a_new_machine_becomes_the_server_that_was_backed_up(world: World) -> No
     assert "ca.key is not here, and the restored server needs it; give --passphrase-file" in refused.stderr
     world.passphrase.write_text("wrong\n")
     wrong = world.restore("--accept-loss", f"--passphrase-file={world.passphrase}")
-    assert (wrong.returncode, "tarmac: passphrase: " in wrong.stderr) == (3, True)
+    assert (wrong.returncode, "error: passphrase: " in wrong.stderr) == (3, True)
     world.passphrase.write_text("correct horse battery\n")
     done = world.restore("--accept-loss", f"--passphrase-file={world.passphrase}")
     assert done.returncode == 0, done.stderr
@@ -178,7 +178,7 @@ def test_a_damaged_store_is_replaced_and_a_damaged_backup_is_not_used(world: Wor
     backup = world.file.read_bytes()
     world.file.write_bytes(backup[:-1])
     cut = world.restore("--accept-loss")
-    assert (cut.returncode, "tarmac: length: " in cut.stderr) == (3, True)
+    assert (cut.returncode, "error: length: " in cut.stderr) == (3, True)
     assert store.read_bytes() == content
     world.file.write_bytes(backup)
     assert world.restore("--accept-loss").returncode == 0

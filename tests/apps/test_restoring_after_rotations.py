@@ -70,7 +70,7 @@ async def test_the_passphrase_is_all_that_is_asked_for_and_present_keys_stay(
     code, told = history.restore()
     assert code == 3
     [_, line] = told.splitlines()
-    assert line.startswith("tarmac: keys: ")
+    assert line.startswith("error: keys: ")
     assert line.endswith("an encryption key that this server has retired; give --passphrase-file")
     assert history.restore(history.passphrase)[0] == 0
     assert history.keys() == keys

@@ -45,7 +45,7 @@ def test_obstacles_are_told_all_at_once_and_go_away_one_by_one(tmp_path: Path) -
         ahead = tarmac("upgrade", "check", here, f"--to={_other(1)}")
         assert ahead.returncode == 3
         newer = f"a-machine_1 has tarmac {_other(1)}, newer than its servers; upgrade the servers first"
-        assert ahead.stderr == f"tarmac: controllers: {newer}\n"
+        assert ahead.stderr == f"error: controllers: {newer}\n"
         kubectl("-n", NAMESPACE, "delete", "lease", PROCESS)
         good = tarmac("upgrade", "check", here, f"--to={_other(1)}")
         assert (good.returncode, good.stderr) == (0, "")

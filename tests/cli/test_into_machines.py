@@ -183,7 +183,7 @@ async def test_buttons_are_pressed(planet: MachinePlanet) -> None:
     assert (await call(planet, "machine", "pause", "vm"))[:2] == (0, "instance/vm paused\n")
     code, _, err = await call(planet, "machine", "reboot", "vm")
     assert code == 1
-    assert "Error from server (Conflict): the machine is paused: resume or reset it\n" in err
+    assert "error: the machine is paused: resume or reset it\n" in err
     code, out, _ = await call(planet, "machine", "resume", "vm", "-o", "json")
     assert (code, '"action": "Resume"' in out) == (0, True)
     code, _, err = await call(planet, "machine", "reset", "box")

@@ -67,6 +67,6 @@ async def test_exit_codes(world: Planet) -> None:
     ended = [(await each.communicate(), each.returncode) for each in started]
     assert [code for _, code in ended] == [0, 1, 2, 1]
     assert ended[0][0] == (b"hello\n", b"")
-    assert b'Error from server (NotFound): workloads.compute.datumapis.com "wbe" not found' in ended[1][0][1]
+    assert b'error: workloads.compute.datumapis.com "wbe" not found' in ended[1][0][1]
     assert b"give one of them" in ended[2][0][1]
     assert b'previous terminated container "main" in pod "web" not found' in ended[3][0][1]

@@ -250,7 +250,7 @@ def test_a_nodes_city_is_that_of_its_location() -> None:
 
 def test_a_node_that_is_not_there_and_nodes_that_nobody_may_see() -> None:
     code, out, err = report(ALL, "dfw-0", "nobody")
-    assert (code, err) == (1, "Error from server (NotFound): no\n")
+    assert (code, err) == (1, "error: no\n")
     assert out.startswith("Name: dfw-0\n")
     with pytest.raises(Forbidden):
         report({**ALL, f"{CORE}/nodes": FORBIDDEN})

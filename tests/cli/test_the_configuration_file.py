@@ -126,12 +126,12 @@ def test_checking_tells_mistakes_and_clashes(tmp_path: Path, capsys: pytest.Capt
     file = written(tmp_path, ("ServerConfig", "encryptionKeyFile: /nothing\nstore: sqlite:///nowhere/store.db\n"))
     assert main(["config", "check", str(file)]) == 3
     assert capsys.readouterr().err.splitlines() == [
-        f"{file}:1: ServerConfig.encryptionKeyFile: there is no /nothing",
-        f"{file}:1: ServerConfig.store: store 'sqlite:///nowhere/store.db': there is no folder /nowhere",
+        f"error: {file}:1: ServerConfig.encryptionKeyFile: there is no /nothing",
+        f"error: {file}:1: ServerConfig.store: store 'sqlite:///nowhere/store.db': there is no folder /nowhere",
     ]
     assert main(["config", "check", str(written(tmp_path, ("ServerConfig", "processes: 2\n")))]) == 3
     wanted = "ServerConfig.processes: more than 1 needs a store that several processes can use: etcd://"
-    assert capsys.readouterr().err == f"{file}:1: {wanted}\n"
+    assert capsys.readouterr().err == f"error: {file}:1: {wanted}\n"
     assert main(["config", "check", str(written(tmp_path, ("ServerConfig", "processes: 0\n")))]) == 3
     assert "ServerConfig.processes: must be at least 1, is 0" in capsys.readouterr().err
     assert main(["config", "check", str(tmp_path / "none.yaml")]) == 3

@@ -50,7 +50,7 @@ def test_a_mistyped_flag_ends_with_2_and_names_the_right_one(
         parsed((*AGENT, word))
     assert caught.value.code == 2
     flag = word.partition("=")[0]
-    assert capsys.readouterr().err == f"tarmac agent: error: there is no flag {flag}; did you mean {meant}?\n"
+    assert capsys.readouterr().err == f"error: there is no flag {flag}; did you mean {meant}?\n"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ async def test_a_server_without_memory_ends_with_a_line(tmp_path: Path, megabyte
         async with session_for(server.client_context()) as session:
             acknowledged = await _write_until_it_ends(session, server.url + PATH)
         assert server.wait(20) == 1
-        assert server.log.read_text().splitlines()[-1].startswith("tarmac: out of memory: the process ends here")
+        assert server.log.read_text().splitlines()[-1].startswith("error: out of memory: the process ends here")
         server.start()
         async with session_for(server.client_context()) as session, session.get(server.url + PATH) as answer:
             found = {item["metadata"]["name"] for item in (await answer.json())["items"]}

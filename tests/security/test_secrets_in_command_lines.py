@@ -58,8 +58,7 @@ def test_a_token_file_open_to_group_or_other_users_gets_a_warning(
     assert read("--token-file", file) == TOKEN
     err = capsys.readouterr().err
     assert err == (
-        f"tarmac: warning: --token-file: group or other users have access to {file} (mode {mode:04o}); "
-        f"chmod 600 {file}\n"
+        f"warning: --token-file: group or other users have access to {file} (mode {mode:04o}); chmod 600 {file}\n"
     )
 
 
@@ -76,7 +75,7 @@ def test_a_token_comes_from_the_environment_and_children_do_not_inherit_it(monke
 
 def test_a_token_in_the_command_line_works_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
     assert read("--token", TOKEN.text) == TOKEN
-    warning = "tarmac: warning: --token: every local user can see the token in this command line; use --token-file\n"
+    warning = "warning: --token: every local user can see the token in this command line; use --token-file\n"
     assert capsys.readouterr().err == warning
 
 
@@ -103,7 +102,7 @@ def test_a_join_without_a_token_names_the_ways_to_give_one(address: str) -> None
         [sys.executable, "-m", "tarmac.apps.main", "join", address], capture_output=True, text=True, timeout=60
     )
     expected = f"no token: give --token-file FILE, or --token-file - for standard input, or set {VARIABLE}"
-    assert (done.returncode, done.stderr) == (2, f"tarmac: {expected}\n")
+    assert (done.returncode, done.stderr) == (2, f"error: {expected}\n")
 
 
 def test_every_flag_for_a_secret_takes_a_file() -> None:

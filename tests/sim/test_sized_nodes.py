@@ -171,7 +171,7 @@ def test_what_makes_no_sense_is_refused_and_the_field_named(
     assert told in str(refused.value)
     up = ["up", "--runtime", "sim", "--data-dir", str(tmp_path / "data"), "--sim-node-config", str(path)]
     assert main(up) == 2
-    assert capsys.readouterr().err.startswith(f"tarmac: --sim-node-config: {path}: ")
+    assert capsys.readouterr().err.startswith(f"error: --sim-node-config: {path}: ")
     assert not (tmp_path / "data").exists()
 
 

@@ -138,11 +138,11 @@ async def test_an_interrupted_repair_is_finished_by_the_next(
 
 def test_what_cannot_be_repaired_is_said(tmp_path: Path) -> None:
     """In one line."""
-    assert _repair(tmp_path)[::2] == (1, f"tarmac: there is no store at {tmp_path}/store.db\n")
+    assert _repair(tmp_path)[::2] == (1, f"error: there is no store at {tmp_path}/store.db\n")
     (tmp_path / "store.db").write_bytes(b"no database" * 1000)
     code, _, complaint = _repair(tmp_path, "--accept-loss")
     assert code == 1
     assert (
-        complaint == f"tarmac: nothing of {tmp_path}/store.db can be read (file is not a database): restore a backup\n"
+        complaint == f"error: nothing of {tmp_path}/store.db can be read (file is not a database): restore a backup\n"
     )
     assert _repair(tmp_path, "--store", "etcd://127.0.0.1:1")[0] == 1

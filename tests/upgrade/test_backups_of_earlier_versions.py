@@ -38,7 +38,7 @@ def test_a_new_host_needs_the_passphrase_alone_and_then_the_operators_word(backu
     before = (data / "store.db").read_bytes()
     refused = tarmac(*command)
     assert refused.returncode == 3
-    assert f"tarmac: unauthenticated: {backup}: tarmac 0.2.0 made it without authentication" in refused.stderr
+    assert f"error: unauthenticated: {backup}: tarmac 0.2.0 made it without authentication" in refused.stderr
     assert refused.stderr.count("--passphrase-file") == refused.stderr.count("--accept-unauthenticated") == 1
     assert (data / "store.db").read_bytes() == before
     done = tarmac(*command, "--accept-unauthenticated")
@@ -54,9 +54,9 @@ def test_another_cluster_asks_for_the_same_flag_as_for_a_new_backup(backup: Path
     command = ("restore", str(backup), f"--data-dir={other.data_dir}", "--accept-loss")
     passphrase = f"--passphrase-file={tmp_path / 'passphrase'}"
     refused = tarmac(*command, passphrase)
-    assert (refused.returncode, "tarmac: cluster: " in refused.stderr) == (3, True)
+    assert (refused.returncode, "error: cluster: " in refused.stderr) == (3, True)
     vouched = tarmac(*command, "--accept-unauthenticated")
-    assert (vouched.returncode, "tarmac: secrets: " in vouched.stderr) == (3, True), "Secrets of another key"
+    assert (vouched.returncode, "error: secrets: " in vouched.stderr) == (3, True), "Secrets of another key"
     done = tarmac(*command, passphrase, "--from-another-cluster")
     assert done.returncode == 0, done.stderr
 

@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import os
 import signal
-import sys
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.garbage import collect_rarely
 from tarmac.base.heap import share_one_heap
 from tarmac.base.log import configure, log
+from tarmac.base.stderr import print_error
 from tarmac.base.tasks import Tasks, background, first
 from tarmac.client.errors import BadKubeconfig
 from tarmac.decide.allocatable.reservations import Reservations
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
     otherwise.
     """
     if options.kubeconfig is None and not options.remove:
-        print("tarmac agent: error: --kubeconfig is needed to be a node, or --remove to be none", file=sys.stderr)
+        print_error("give --kubeconfig to run a node, or --remove to remove it")
         return 2
     share_one_heap()
     configure(level="debug" if options.verbose else "info", as_json=options.log_format == "json")
@@ -80,7 +80,7 @@ def _kubelet(options: argparse.Namespace) -> KubeletConfiguration:
 
 
 def _refused(error: Exception, code: int) -> int:
-    print(f"tarmac: {error}", file=sys.stderr)
+    print_error(error)
     return code
 
 
@@ -89,7 +89,7 @@ def _remove(config: AgentConfig) -> int:
 
     left = asyncio.run(remove_agent(config))
     for what in left:
-        print(f"tarmac: still there: {what}", file=sys.stderr)
+        print_error(f"{what}: still there")
     return 1 if left else 0
 
 

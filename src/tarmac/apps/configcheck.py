@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tarmac.apps.processes import told
+from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile, Document, read_file
 from tarmac.cli.options import command_parsers, parser
 from tarmac.store.open import sqlite_path
@@ -23,11 +23,11 @@ def main(options: argparse.Namespace) -> int:
     try:
         documents = read_file(file, command_parsers(parser()))
     except BadConfigFile as error:
-        print(error, file=sys.stderr)
+        print_error(error)
         return OBSTACLES
     found = [f"{file}:{each.line}: {each.kind}.{what}" for each in documents for what in clashes(each)]
     for line in found:
-        print(line, file=sys.stderr)
+        print_error(line)
     if not found:
         print(f"{file} is fine: {' and '.join(each.kind for each in documents) or 'nothing in it'}")
     return OBSTACLES if found else 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-import sys
 
 import uvloop
 
@@ -28,6 +27,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.base.gates import BadGate, FeatureGates
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background, supervise
 from tarmac.client.acting import ActingAs
 from tarmac.client.client import Client
@@ -53,10 +53,10 @@ def main(options: argparse.Namespace) -> int:
         )
         uvloop.run(run(options, gates, load(options.kubeconfig, options.context), timing))
     except BadGate as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 2
     except (OSError, ValueError, ClientError, ApiError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     return 0
 

@@ -16,6 +16,7 @@ from tarmac.api.catalog import build_catalog
 from tarmac.api.crds import crd_documents
 from tarmac.api.identities import NAMESPACE, PROCESS, identities_of
 from tarmac.api.schema import JsonObject
+from tarmac.base.stderr import print_error
 from tarmac.controllers.manager import WORKLOADS, choose
 from tarmac.server.security.controllerpolicy import BESIDE_OTHERS, DUTIES, Duties, controller_roles
 from tarmac.server.security.rbac import GROUP
@@ -30,7 +31,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         documents += rbac_documents(options.rbac) if options.rbac else ()
     except ValueError as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     yaml.safe_dump_all(documents, sys.stdout, sort_keys=False, explicit_start=True)
     return 0

@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tarmac.apps.lock import holder
 from tarmac.apps.processes import end
 from tarmac.apps.registry.files import registries_of
 from tarmac.base.clock import Clock, SystemClock
+from tarmac.base.stderr import print_error
 
 _STOP_TIMEOUT = 30.0
 _MADE = ("kubeconfig", "controllers.kubeconfig", "pki", "secrets.key", "cities", "registry", "up.lock", ".lock")
@@ -29,7 +29,7 @@ def main(options: argparse.Namespace) -> int:
     """Stop, remove, and print the remains."""
     left = asyncio.run(_down(layout_of(options)))
     for what in left:
-        print(f"tarmac: still there: {what}", file=sys.stderr)
+        print_error(f"{what}: still there")
     return 1 if left else 0
 
 

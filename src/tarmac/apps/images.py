@@ -19,6 +19,7 @@ from tarmac.apps import verbs
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.apps.layout import layout_of
+from tarmac.base.stderr import print_error, print_warning
 from tarmac.cli.rendering.text import table
 from tarmac.runtimes import containerd
 from tarmac.runtimes.containerd.archives import BadArchive, full_name, image_names
@@ -43,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
             return asyncio.run(_list(cities, parts))
         return asyncio.run(_load(options.archive, options.name, cities, parts))
     except (_NoCity, BadArchive, PartMissing, RuntimeFault, RuntimeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
 
 
@@ -69,14 +70,14 @@ async def _load(archive: Path, name: str, cities: Sequence[CityLayout], parts: N
         try:
             await containerd.import_image(settings, archive, names[0] if name else "", _progress(city.code))
         except RuntimeError as error:
-            print(f"{city.code}: {error}", file=sys.stderr)
+            print_error(f"{city.code}: {error}")
             failed = True
             continue
         for each in names:
             print(f"{city.code}: {each}", flush=True)
     for each in names:
         if each.endswith(":latest"):
-            print(f"warning: {each} is pulled anew at each start, as every :latest is; tag it", file=sys.stderr)
+            print_warning(f"{each} is pulled anew at each start, as every :latest is; tag it")
     return FAILED if failed else 0
 
 

@@ -27,6 +27,7 @@ from tarmac.base.garbage import collect_rarely
 from tarmac.base.gates import CLASS_RESOURCES, BadGate
 from tarmac.base.log import configure, log
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error
 from tarmac.server.security.encryption import SecretSealer
 from tarmac.server.security.pki import Pki
 from tarmac.server.workers.sockets import make_folder
@@ -100,10 +101,10 @@ def _ended(serve: Callable[[], int]) -> int:
     except asyncio.CancelledError:
         return 0
     except BadGate as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 2
     except (OSError, ValueError, StoreError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     except MemoryError as error:
         end_if_out_of_memory(error)
@@ -121,7 +122,7 @@ def _allow_descriptors() -> None:
 def with_workers(layout: Layout, address: Address, count: int, served: Callable[..., Coroutine[Any, Any, None]]) -> int:
     """Run the parent of serving workers; return the exit code. Raises OSError."""
     if not layout.store_url.startswith("etcd://"):
-        print(f"tarmac: {SEVERAL_NEED_ETCD}", file=sys.stderr)
+        print_error(SEVERAL_NEED_ETCD)
         return 2
     Pki(layout.pki, SystemClock())  # created once, before the workers need them
     SecretSealer.from_file(layout.encryption_key, Randomness())

@@ -6,7 +6,6 @@ Exit code 0 if everything passed, 1 if something failed, 2 if the scenario canno
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ from tarmac.apps.simtrial import TrialResult, trial
 from tarmac.apps.simworld import World, world
 from tarmac.apps.up import NODES
 from tarmac.base.garbage import collect_rarely
+from tarmac.base.stderr import print_error
 from tarmac.base.tasks import background
 from tarmac.client.targets.untyped import LOCATIONS
 from tarmac.client.targets.untyped import NODES as NODE_OBJECTS
@@ -53,7 +53,7 @@ def main(options: argparse.Namespace) -> int:
         scenario = read(options.scenario)
         return play(scenario, options.scenario.parent, scenario.seed if options.seed is None else options.seed)
     except (ScenarioError, OSError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 2
 
 

@@ -7,12 +7,12 @@ Exit code 0 if the store is intact or repaired; 1 if it is damaged and loss was 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from tarmac.apps.layout import layout_of
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error
 from tarmac.store.interface import StoreError
 from tarmac.store.open import sqlite_path
 
@@ -26,12 +26,12 @@ def main(options: argparse.Namespace) -> int:
     configure(level="error", as_json=False)
     url = layout_of(options).store_url
     if not url.startswith("sqlite://"):
-        print("tarmac: only SQLite stores are repaired here; etcd looks after its own", file=sys.stderr)
+        print_error("only SQLite stores are repaired here; etcd looks after its own")
         return 1
     try:
         return _repair(sqlite_path(url), accept_loss=options.accept_loss)
     except (OSError, ValueError, StoreError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 1
 
 

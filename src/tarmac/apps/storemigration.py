@@ -22,6 +22,7 @@ from tarmac.apps.host.hostlayout import DONE, FAILED, USAGE, SetupFailed, tell
 from tarmac.apps.layout import Layout, layout_of
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.cli.configpath import DEFAULT_FILE
 from tarmac.cli.options import parsed
@@ -58,12 +59,12 @@ def main(options: argparse.Namespace) -> int:
     """Migrate; return the exit code."""
     configure(level="error", as_json=False)
     if not options.to.startswith("etcd://"):
-        tell(f"--to: must be etcd://HOST:PORT, is {options.to}")
+        print_error(f"--to: {options.to} is not of the form etcd://HOST:PORT")
         return USAGE
     try:
         return asyncio.run(_move_or_finish(options))
     except (SetupFailed, BadConfigFile, StoreError, OSError, ValueError) as error:
-        tell(str(error))
+        print_error(error)
         return FAILED
 
 

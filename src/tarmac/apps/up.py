@@ -25,6 +25,7 @@ from tarmac.apps.pathhints import hints
 from tarmac.apps.registry.running import Registry, find_registry, with_registry
 from tarmac.base.clock import SystemClock
 from tarmac.base.gates import CLASS_RESOURCES, BadGate, FeatureGates
+from tarmac.base.stderr import print_error, print_warning
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS
@@ -60,16 +61,16 @@ def main(options: argparse.Namespace) -> int:
             print(_farewell(layout, real=choice.parts is not None), file=sys.stderr)
         return code
     except _BadFlag as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 2
     except BadGate as error:
-        print(f"tarmac: --feature-gates: {error}", file=sys.stderr)
+        print_error(f"--feature-gates: {error}")
         return 2
     except BadNodeConfig as error:
-        print(f"tarmac: --sim-node-config: {error}", file=sys.stderr)
+        print_error(f"--sim-node-config: {error}")
         return 2
     except (Impossible, PartMissing, OSError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return 1
 
 
@@ -124,7 +125,7 @@ def _cities(options: argparse.Namespace, parts: NodeParts | None, layout: Layout
     if parts is not None:
         return _real(options.cities, parts, layout, options.agent_arg, options.outside)
     if options.outside:
-        print("--outside has no effect: simulated nodes have no packets, and are gateways of nothing", file=sys.stderr)
+        print_warning("--outside: no effect with simulated nodes, which have no packets and are no gateways")
     places = [SimLocation(city.lower(), city, options.sim_nodes) for city in options.cities]
     beside = partial(simulated, places, options.node_monitor_grace_period, model=options.sim_node_model)
     return server.ServerExtras(partial(_told_of, layout, beside))

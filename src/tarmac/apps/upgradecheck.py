@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +21,13 @@ from tarmac.apps.backups.backup import NOTE
 from tarmac.apps.backups.places import layout_named
 from tarmac.apps.formatupgrade import server_versions
 from tarmac.apps.host.checks import Obstacle
-from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES, tell
+from tarmac.apps.host.hostlayout import DONE, FAILED, OBSTACLES
 from tarmac.apps.layout import Layout
 from tarmac.apps.removedfields import fields_that_go
 from tarmac.base.clock import Clock, SystemClock, parse_rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.base.log import configure
+from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
@@ -48,10 +48,10 @@ def main(options: argparse.Namespace) -> int:
     try:
         found = asyncio.run(_obstacles(layout_named(options), options.to, SystemClock()))
     except (ApiError, BadConfigFile, ClientError, OSError, ValueError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
     for obstacle in found:
-        tell(f"{obstacle.check}: {obstacle.text}")
+        print_error(f"{obstacle.check}: {obstacle.text}")
     if not found:
         print(f"nothing stands against tarmac {options.to}: upgrade servers first, then agents")
     return OBSTACLES if found else DONE

@@ -1,6 +1,6 @@
 """Tarmac's own verbs (`tarmac why`, `plan`, `console`, …): runs one verb with a client of the kubeconfig's server.
 
-Errors are printed in kubectl's form, on standard error.
+Errors are printed on standard error, in the form of all commands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(options: argparse.Namespace) -> int:
         console.fail(str(error))
         return WRONG
     except ApiError as error:
-        console.tell(f"Error from server ({error.status_reason or error.http_code}): {error.message}")
+        console.fail(error.message)
     except BrokenPipeError:
         raise  # of our own output; connection errors are ClientErrors
     except (ClientError, OSError) as error:

@@ -14,7 +14,7 @@ from asyncio import AbstractEventLoop
 from typing import Any
 
 _NO_THREAD = ("can't start new thread",)
-_LINE = b"tarmac: out of memory: the process ends here; give it more memory, or less to hold\n"
+_LINE = b"error: out of memory: the process ends here; give it more memory, or fewer objects\n"
 
 
 def end_if_out_of_memory(error: BaseException | None) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tarmac import __version__
 from tarmac.base.quantity import Quantity
@@ -50,7 +52,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     try:
         options.unknown = tuple(unknown_flags(words, unrecognised, options.known_flags))
     except BadFlag as error:
-        top.exit(2, f"tarmac agent: error: {error}\n")
+        top.exit(2, f"error: {error}\n")
     return options
 
 
@@ -73,7 +75,7 @@ def _with_file(
             kind = next(kind for kind, name in KINDS.items() if name == options.command)
             raise BadConfigFile(f"{options.config}: there is no {kind} in it")
     except BadConfigFile as error:
-        top.exit(os.EX_CONFIG if options.command == "agent" else 2, f"tarmac: {error}\n")
+        top.exit(os.EX_CONFIG if options.command == "agent" else 2, f"error: {error}\n")
     usual = {name: command.get_default(name) for name in found[0].values}
     command.set_defaults(**found[0].values)
     merged, _ = top.parse_known_args(arguments)
@@ -84,6 +86,15 @@ def _with_file(
     return merged
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser of a command line; the parsers of its commands are of the same class."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error in the form of all commands; exit with code 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"error: {message.removeprefix('argument ')}\n")
+
+
 def command_parsers(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command."""
     # argparse has no public list of them.
@@ -91,11 +102,15 @@ def command_parsers(top: argparse.ArgumentParser) -> dict[str, argparse.Argument
     return dict(commands.choices)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
-    top = argparse.ArgumentParser(
+def _top() -> argparse.ArgumentParser:
+    return _Parser(
         prog="tarmac", description="Runs containers and virtual machines in many cities from one declarative object."
     )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = _top()
     top.add_argument("--version", action="version", version=f"tarmac {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 

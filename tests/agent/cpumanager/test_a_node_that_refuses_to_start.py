@@ -60,7 +60,7 @@ def test_settings_that_make_no_sense_together(
     done = stage.run(*flags)
     assert (done.returncode, done.stdout) == (78, ""), done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("tarmac: ")
+    assert last.startswith("error: ")
     assert why in last
     assert stage.untouched()
 
@@ -71,12 +71,12 @@ def test_a_damaged_state_file(stage: Stage) -> None:
     (stage.root / NAME).write_text('{"policyName":"static","defaultCpuSet":"0","entries":{},"checksum":1}')
     done = stage.run()
     remedy = "checksum does not match; drain the node, delete this file and start the agent again"
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (78, f"tarmac: {stage.root / NAME}: {remedy}")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (78, f"error: {stage.root / NAME}: {remedy}")
     assert stage.untouched()
 
 
 def test_a_mistyped_flag(stage: Stage) -> None:
     done = stage.run("--reserved-cpu=0")
-    told = "tarmac agent: error: there is no flag --reserved-cpu; did you mean --reserved-cpus?\n"
+    told = "error: there is no flag --reserved-cpu; did you mean --reserved-cpus?\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
     assert stage.untouched()

@@ -238,7 +238,7 @@ def test_a_damaged_state_file_refuses_the_start(node: RealNode, damage: str) -> 
         done = subprocess.run(node.agent.command(), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 78
         last = done.stderr.splitlines()[-1]
-        assert last.startswith(f"tarmac: {state}: ")
+        assert last.startswith(f"error: {state}: ")
         assert last.endswith("; drain the node, delete this file and start the agent again")
     finally:
         state.write_text(kept)

@@ -23,8 +23,8 @@ def said(stage: Stage, *flags: str) -> str:
     done = stage.run(*flags)
     assert done.returncode == os.EX_CONFIG, done.stderr
     assert stage.untouched()
-    [line] = [each for each in done.stderr.splitlines() if each.startswith("tarmac: ")]
-    return line.removeprefix("tarmac: ")
+    [line] = [each for each in done.stderr.splitlines() if each.startswith("error: ")]
+    return line.removeprefix("error: ")
 
 
 def test_a_damaged_file_of_devices(stage: Stage) -> None:

@@ -62,6 +62,6 @@ def test_a_class_file_that_makes_no_sense_ends_the_start_before_anybody_is_asked
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 78, ended.stderr
     said = (
-        f"tarmac: classResources.types.blockio.configFile: {file}: Classes.slow[0].Weight: 5 is not between 10 and 1000"
+        f"error: classResources.types.blockio.configFile: {file}: Classes.slow[0].Weight: 5 is not between 10 and 1000"
     )
     assert ended.stderr.splitlines()[-1] == said

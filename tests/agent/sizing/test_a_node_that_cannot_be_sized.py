@@ -30,11 +30,11 @@ def wrong(stage: Stage, code: int, *flags: str) -> str:
     done = stage.run(*(flags or stage.flags()))
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
-    said = [line for line in done.stderr.splitlines() if line.startswith("tarmac: ")]
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(said) == 1, done.stderr
     assert done.stderr.endswith(f"{said[0]}\n")
     assert stage.untouched()
-    return said[0].removeprefix("tarmac: ")
+    return said[0].removeprefix("error: ")
 
 
 def test_one_flag_without_the_other(stage: Stage) -> None:

@@ -227,6 +227,6 @@ async def workers_end_with_their_parent(world: Crowd) -> None:
 
 def test_a_store_of_one_process_is_refused(tmp_path: Path) -> None:
     refused = tarmac("server", "--data-dir", str(tmp_path / "data"), "--processes", "2")
-    assert (refused.returncode, refused.stderr) == (2, f"tarmac: {SEVERAL_NEED_ETCD}\n")
+    assert (refused.returncode, refused.stderr) == (2, f"error: {SEVERAL_NEED_ETCD}\n")
     for wrong in ("0", "-1", "many", "1000"):
         assert tarmac("server", "--processes", wrong).returncode == 2

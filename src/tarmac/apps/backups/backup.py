@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import fcntl
 import os
-import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock, SystemClock, rfc3339
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error, print_warning
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
             return verify(options.file, options.passphrase_file)
         return asyncio.run(create(layout_named(options), options.file, options.passphrase_file, SystemClock()))
     except (BackupError, BadConfigFile, OSError, StoreError, ValueError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
 
 
@@ -115,16 +115,16 @@ def verify(file: Path, passphrase_file: Path | None) -> int:
         keys = open_with(head, read_passphrase(passphrase_file)) if passphrase_file is not None else None
         is_tagged(head.tags, head.digest, (key for _, key in encryption_keys_in(keys or {})))
     except BackupError as error:
-        tell(f"{error.check}: {error}; take another backup")
+        print_error(f"{error.check}: {error}; take another backup")
         return OBSTACLES
     except WrongPassphrase as error:
-        tell(f"passphrase: {file}: {error}; try another")
+        print_error(f"passphrase: {file}: {error}; try another")
         return OBSTACLES
     except KeysChanged as error:
-        tell(f"seal: {file}: {error}; take another backup")
+        print_error(f"seal: {file}: {error}; take another backup")
         return OBSTACLES
     except TagMismatch as error:
-        tell(f"authentication: {file}: {error}; take another backup")
+        print_error(f"authentication: {file}: {error}; take another backup")
         return OBSTACLES
     made = f"made {rfc3339(head.at)} by tarmac {head.version}"
     print(f"{file} is whole: {head.objects} objects at revision {head.revision}, {made}, sha256:{head.digest}")
@@ -168,4 +168,4 @@ async def _note(layout: Layout, head: BackupHead) -> None:
         finally:
             await client.close()
     except (ApiError, ClientError, OSError) as error:
-        tell(f"the backup is whole, but the server does not know of it: {error}")
+        print_warning(f"the backup is complete, but its time cannot be recorded in the cluster: {error}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +29,7 @@ from tarmac.apps.layout import Layout
 from tarmac.base.clock import Clock, SystemClock, rfc3339
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
+from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase
 from tarmac.store.backups.errors import BackupError
@@ -56,10 +56,10 @@ def main(options: argparse.Namespace) -> int:
             asyncio.run(restore(layout, options.file, options.passphrase_file, SystemClock(), allowed))
     except Blocked as obstacles:
         for line in str(obstacles).splitlines():
-            tell(line)
+            print_error(line)
         return OBSTACLES
     except (BadConfigFile, OSError, SetupFailed, StoreError, ValueError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
     return DONE
 

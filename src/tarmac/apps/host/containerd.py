@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from tarmac.apps.host.hostlayout import Machine, pinned_containerd
+from tarmac.base.stderr import print_error
 from tarmac.runtimes.containerd.orphans import end_orphans
 from tarmac.runtimes.containerd.process import become
 from tarmac.runtimes.parts import PartMissing
@@ -18,5 +18,5 @@ def main(options: argparse.Namespace) -> int:
         end_orphans(settings.run)
         become(settings)
     except (PartMissing, OSError, RuntimeError) as error:
-        print(f"tarmac: {error}", file=sys.stderr)
+        print_error(error)
     return 1

@@ -37,6 +37,7 @@ from tarmac.apps.host.services import Services, Signals, running, services
 from tarmac.apps.host.tokens import joining_token
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
+from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.client.errors import ClientError
 from tarmac.runtimes.parts import PartMissing, find_parts
@@ -66,7 +67,7 @@ class Blocked(SetupFailed):
 def main(options: argparse.Namespace) -> int:
     """Join as a node or as a server; return the exit code."""
     if bool(options.server) == bool(options.addresses):
-        tell("either ADDRESS, to be a node of the servers there, or --server ADDRESS, to be a server beside them")
+        print_error("give either ADDRESS, to join as a node, or --server ADDRESS, to join as a server")
         return USAGE
     if options.server:
         from tarmac.apps.host import serverjoining  # imported here: it imports this module, and the server's parts
@@ -75,7 +76,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         token = joining_token(options)
     except BadToken as error:
-        tell(str(error))
+        print_error(error)
         return USAGE
     wanted = Joining(options.addresses, token, options.name, options.labels, options.address, options.timeout)
     configure(level="warning")
@@ -103,11 +104,11 @@ async def told_in_words(work: Callable[[], Awaitable[None]]) -> int:
         await work()
     except Blocked as blocked:
         for line in str(blocked).splitlines():
-            tell(line)
+            print_error(line)
         return OBSTACLES
     except (SetupFailed, BadConfigFile, ApiError, ClientError, OSError, RuntimeError) as error:
         for line in str(error).splitlines() or [type(error).__name__]:
-            tell(line)
+            print_error(line)
         return FAILED
     except asyncio.CancelledError:
         return FAILED

@@ -41,6 +41,7 @@ from tarmac.apps.host.tokens import joining_token
 from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
+from tarmac.base.stderr import print_error
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.http.authorities import key_hashes
@@ -67,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         token = joining_token(options)
     except BadToken as error:
-        tell(str(error))
+        print_error(error)
         return USAGE
     configure(level="warning")
     wanted = ServerJoining(options.server, token, options.name or socket.gethostname().lower(), options)

@@ -12,7 +12,7 @@ import sys
 from getpass import getpass
 
 from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
-from tarmac.apps.host.hostlayout import tell
+from tarmac.base.stderr import print_warning
 
 VARIABLE = "TARMAC_TOKEN"
 STANDARD_INPUT = "-"
@@ -27,7 +27,7 @@ def joining_token(options: argparse.Namespace) -> NodeToken:
     if options.token_file is not None:
         return _parsed("--token-file", _from_file(options.token_file))
     if options.token is not None:
-        tell("warning: --token: every local user can see the token in this command line; use --token-file")
+        print_warning("--token: every local user can see the token in this command line; use --token-file")
         return _parsed("--token", options.token)
     if not exported.strip():
         raise BadToken(
@@ -66,8 +66,8 @@ def _content(path: str) -> str:
         # The mode of the opened file, not of the path: a link may change in between.
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & 0o077:
-            tell(
-                f"warning: --token-file: group or other users have access to {path} (mode {stat.S_IMODE(mode):04o}); "
+            print_warning(
+                f"--token-file: group or other users have access to {path} (mode {stat.S_IMODE(mode):04o}); "
                 f"chmod 600 {path}"
             )
         return file.read(_MAX_BYTES).decode(errors="replace")

@@ -42,7 +42,7 @@ async def _named(client: Client, names: Sequence[str], console: Console) -> list
         try:
             found.append(await client.resource(NODES).get(name))
         except NotFound as error:
-            console.tell(f"Error from server (NotFound): {error.message}")
+            console.fail(error.message)
     return found
 
 
