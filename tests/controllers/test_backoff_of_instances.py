@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.base.clock import ManualClock
-from tarmac.controllers.instance.endings import FORGOTTEN_SECONDS, LONGEST_SECONDS, PodEndings
+from tarmac.controllers.instance.endings import FORGOTTEN_SECONDS, MAX_BACKOFF_SECONDS, PodEndings
 
 KEY, UID = "default/web-0", "u"
 
@@ -18,7 +18,7 @@ def waits(times: int, cause: str = "OutOfcpu") -> float:
 
 def test_the_wait_doubles_up_to_five_minutes() -> None:
     assert [waits(times) for times in (1, 2, 3, 4)] == [1, 2, 4, 8]
-    assert waits(100) == LONGEST_SECONDS
+    assert waits(100) == MAX_BACKOFF_SECONDS
 
 
 def test_another_cause_begins_anew_and_so_does_another_instance_of_the_name() -> None:

@@ -280,7 +280,7 @@ def _talk(pod: socket.socket) -> None:
 
 
 async def test_a_node_that_cannot_encrypt_says_so_until_it_can(cities: Cities, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encryption, "_AGAIN", 0.0)
+    monkeypatch.setattr(encryption, "_RETRY_SECONDS", 0.0)
     external = cities.world.node(1).external
     means, right = await external.means(), external.encryption.wireguard.programs
     await cities.encrypt(3, 4)

@@ -244,7 +244,7 @@ async def test_a_killed_program_is_replaced_and_another_agent_goes_on(cities: Ci
 async def test_a_node_that_cannot_encrypt_is_closed_and_says_so(
     cities: Cities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encryption, "_AGAIN", 0.0)
+    monkeypatch.setattr(encryption, "_RETRY_SECONDS", 0.0)
     node, right = cities.world.node(1), cities.programs
     await node.apply(cities.state(1, InstanceTunnels()))
     node.tunnels.wireguard.programs = lambda: WireGuardPrograms(Path("/bin/false"), Path("/bin/false"))

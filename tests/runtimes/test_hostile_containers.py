@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarmac.runtimes.containerd.orphans import _parent, _with_descendants
-from tarmac.runtimes.cri.driver import LARGEST_OUTPUT, CriRuntime
+from tarmac.runtimes.cri.driver import MAX_EXEC_OUTPUT, CriRuntime
 from tarmac.runtimes.interface import RuntimeRefused
 from tests.support.cri_server import CriServer
 
@@ -42,9 +42,9 @@ async def server(tmp_path: Path) -> AsyncGenerator[CriServer]:
 async def test_the_output_of_a_command_is_bounded(server: CriServer, tmp_path: Path) -> None:
     runtime = CriRuntime(f"unix://{tmp_path / 'cri.sock'}")
     try:
-        server.output = b"x" * (LARGEST_OUTPUT // 2)
+        server.output = b"x" * (MAX_EXEC_OUTPUT // 2)
         assert (await runtime.exec("container", ["yes"], 5)).stdout == server.output
-        server.output = b"x" * (LARGEST_OUTPUT + 1)
+        server.output = b"x" * (MAX_EXEC_OUTPUT + 1)
         with pytest.raises(RuntimeRefused):
             await runtime.exec("container", ["yes"], 5)
     finally:

@@ -24,7 +24,7 @@ from tarmac.client.turns import turns
 
 T = TypeVar("T")
 FIRST_BATCH = 8
-LARGEST_BATCH = 256
+MAX_BATCH = 256
 
 
 def difference(old: JsonObject, new: JsonObject) -> JsonObject:
@@ -118,4 +118,4 @@ async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T],
         if failures:
             raise failures[0]
         done += len(batch)
-        size = min(size * 2, LARGEST_BATCH)
+        size = min(size * 2, MAX_BATCH)

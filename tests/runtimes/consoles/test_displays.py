@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.runtimes.consoles import Display
-from tarmac.runtimes.consoles.rfb import LONGEST_CUT_TEXT, NotRfb, ViewerMessages
+from tarmac.runtimes.consoles.rfb import MAX_CUT_TEXT, NotRfb, ViewerMessages
 from tarmac.runtimes.interface import RuntimeRefused, SessionOptions, TooManyStreams
 from tests.runtimes.consoles.people import Notes, Person
 
@@ -71,7 +71,7 @@ def test_the_oldest_version_has_no_choice_of_security() -> None:
         (b"RFB 003.008\n\x02", "way to authenticate"),
         (OPENING + b"\x01", "unknown kind 1"),
         (OPENING + b"\xff\x01", "of QEMU's"),
-        (OPENING + struct.pack(">BxxxI", 6, LONGEST_CUT_TEXT + 1), "most"),
+        (OPENING + struct.pack(">BxxxI", 6, MAX_CUT_TEXT + 1), "most"),
         (OPENING + struct.pack(">BxxxI", 6, 1 << 30), "1073741824 bytes"),
         (OPENING + struct.pack(">Bxxxi", 6, -(1 << 31)), "2147483648 bytes"),
     ],

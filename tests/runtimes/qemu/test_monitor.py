@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tarmac.runtimes.interface.errors import RuntimeRefused, Unreachable
 from tarmac.runtimes.qemu.monitor import connected
 from tarmac.runtimes.qemu.qmp import (
-    LONGEST_LINE,
+    MAX_LINE,
     CommandFailure,
     CommandResult,
     Greeting,
@@ -84,7 +84,7 @@ def test_lines_are_the_same_however_they_arrive(cuts: list[int]) -> None:
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory() -> None:
     lines = LineSplitter()
-    assert list(lines.feed(b"x" * LONGEST_LINE)) == []
+    assert list(lines.feed(b"x" * MAX_LINE)) == []
     with pytest.raises(MalformedMessage):
         list(lines.feed(b"x"))
 

@@ -79,7 +79,7 @@ async def test_a_machine_that_a_full_disk_stopped_goes_on_once_there_is_room(
     qemu: QemuMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room: list[bool] = [False]
-    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(supervisor, "_POLL_INTERVAL", 0.2)
     monkeypatch.setattr(supervisor.MachineSupervisor, "_has_room", lambda _: room[0])
     running = await qemu.run(qemu.waits())
     await running.log("hello")

@@ -23,7 +23,7 @@ from tarmac.client.client import Client
 from tarmac.client.targets.untyped import SECRETS
 from tarmac.controllers.revoking import refused_until
 
-_AGAIN = "make another one with `tarmac token create`"
+_REMEDY = "make another one with `tarmac token create`"
 
 
 class TokenSpent(Exception):
@@ -54,7 +54,7 @@ class NodeTokenUses:
                 return
             # A use that an earlier version counted has no key yet, and gets this one.
             if (node not in used or keys.get(node)) and _count(used, keys) >= most:
-                raise TokenSpent("TokenUsedUp", f'token "{token}" is used up ({most} of {most} uses): {_AGAIN}')
+                raise TokenSpent("TokenUsedUp", f'token "{token}" is used up ({most} of {most} uses): {_REMEDY}')
             used.setdefault(node, rfc3339(self._client.clock.now()))
             keys.setdefault(node, []).append(key)
             try:
@@ -67,7 +67,7 @@ class NodeTokenUses:
         try:
             return await self._secrets.get(SECRET_PREFIX + token, NAMESPACE)
         except NotFound:
-            raise TokenSpent("TokenExpired", f'token "{token}" is gone: {_AGAIN}') from None
+            raise TokenSpent("TokenExpired", f'token "{token}" is gone: {_REMEDY}') from None
 
     def _check_expiry(self, token: str, fields: dict[str, str]) -> None:
         if text := fields.get("expiration"):
@@ -76,11 +76,11 @@ class NodeTokenUses:
             except ValueError:
                 over = True
             if over:
-                raise TokenSpent("TokenExpired", f'token "{token}" expired at {text}: {_AGAIN}')
+                raise TokenSpent("TokenExpired", f'token "{token}" expired at {text}: {_REMEDY}')
 
     async def _check_removed(self, token: str, node: str, at: str) -> None:
         if await refused_until(self._client, f"system:node:{node}") >= parse_rfc3339(at):
-            why = f'token "{token}" was used for node "{node}", which was removed since: {_AGAIN}'
+            why = f'token "{token}" was used for node "{node}", which was removed since: {_REMEDY}'
             raise TokenSpent("TokenUsedUp", why)
 
 
@@ -89,7 +89,7 @@ def _counted(token: str, fields: dict[str, str]) -> tuple[dict[str, str], dict[s
     try:
         return used_names(fields), used_keys(fields), int(fields.get(USES) or "0")
     except ValueError as error:
-        raise TokenSpent("TokenUsedUp", f'token "{token}" cannot be counted ({error}): {_AGAIN}') from error
+        raise TokenSpent("TokenUsedUp", f'token "{token}" cannot be counted ({error}): {_REMEDY}') from error
 
 
 def _count(used: dict[str, str], keys: dict[str, list[str]]) -> int:

@@ -31,9 +31,9 @@ from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-deployment"
 SCHEDULED = "Scheduled"
-GATHER_SECONDS = 0.05
+DEBOUNCE_SECONDS = 0.05
 NETWORK_SECONDS = 5.0
-AGAIN_SECONDS = 15.0  # retry interval where no watch reports the end: a rejection by the server
+RETRY_SECONDS = 15.0  # where no watch reports the end: a rejection by the server
 
 _OF_DEPLOYMENT = named_by(LABEL_DEPLOYMENT_NAME)
 
@@ -53,7 +53,7 @@ class DeploymentController:
         self._instances = InstanceWriter(context)
         self._controller = context.controller("deployment", self.reconcile, workers=16)
         self._controller.watches(self._known)
-        self._controller.watches(known_instances, _OF_DEPLOYMENT, after=GATHER_SECONDS)
+        self._controller.watches(known_instances, _OF_DEPLOYMENT, after=DEBOUNCE_SECONDS)
         self._bindings.wake(self._controller)
         for informer in (*context.addresses.informers, *self._instances.informers):
             self._controller.awaits(informer)
@@ -83,7 +83,7 @@ class DeploymentController:
         blocks = networks.refusals if refusal is None else (refusal, *networks.refusals)
         again = await self._explain(deployment, blocks, network_ready=networks.decided)
         return (
-            RetryAfter(min(AGAIN_SECONDS, again or AGAIN_SECONDS)) if refusal else RetryAfter(again) if again else None
+            RetryAfter(min(RETRY_SECONDS, again or RETRY_SECONDS)) if refusal else RetryAfter(again) if again else None
         )
 
     def _scheduling(self, deployment: WorkloadDeployment) -> list[Refusal]:

@@ -29,9 +29,9 @@ from tarmac.decide.disruption import PodHealth, failed_status, read_health, stat
 
 MANAGER = "tarmac-disruption"
 BY_NAMESPACE = "namespace"
-GATHER_SECONDS = 0.1  # debounce: pods of a rollout change together
+DEBOUNCE_SECONDS = 0.1  # pods of a rollout change together
 # retry interval for pods that cannot be counted: no watch reports when their controller becomes known
-AGAIN_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 
 
 class DisruptionController:
@@ -86,7 +86,7 @@ class DisruptionController:
     def _wake(self, namespace: str, labels: dict[str, str]) -> None:
         for key, selector in self._selectors[namespace].items():
             if selector.matches(labels):
-                self._controller.queue.add_after(key, GATHER_SECONDS)
+                self._controller.queue.add_after(key, DEBOUNCE_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Count the pods of one budget and write its status."""
@@ -104,7 +104,7 @@ class DisruptionController:
             if await self._write(item, failed_status(budget, str(error), self._clock.now())):
                 message = f"Failed to calculate the number of expected pods: {error}"
                 self._recorder.event(reference(budget), "Warning", reasons.CALCULATE_EXPECTED_POD_COUNT_FAILED, message)
-            return RetryAfter(AGAIN_SECONDS)
+            return RetryAfter(RETRY_SECONDS)
         now = self._clock.now()
         census = status_of(budget, health, scales, now)
         if await self._write(item, census.status):

@@ -13,7 +13,7 @@ from tarmac.decide.egress.addressclasses import class_findings, is_in_use, overl
 from tarmac.decide.egress.ranges import Ranges
 from tarmac.decide.rollup import merge
 
-_GATHER = 1.0  # seconds of debounce: many addresses of a class change together
+_DEBOUNCE = 1.0  # many addresses of a class change together
 
 
 class AddressClassLoop:
@@ -23,13 +23,13 @@ class AddressClassLoop:
         self._stock = stock
         self.controller = context.controller("source-ip-classes", self.reconcile, workers=1)
         self.controller.watches(stock.classes)
-        self.controller.watches(stock.known_source_ips, lambda item: (item.object.spec.class_name,), after=_GATHER)
+        self.controller.watches(stock.known_source_ips, lambda item: (item.object.spec.class_name,), after=_DEBOUNCE)
         self.controller.awaits(stock.nodes)
         stock.nodes_seen.listeners.append(self._nodes_changed)
 
     def _nodes_changed(self) -> None:
         for name in self._stock.classes.cache.keys():  # noqa: SIM118 no mapping
-            self.controller.queue.add_after(name, _GATHER)
+            self.controller.queue.add_after(name, _DEBOUNCE)
 
     async def reconcile(self, name: str) -> None:
         """Write the finalizer and the status of one class."""

@@ -34,7 +34,7 @@ from tarmac.decide.egress.sources import resolving
 from tarmac.decide.egress.status import owner_of
 
 BY_SOURCE, BY_PLACE = "source", "place"
-_GATHER = 0.05  # seconds of debounce: endpoints of a rollout change together
+_DEBOUNCE = 0.05  # endpoints of a rollout change together
 _HEAD_START = 1.0  # seconds that Gateways get to apply rules before Forwarders have them
 
 
@@ -57,13 +57,13 @@ class ServiceLoop:
         stock.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)
         self.controller.watches(stock.services)
-        self.controller.watches(world.services, lambda item: self._using(item.key), after=_GATHER)
+        self.controller.watches(world.services, lambda item: self._using(item.key), after=_DEBOUNCE)
         self.controller.watches(world.slices, lambda item: [x for key in service_of(item) for x in self._using(key)],
-                                after=_GATHER)  # fmt: skip
-        self.controller.watches(stock.claims, lambda item: self._of_namespace(item.metadata.namespace), after=_GATHER)
-        self.controller.watches(stock.known_source_ips, lambda item: self._of_address(item.key), after=_GATHER)
-        self.controller.watches(stock.known_forwarders, owner_of_forwarder, after=_GATHER)
-        self.controller.watches(stock.known_gateways, owners_of_gateway, after=_GATHER)
+                                after=_DEBOUNCE)  # fmt: skip
+        self.controller.watches(stock.claims, lambda item: self._of_namespace(item.metadata.namespace), after=_DEBOUNCE)
+        self.controller.watches(stock.known_source_ips, lambda item: self._of_address(item.key), after=_DEBOUNCE)
+        self.controller.watches(stock.known_forwarders, owner_of_forwarder, after=_DEBOUNCE)
+        self.controller.watches(stock.known_gateways, owners_of_gateway, after=_DEBOUNCE)
         stock.nodes_seen.listeners.append(self._nodes_changed)
         self.controller.awaits(stock.nodes)
         for informer in (stock.classes, world.locations, world.known_networks):
@@ -86,7 +86,7 @@ class ServiceLoop:
         using = self._stock.services.indexed(BY_PLACE, item.metadata.namespace) if item is not None else []
         if using and (old is None or new is None or pod_view(old.object) != pod_view(new.object)):
             for each in using:
-                self.controller.queue.add_after(each.key, _GATHER)
+                self.controller.queue.add_after(each.key, _DEBOUNCE)
 
     def _using(self, service: str) -> list[str]:
         return [item.key for item in self._stock.services.indexed(BY_SOURCE, service)]
@@ -124,7 +124,7 @@ class ServiceLoop:
 
     def _queue_moved(self) -> None:
         for other in self._openings.take_moved():
-            self.controller.queue.add_after(other, _GATHER)
+            self.controller.queue.add_after(other, _DEBOUNCE)
 
     def _dial(self, service: ExternalService, family: int) -> str:
         """Return the address that Pods dial, constant for the service's lifetime.

@@ -52,9 +52,9 @@ from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-instance"
 WORKERS = 64
-GATHER_SECONDS = 0.5
+DEBOUNCE_SECONDS = 0.5
 BUSY = 64  # with this many Instances queued, no events are recorded for each
-AGAIN_SECONDS = 5.0  # retry interval where no watch reports the end: a rejection by the server
+RETRY_SECONDS = 5.0  # where no watch reports the end: a rejection by the server
 _CLAIM, _TYPE = "PersistentVolumeClaim", "InstanceType"
 _SERVER = "server"  # rule of a refusal that only a retry can lift
 
@@ -102,7 +102,7 @@ class InstanceReconciler:
         if item is None or item.key not in self._known.cache:
             return
         urgent = new is None or old is None or _ready(new) != _ready(old)
-        self._controller.queue.add_after(item.key, 0 if urgent and old is not None else GATHER_SECONDS)
+        self._controller.queue.add_after(item.key, 0 if urgent and old is not None else DEBOUNCE_SECONDS)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Make one Instance's Pod and status match its spec."""
@@ -131,7 +131,7 @@ class InstanceReconciler:
         await self._explain(key, instance, own, refusal)
         if refusal is not None and refusal.rule == BACKOFF:
             return RetryAfter(self._endings.left(key, instance.metadata.uid))
-        return RetryAfter(AGAIN_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
+        return RetryAfter(RETRY_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
 
     async def _finish(self, instance: Instance, pod: Item[JsonObject] | None) -> RetryAfter | None:
         """Release a deleted Instance once its Pod is gone. Its disks remain: its successor may use them."""
@@ -142,7 +142,7 @@ class InstanceReconciler:
             unheard = await self._unheard_pod(instance)
             if unheard is not None:
                 await self._delete_pod(unheard)
-                return RetryAfter(AGAIN_SECONDS)
+                return RetryAfter(RETRY_SECONDS)
             await release(self._instances, metadata, INSTANCE_FINALIZER)
         return None
 

@@ -13,10 +13,10 @@ from tarmac.base.clock import Clock, rfc3339
 from tarmac.decide import reasons
 from tarmac.decide.verdict import Refusal
 
-FIRST_SECONDS: Final = 1.0
-LONGEST_SECONDS: Final = 300.0
+INITIAL_BACKOFF_SECONDS: Final = 1.0
+MAX_BACKOFF_SECONDS: Final = 300.0
 FORGOTTEN_SECONDS: Final = 600.0  # without an ending
-_LONGEST_MESSAGE: Final = 500  # characters; nodes write it
+_MAX_MESSAGE: Final = 500  # characters; nodes write it
 RULE: Final = "backoff"
 
 
@@ -40,7 +40,7 @@ class PodEndings:
         """Record that a Pod has ended."""
         before = self._recent(key, uid)
         times = before.times + 1 if before is not None and before.cause == cause else 1
-        self._known[key] = _Ending(uid, cause, message[:_LONGEST_MESSAGE], node, times, self._clock.monotonic())
+        self._known[key] = _Ending(uid, cause, message[:_MAX_MESSAGE], node, times, self._clock.monotonic())
 
     def forget(self, key: str) -> None:
         """Drop the state of a deleted Instance."""
@@ -56,7 +56,7 @@ class PodEndings:
         recent = self._recent(key, uid)
         if recent is None:
             return 0
-        wait = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(recent.times - 1, 30))
+        wait = min(MAX_BACKOFF_SECONDS, INITIAL_BACKOFF_SECONDS * 2.0 ** min(recent.times - 1, 30))
         return recent.at + wait - self._clock.monotonic()
 
     def refusal(self, key: str, uid: str) -> Refusal | None:

@@ -24,7 +24,7 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.namespace.conditions import NamespaceFindings, conditions
 
 FINALIZER = "kubernetes"
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 
 
 class NamespaceController:
@@ -54,7 +54,7 @@ class NamespaceController:
         if finalizers:
             namespace = await self._explain(namespace, findings)
         if not findings.empty:
-            return RetryAfter(AGAIN_SECONDS)
+            return RetryAfter(RETRY_SECONDS)
         if finalizers:
             namespace["spec"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
             await self._namespaces.update(namespace, subresource="finalize")

@@ -35,7 +35,7 @@ from tarmac.decide import reasons
 from tarmac.decide.addresses import packet_size
 
 BY_PLACE = "place"
-_GATHER_SECONDS = 0.5
+_DEBOUNCE_SECONDS = 0.5
 
 
 def _place_of(item: Item[Any]) -> str:
@@ -92,7 +92,7 @@ class ContextController:
             for key in self._at(location) if underlay else ():
                 # Debounced: a hostile node may change its annotation constantly, and each change concerns every
                 # Network.
-                self._controller.queue.add_after(key, _GATHER_SECONDS)
+                self._controller.queue.add_after(key, _DEBOUNCE_SECONDS)
 
     async def reconcile(self, key: str) -> None:
         """Create missing subnet claims of one context and write its status, or delete it when unused."""

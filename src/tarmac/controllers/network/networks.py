@@ -43,7 +43,7 @@ from tarmac.decide.verdict import Refusal, Verdict
 
 MANAGER = "tarmac-network"
 BY_OWNER = "owner"
-_EVERY, _GATHER_SECONDS, _AT_ONCE = "", 0.5, 500
+_ALL, _DEBOUNCE_SECONDS, _AT_ONCE = "", 0.5, 500
 
 
 def addresses_of(node: JsonObject) -> list[str]:
@@ -83,7 +83,7 @@ class NetworkController:
 
     async def reconcile(self, key: str) -> None:
         """Assign one Network's VNI and ranges and write its status, or take it down."""
-        if key == _EVERY:
+        if key == _ALL:
             await self._look_at_all()
             return
         network = self._known.get(key)
@@ -143,7 +143,7 @@ class NetworkController:
         assert item is not None, "a change has a state before or after it"
         if self._nodes.put(item.metadata.name, addresses_of(new.object) if new is not None else ()):
             self._warnings.forget(item.metadata.name)
-            self._controller.queue.add_after(_EVERY, _GATHER_SECONDS)  # once, however many nodes change together
+            self._controller.queue.add_after(_ALL, _DEBOUNCE_SECONDS)  # once, however many nodes change together
 
     async def _look_at_all(self) -> None:
         """Requeue Networks whose range has become refused or acceptable."""

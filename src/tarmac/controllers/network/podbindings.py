@@ -17,7 +17,7 @@ from tarmac.controllers.context import ControllerContext
 from tarmac.controllers.indexes import BY_NETWORK, network_key, network_of_binding
 from tarmac.controllers.writes import delete_same
 
-LOOK_AGAIN_SECONDS = 5.0  # retry interval while addresses are still in use
+RETRY_SECONDS = 5.0  # while addresses are still in use
 BY_LOCATION = "location"
 
 
@@ -55,7 +55,7 @@ class PodBindingCleaner:
         if binding.spec.location.name in self._locations.cache and not self._network_goes(binding):
             return None
         if self._addresses.uses(network_key(binding)) and binding.spec.location.name in self._locations.cache:
-            return RetryAfter(LOOK_AGAIN_SECONDS)
+            return RetryAfter(RETRY_SECONDS)
         await delete_same(self._bindings, binding.metadata)
         return None
 

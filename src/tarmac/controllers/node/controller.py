@@ -35,7 +35,7 @@ from tarmac.decide.nodes import (
 MANAGER = "tarmac-node"
 _UNKNOWN_WHEN_SILENT = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _DRIVING = (NOT_READY, UNREACHABLE)
-_LOOK_AGAIN = 10.0  # retry interval for a node that may not be tainted yet
+_RETRY_SECONDS = 10.0  # for a node that may not be tainted yet
 
 
 class NodeController:
@@ -118,7 +118,7 @@ class NodeController:
         # the Location is cut off, or too many nodes fail: no node is tainted; if cut off, the taint is removed
         if wait is None:
             kept = None if self._zones.state(zone) is Disruption.CUT_OFF or not _has(facts, key, NO_EXECUTE) else key
-            return kept, _LOOK_AGAIN
+            return kept, _RETRY_SECONDS
         if wait == 0 or _has(facts, key, NO_EXECUTE):
             return key, None
         return None, wait

@@ -25,7 +25,7 @@ from tarmac.controllers.noderemoval import forget_node, release_disks
 from tarmac.controllers.writes import delete_same
 
 MANAGER = "tarmac-node"
-LOOK_SECONDS = 1.0
+POLL_INTERVAL = 1.0
 FORCE_SECONDS = 45.0  # after the deadline: more than the usual grace period of pods
 
 
@@ -62,7 +62,7 @@ class Decommission:
         for pod in left:
             await self._end(pod, late)
         if left:
-            return RetryAfter(LOOK_SECONDS)
+            return RetryAfter(POLL_INTERVAL)
         await forget_node(self._client, name)
         return None
 

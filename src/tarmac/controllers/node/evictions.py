@@ -24,7 +24,7 @@ from tarmac.controllers.nodefacts import ObservedNode, read_node
 from tarmac.controllers.writes import delete_same
 from tarmac.decide.nodes import NO_EXECUTE, UNREACHABLE, stays
 
-LOOK_SECONDS = 10.0  # pods may still arrive on a tainted node
+POLL_INTERVAL = 10.0  # pods may still arrive on a tainted node
 SWEEP_SECONDS = 20.0
 QUARANTINE = 40.0  # a deleted Node may be created again
 
@@ -65,7 +65,7 @@ class TaintEvictions:
         taints = self._note(name, facts)
         if facts is None or not taints:
             return None
-        nearest = LOOK_SECONDS
+        nearest = POLL_INTERVAL
         for pod in list(self.residents.of(name)):
             left = self._left(pod, taints)
             if left is not None and left <= 0:

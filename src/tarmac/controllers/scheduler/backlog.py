@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 
 from tarmac.decide.scheduling import Pod
 
-FIRST_DELAY = 1.0
-LONGEST_DELAY = 10.0
-LONGEST_WAIT = 300.0  # retry interval of unschedulable pods when no relevant change was observed
+INITIAL_BACKOFF = 1.0
+MAX_BACKOFF = 10.0
+RETRY_INTERVAL = 300.0  # of unschedulable pods when no relevant change was observed
 
 
 class Waiter:
@@ -116,13 +116,13 @@ class Backlog:
     def _changed(self, plain: int, sensitive: int, now: float) -> Iterator[Waiter]:
         for waiter in self._aside.values():
             current = sensitive if waiter.sensitive else plain
-            if waiter.due <= now and (waiter.seen != current or waiter.since + LONGEST_WAIT <= now):
+            if waiter.due <= now and (waiter.seen != current or waiter.since + RETRY_INTERVAL <= now):
                 yield waiter
 
     def _set_aside(self, waiter: Waiter, now: float) -> None:
         waiter.attempts += 1
         waiter.since = now
-        waiter.due = now + min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(waiter.attempts - 1, 10))
+        waiter.due = now + min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(waiter.attempts - 1, 10))
         self._waiters[waiter.uid] = self._aside[waiter.uid] = waiter
 
     def _enqueue(self, waiter: Waiter) -> None:

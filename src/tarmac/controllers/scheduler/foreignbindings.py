@@ -18,7 +18,7 @@ from tarmac.controllers.scheduler.interfaces import MANAGER, PodInterfaceAssigne
 from tarmac.controllers.scheduler.podfacts import read_facts
 from tarmac.decide import reasons
 
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 
 
 class ForeignBindings:
@@ -57,7 +57,7 @@ class ForeignBindings:
         verdict = await self._interfaces.of(item, (node.metadata.labels or {}).get(LABEL_LOCATION, ""))
         if verdict.value is None:
             later = verdict.refusals[0].reason == reasons.PROVISIONING_NETWORK
-            return RetryAfter(AGAIN_SECONDS if later else 10 * AGAIN_SECONDS)
+            return RetryAfter(RETRY_SECONDS if later else 10 * RETRY_SECONDS)
         if verdict.value:
             patch, metadata = {"metadata": {"annotations": {ANNOTATION_INTERFACES: verdict.value}}}, item.metadata
             await self._pods.patch(metadata.name, patch, metadata.namespace, manager=MANAGER, uid=metadata.uid)

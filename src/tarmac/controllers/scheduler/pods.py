@@ -27,7 +27,7 @@ from tarmac.decide.scheduling import Pod, Scheduler
 from tarmac.decide.verdict import Refusal, Verdict
 
 AT_A_TIME = 32  # decisions between two yields to the event loop
-LOOK_SECONDS = 0.5  # poll interval for pods that were set aside
+POLL_INTERVAL = 0.5  # for pods that were set aside
 BUSY = 200  # with more pods waiting than this, no events are recorded for each
 _FAILURE_SECONDS = 60.0  # between two reports of a node that fails
 
@@ -84,7 +84,7 @@ class PodScheduler:
         """Requeue pods that were set aside, when their retry is due."""
         while True:
             await self._set_aside.wait()
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(POLL_INTERVAL)
             self._state.backlog.wake(self._clock.monotonic())
             if not self._state.backlog.aside:
                 self._set_aside.clear()

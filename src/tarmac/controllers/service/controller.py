@@ -26,7 +26,7 @@ from tarmac.decide import reasons
 from tarmac.decide.endpoints import EndpointPod, Grouping, Listing, ServiceFacts
 
 BY_NAMESPACE = "namespace"
-GATHER_SECONDS = 0.1  # debounce: pods of a rollout change together
+DEBOUNCE_SECONDS = 0.1  # pods of a rollout change together
 _NOT_OFFERED = ("NodePort", "LoadBalancer")
 
 _read_pod = msgspec.json.Decoder(EndpointPod).decode
@@ -53,8 +53,8 @@ class ServiceController:
         self._controller.watches(self._known)
         self._controller.watches(self._known_slices, service_of)
         # Foreign changes are reverted, debounced: most changes are our own and need no second pass.
-        self._controller.watches(self._endpoints.known, self._if_known, after=GATHER_SECONDS)
-        self._controller.watches(self._pods, self._selecting, after=GATHER_SECONDS)
+        self._controller.watches(self._endpoints.known, self._if_known, after=DEBOUNCE_SECONDS)
+        self._controller.watches(self._pods, self._selecting, after=DEBOUNCE_SECONDS)
         self._zones: dict[str, str] = {}  # by node
         nodes = informers.informer(NODES)
         nodes.on_change(self._node_changed)
@@ -90,7 +90,7 @@ class ServiceController:
         zone = (item.metadata.labels or {}).get(LABEL_ZONE, "") if new is not None else ""
         if zone != self._zones.pop(item.metadata.name, ""):
             for each in self._known.cache.items():
-                self._controller.queue.add_after(each.key, GATHER_SECONDS)
+                self._controller.queue.add_after(each.key, DEBOUNCE_SECONDS)
         if zone:
             self._zones[item.metadata.name] = zone
 

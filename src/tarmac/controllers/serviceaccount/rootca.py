@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from tarmac.base.clock import Clock
 from tarmac.controllers.context import RootCa
 
-EVERY = 10.0
+POLL_INTERVAL = 10.0
 
 
 async def changes(root_ca: RootCa, clock: Clock) -> AsyncIterator[None]:
     """Yield after each detected change, until cancelled."""
     known = root_ca()
     while True:
-        await clock.sleep(EVERY)
+        await clock.sleep(POLL_INTERVAL)
         if (found := root_ca()) != known:
             known = found
             yield

@@ -46,10 +46,10 @@ from tarmac.decide.rollup import workload_status
 from tarmac.decide.verdict import Refusal
 
 MANAGER = "tarmac-workload"
-GATHER_SECONDS = 0.1
-GATHER_SECONDS_EACH = 0.0002  # added per deployment, so that full passes take a small share of the loop at any size
+DEBOUNCE_SECONDS = 0.1
+DEBOUNCE_SECONDS_EACH = 0.0002  # added per deployment, so that full passes take a small share of the loop at any size
 REPORT_SECONDS = 1.0  # interval between two writes of counters
-AGAIN_SECONDS = 15.0  # retry interval for a taken name: its deletion triggers no pass
+RETRY_SECONDS = 15.0  # for a taken name: its deletion triggers no pass
 BY_NETWORK = "network"
 
 _of_workload = named_by(LABEL_WORKLOAD_NAME)
@@ -120,7 +120,7 @@ class WorkloadController:
                 self._outdate(key)
                 continue
             wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
-            self._controller.queue.add_after(key, max(wait, GATHER_SECONDS))
+            self._controller.queue.add_after(key, max(wait, DEBOUNCE_SECONDS))
 
     def _absorb(self, standing: _LastPass, item: Item[WorkloadDeployment]) -> bool:
         uid = (item.metadata.labels or {}).get(LABEL_WORKLOAD_UID, "")
@@ -132,7 +132,7 @@ class WorkloadController:
         standing = self._standings.get(key)
         size = len(standing.rollup) if standing is not None else 0
         self._stale.add(key)
-        self._controller.queue.add_after(key, GATHER_SECONDS + GATHER_SECONDS_EACH * size)
+        self._controller.queue.add_after(key, DEBOUNCE_SECONDS + DEBOUNCE_SECONDS_EACH * size)
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Make one pass over one Workload."""
@@ -168,7 +168,7 @@ class WorkloadController:
     def _next(self, standing: _LastPass) -> RetryAfter | None:
         if standing.due is None:
             return None
-        return RetryAfter(max(standing.due - self._clock.monotonic(), GATHER_SECONDS))
+        return RetryAfter(max(standing.due - self._clock.monotonic(), DEBOUNCE_SECONDS))
 
     async def _look(self, key: str, workload: Workload) -> _LastPass:
         """Make the full pass."""
@@ -191,7 +191,7 @@ class WorkloadController:
             await self._children.remove_orphans(workload, goal, existing)
             templates = _templates(workload, waves, earlier)
             existing, blocks = await self._children.ensure(workload, goal, templates, existing)
-        goal.wake_in(AGAIN_SECONDS if blocks else None)
+        goal.wake_in(RETRY_SECONDS if blocks else None)
         due = self._clock.monotonic() + goal.again if goal.again is not None else None
         decided = PassDecisions(workload, history, goal, waves, blocks)
         standing = self._standings[key] = _LastPass(Rollup(decided, self._newest(workload, existing)), due)

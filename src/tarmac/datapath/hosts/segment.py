@@ -10,7 +10,7 @@ from tarmac.datapath.hosts.plan import BENCHMARKING
 
 _USUAL: Final = "192.168.122.0/24,fd00:122::/64"
 _FIRST_CITY, _SERVER, _SERVER6 = 2, 139, 0x139
-_LONGEST: Final = {4: 24, 6: 112}
+_MAX_PREFIX_LENGTH: Final = {4: 24, 6: 112}
 
 
 class BadSegment(ValueError):
@@ -47,8 +47,8 @@ def read_segment(text: str) -> Segment:
         case _:
             raise BadSegment(f"{text}: write a subnet of IPv4, or one of IPv4 and one of IPv6, such as {_USUAL}")
     for subnet in made.subnets:
-        if subnet.prefixlen > _LONGEST[subnet.version]:
-            raise BadSegment(f"{subnet} is too small: /{_LONGEST[subnet.version]} is the smallest")
+        if subnet.prefixlen > _MAX_PREFIX_LENGTH[subnet.version]:
+            raise BadSegment(f"{subnet} is too small: /{_MAX_PREFIX_LENGTH[subnet.version]} is the smallest")
     if made.subnets[0].overlaps(BENCHMARKING):
         raise BadSegment(f"{made.subnets[0]} is where the cities themselves are ({BENCHMARKING})")
     return made

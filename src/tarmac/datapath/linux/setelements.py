@@ -23,7 +23,7 @@ _FAMILIES: Final = {"inet": 1, "arp": 3}
 _TABLE, _SET, _ELEMENTS = 1, 2, 3
 _ELEMENT: Final = 1
 _KEY, _TIMEOUT, _VALUE = 1, 4, 1
-_MOST: Final = 1000  # elements of one message: the length of their list has 16 bits
+_MAX_ELEMENTS: Final = 1000  # elements of one message: the length of their list has 16 bits
 
 
 class SetName(NamedTuple):
@@ -78,5 +78,5 @@ def _around(key: int, timeout: int) -> tuple[bytes, bytes]:
 
 def _messages(kind: int, flags: int, where: SetName, elements: Sequence[bytes]) -> Iterator[NetlinkMessage]:
     head = _HEADER.pack(_FAMILIES[where.family], 0, 0) + text(_TABLE, where.table) + text(_SET, where.name)
-    for start in range(0, len(elements), _MOST):
-        yield NetlinkMessage(kind, flags, head + nested(_ELEMENTS, *elements[start : start + _MOST]))
+    for start in range(0, len(elements), _MAX_ELEMENTS):
+        yield NetlinkMessage(kind, flags, head + nested(_ELEMENTS, *elements[start : start + _MAX_ELEMENTS]))

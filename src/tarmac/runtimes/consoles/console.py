@@ -23,7 +23,7 @@ from tarmac.runtimes.consoles.notices import Notice, writer_of
 from tarmac.runtimes.consoles.session import ConsoleSession
 from tarmac.runtimes.interface import ConsoleOptions, TooManyStreams
 
-MOST = 16
+MAX_SESSIONS = 16
 ECHO = 0.005  # seconds that a guest may take to echo a key; a later echo waits for the timer
 
 
@@ -98,8 +98,8 @@ class MachineConsole:
 
     def open(self, options: ConsoleOptions) -> ConsoleSession:
         """Open a session. Raises TooManyStreams, and OSError when it cannot be recorded."""
-        if len(self._sessions) >= MOST:
-            raise TooManyStreams(f"{MOST} people are at this console already")
+        if len(self._sessions) >= MAX_SESSIONS:
+            raise TooManyStreams(f"{MAX_SESSIONS} people are at this console already")
         # After all checks, because a recording cannot be undone.
         made = ConsoleSession(self, options, options.record() if options.record is not None else None)
         self._sessions.append(made)

@@ -24,7 +24,7 @@ from tarmac.runtimes.interface import (
 )
 from tarmac.wire.channels import Channel, exited, failure
 
-MOST = 8
+MAX_VIEWERS = 8
 ConnectDisplay = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Connects to the machine's VNC server. Raises OSError."""
 
@@ -42,8 +42,8 @@ class Display:
 
     async def open(self, options: SessionOptions) -> DisplaySession:
         """Open a session. Raises TooManyStreams, RuntimeRefused, and OSError when it cannot be recorded."""
-        if len(self._viewers) >= MOST:
-            raise TooManyStreams(f"{MOST} people look at this screen already")
+        if len(self._viewers) >= MAX_VIEWERS:
+            raise TooManyStreams(f"{MAX_VIEWERS} people look at this screen already")
         made = DisplaySession(self)
         self._viewers.append(made)  # before the first await, so that concurrent calls cannot exceed the maximum
         try:

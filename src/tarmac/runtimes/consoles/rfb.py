@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-LONGEST_CUT_TEXT: Final = 256 * 1024
+MAX_CUT_TEXT: Final = 256 * 1024
 _OPENING: Final = (12, 1, 1)
 _VERSIONS: Final = (b"RFB 003.003\n", b"RFB 003.007\n", b"RFB 003.008\n")
 _NO_AUTHENTICATION: Final = b"\x01"
@@ -101,8 +101,8 @@ def _behind(kind: int, head: bytes) -> int:
     if kind == _CUT_TEXT:
         # A negative length announces an extended message of as many bytes.
         length = abs(int.from_bytes(head[4:8], signed=True))
-        if length > LONGEST_CUT_TEXT:
-            raise NotRfb(f"a cut text of {length} bytes; {LONGEST_CUT_TEXT} is the most")
+        if length > MAX_CUT_TEXT:
+            raise NotRfb(f"a cut text of {length} bytes; {MAX_CUT_TEXT} is the most")
         return length
     if kind == _QEMU:
         if head[1] != 0:

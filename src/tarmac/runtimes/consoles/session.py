@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tarmac.runtimes.consoles.console import Attempt, MachineConsole
 
 TAIL = 4096
-_PIECE = 64 * 1024
+_CHUNK_SIZE = 64 * 1024
 _AT_A_TIME = 8  # chunks per round, so that one session does not delay the rest
 
 
@@ -163,7 +163,7 @@ class ConsoleSession:
             if kept_from > self._offset:
                 gap, self._offset = kept_from - self._offset, kept_from
                 self.tell({"gap": gap, "offset": kept_from})
-            data = attempt.source.read(self._offset, _PIECE)
+            data = attempt.source.read(self._offset, _CHUNK_SIZE)
         if not data or self._over:
             return False
         self._offset += len(data)

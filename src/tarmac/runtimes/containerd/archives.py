@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 _FULL: Final = "io.containerd.image.name"
 _SHORT: Final = "org.opencontainers.image.ref.name"
-_LARGEST: Final = 4 << 20  # maximum size of a file that lists images
+_MAX_DOCUMENT: Final = 4 << 20  # maximum size of a file that lists images
 
 
 class BadArchive(Exception):
@@ -48,9 +48,9 @@ def _document(archive: tarfile.TarFile, name: str) -> Any:
     file = archive.extractfile(member) if member is not None else None
     if file is None:
         return None
-    content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise ValueError(f"{name} is larger than {_LARGEST >> 20} MiB")
+    content = file.read(_MAX_DOCUMENT + 1)
+    if len(content) > _MAX_DOCUMENT:
+        raise ValueError(f"{name} is larger than {_MAX_DOCUMENT >> 20} MiB")
     return json.loads(content)
 
 

@@ -38,12 +38,12 @@ from tarmac.runtimes.interface import Image, Runtime, RuntimeFault
 _log = log("runtimes.containerd")
 
 _START_SECONDS = 30.0
-_SPAWN_AGAIN_SECONDS = 3.0
+_SPAWN_RETRY_SECONDS = 3.0
 _STOP_SECONDS = 10.0
 _REMOVE_SECONDS = 60.0
 _CAP_SYS_RESOURCE = 24
-_PIECE = 1 << 20
-_LONGEST_SOCKET_PATH = 107  # the kernel's limit
+_CHUNK_SIZE = 1 << 20
+_MAX_SOCKET_PATH = 107  # the kernel's limit
 
 
 def _unseen(_done: int, _total: int) -> None:
@@ -55,7 +55,7 @@ async def start(settings: ContainerdSettings, clock: Clock | None = None) -> Non
 
     It may need some more time to recover its containers before it accepts CRI calls: see `answers`.
     """
-    if len(str(settings.socket)) > _LONGEST_SOCKET_PATH:
+    if len(str(settings.socket)) > _MAX_SOCKET_PATH:
         raise RuntimeError(f"the path of the socket is too long for the kernel: {settings.socket}")
     clock = clock or SystemClock()
     deadline = clock.monotonic() + _START_SECONDS
@@ -92,7 +92,7 @@ async def _have_it_listen(settings: ContainerdSettings, clock: Clock, deadline: 
         if now >= may_spawn and not processes(settings):
             _prepare(settings)
             _spawn(settings)
-            may_spawn = now + _SPAWN_AGAIN_SECONDS
+            may_spawn = now + _SPAWN_RETRY_SECONDS
         await clock.sleep(0.05)
 
 
@@ -181,7 +181,7 @@ async def _feed(
     done = 0
     progress(done, total)
     with contextlib.suppress(ConnectionError):  # on bad input ctr exits early; its error is read from stderr
-        while piece := await asyncio.to_thread(archive.read, _PIECE):
+        while piece := await asyncio.to_thread(archive.read, _CHUNK_SIZE):
             process.stdin.write(piece)
             await process.stdin.drain()
             done += len(piece)

@@ -50,7 +50,7 @@ _Reply = TypeVar("_Reply")
 _CALL_SECONDS = 120.0
 _SANDBOX_SECONDS = 240.0  # includes the setup of networks
 _EXEC_MARGIN_SECONDS = 30.0
-LARGEST_OUTPUT = 4 << 20  # of `exec`: the output of probes is unbounded, and many run at once
+MAX_EXEC_OUTPUT = 4 << 20  # of `exec`: the output of probes is unbounded, and many run at once
 
 
 class CriRuntime:
@@ -185,13 +185,13 @@ class CriRuntime:
     # ---- processes and streams
 
     async def exec(self, id: str, command: Sequence[str], timeout: float) -> ExecResult:
-        """Run a command and return its output. Raises TimeoutError, and RuntimeRefused above `LARGEST_OUTPUT` bytes."""
+        """Run a command and return its output. Raises TimeoutError; RuntimeRefused above `MAX_EXEC_OUTPUT` bytes."""
         seconds = math.ceil(timeout)
         request = pb.ExecSyncRequest(container_id=id, cmd=command, timeout=seconds)
         deadline = seconds + _EXEC_MARGIN_SECONDS if seconds else None
         try:
             answer = pb.ExecSyncResponse.FromString
-            reply = await self._runtime("ExecSync", request, answer, deadline, longest=LARGEST_OUTPUT)
+            reply = await self._runtime("ExecSync", request, answer, deadline, longest=MAX_EXEC_OUTPUT)
         except (RuntimeRefused, Unreachable) as fault:
             if "deadline exceeded" in str(fault).lower():
                 raise TimeoutError(str(fault)) from fault

@@ -19,8 +19,8 @@ from tarmac.runtimes.cri._generated import cri_subset_pb2 as pb
 from tarmac.runtimes.cri.channel import CriChannel, Unsupported
 from tarmac.runtimes.interface import RuntimeEvent, RuntimeFault
 
-_LOOK_SECONDS = 10.0
-_LOOK_SECONDS_WITHOUT_EVENTS = 1.0
+_POLL_INTERVAL = 10.0
+_POLL_INTERVAL_WITHOUT_EVENTS = 1.0
 _RECONNECT_SECONDS = 0.5
 
 _WHAT: Mapping[int, Literal["created", "started", "stopped", "deleted"]] = {
@@ -40,7 +40,7 @@ class ChangeFeed:
         self._channel = channel
         self._look = look
         self._clock = clock
-        self._interval = _LOOK_SECONDS
+        self._interval = _POLL_INTERVAL
         self._pending: dict[RuntimeEvent | None, None] = {None: None}  # None first: list everything
         self._wake = asyncio.Event()
 
@@ -82,7 +82,7 @@ class ChangeFeed:
                         RuntimeEvent(uid, event.container_id, _WHAT[event.container_event_type]) if uid else None
                     )
             except Unsupported:
-                self._interval = _LOOK_SECONDS_WITHOUT_EVENTS
+                self._interval = _POLL_INTERVAL_WITHOUT_EVENTS
                 await asyncio.Event().wait()
             except RuntimeFault:
                 await self._until_it_answers()

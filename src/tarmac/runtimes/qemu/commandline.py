@@ -26,7 +26,7 @@ PROGRAM = "qemu-system-x86_64"
 _HOT_PLUG, _PANIC, _BALLOON, _RANDOM, _INTERFACES, _DISKS, _SEED = 0x2, 0x3, 0x4, 0x5, 0x6, 0x8, 0xC
 _FUNCTIONS = 8
 _HOT_PLUG_PORTS = 4
-_MOST_PROCESSORS = 16  # maximum that a machine can grow to without a restart
+_MAX_CPUS = 16  # maximum that a machine can grow to without a restart
 _FIRMWARE, _VARIABLES = "firmware", "variables"  # of UEFI
 _UEFI_SETS = (100, 101)  # beyond the numbers of disks
 
@@ -60,7 +60,7 @@ def _board(machine: MachineDescription, accelerator: Accelerator) -> Iterator[st
     yield from _SANDBOX
     yield from ("-M", _BOARD + (f",pflash0={_FIRMWARE},pflash1={_VARIABLES}" if machine.uefi else ""))
     yield from ("-accel", accelerated, "-cpu", model, "-m", str(machine.memory_mib))
-    yield from ("-smp", f"{count},maxcpus={max(count, min(4 * count, _MOST_PROCESSORS))}")
+    yield from ("-smp", f"{count},maxcpus={max(count, min(4 * count, _MAX_CPUS))}")
     # The process stays after a shutdown or panic of the guest, so that the agent can query the reason.
     yield from ("-action", "reboot=reset,shutdown=pause,panic=pause", "-rtc", "base=utc")
 

@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from hashlib import sha256
 from itertools import count
 
-LONGEST = 20
+MAX_SERIAL = 20
 SEED_SERIAL = "cidata"
 _HASHED = 4
 
 
 def disk_serials(names: Sequence[str]) -> list[str]:
     """Return the serial of each disk, in the order of their device names. None equals the seed's serial."""
-    alike = Counter([SEED_SERIAL, *(name[:LONGEST] for name in names)])
+    alike = Counter([SEED_SERIAL, *(name[:MAX_SERIAL] for name in names)])
     taken = {serial for serial, number in alike.items() if number == 1} | {SEED_SERIAL}
-    return [name[:LONGEST] if alike[name[:LONGEST]] == 1 else _hashed(name, taken) for name in names]
+    return [name[:MAX_SERIAL] if alike[name[:MAX_SERIAL]] == 1 else _hashed(name, taken) for name in names]
 
 
 def _hashed(name: str, taken: set[str]) -> str:
     """Return an unused serial and mark it as taken. Hashes of 16 bits may collide, and volumes may have equal names."""
     for attempt in count():
         salt = f"{name}\0{attempt}" if attempt else name
-        serial = name[: LONGEST - _HASHED] + sha256(salt.encode()).hexdigest()[:_HASHED]
+        serial = name[: MAX_SERIAL - _HASHED] + sha256(salt.encode()).hexdigest()[:_HASHED]
         if serial not in taken:
             taken.add(serial)
             return serial

@@ -18,7 +18,7 @@ _FIRST_TABLE = 18
 _EPOCH = bytes((70, 1, 1, 0, 0, 0, 0))  # 1 January 1970
 _NO_TIME = b"0" * 16 + b"\0"
 _FOLDER_MODE, _FILE_MODE = 0o040555, 0o100000
-_LONGEST_NAME = 160  # fits, with all other fields, in one record of 255 bytes
+_MAX_NAME = 160  # fits, with all other fields, in one record of 255 bytes
 
 
 class IsoTooLarge(ValueError):
@@ -84,8 +84,8 @@ def _tree(files: Mapping[str, IsoFile]) -> _Folder:
         *above, name = path.split("/")
         folder = root
         for each in (*above, name):
-            if len(each.encode()) > _LONGEST_NAME:
-                raise IsoTooLarge(f"the name {each[:20]}… has more than {_LONGEST_NAME} bytes")
+            if len(each.encode()) > _MAX_NAME:
+                raise IsoTooLarge(f"the name {each[:20]}… has more than {_MAX_NAME} bytes")
         for each in above:
             folder = folder.folders.setdefault(each, _Folder(each, folder))
         folder.files[name] = file

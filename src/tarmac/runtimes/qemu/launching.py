@@ -35,14 +35,14 @@ from tarmac.runtimes.qemu.machine import (
 )
 from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, spawn
 from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord, SandboxRecord
-from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, SeedTooLarge, documents
+from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
 from tarmac.runtimes.qemu.vhost import open_vhost
 from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 _POLL_SECONDS = 0.01
-_PATIENCE_SECONDS = 30.0
+_START_TIMEOUT = 30.0
 
 
 class TapGone(RuntimeRefused):
@@ -75,7 +75,7 @@ class Launcher:
     async def await_process(self, record: MachineRecord, sandbox: SandboxRecord) -> Process:
         """Wait until the started process is QEMU. Raises RuntimeRefused if it exits before that, or after 30 s."""
         folder = self.folders.attempt(record)
-        deadline = self.clock.monotonic() + _PATIENCE_SECONDS
+        deadline = self.clock.monotonic() + _START_TIMEOUT
         while True:
             if process := find(folder, sandbox.uid, record.uuid, record.start_time):
                 return process
@@ -83,7 +83,7 @@ class Launcher:
                 raise RuntimeRefused(log_tail(self.folders.said(record)) or "the machine's process ended at once")
             if self.clock.monotonic() > deadline:
                 end_unfinished(folder)
-                raise RuntimeRefused(f"no machine came of its process within {_PATIENCE_SECONDS:g} s")
+                raise RuntimeRefused(f"no machine came of its process within {_START_TIMEOUT:g} s")
             await self.clock.sleep(_POLL_SECONDS)
 
     # ---- inputs of the process
@@ -158,7 +158,7 @@ class Launcher:
             return None
         try:
             told = documents(seed_of(record, sandbox, serials, self.router))
-            image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in told.items()}, MOST_BYTES)
+            image = iso_image(SEED_SERIAL, {name: IsoFile(content) for name, content in told.items()}, MAX_BYTES)
         except (SeedTooLarge, IsoTooLarge) as error:
             raise RuntimeRefused(str(error)) from error
         made = await asyncio.to_thread(self._private, record, "seed.iso", image)

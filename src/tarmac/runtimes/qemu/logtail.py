@@ -8,13 +8,13 @@ from typing import Final
 
 from tarmac.decide.rollup.termination import PANIC
 
-_LONGEST: Final = 2048
-_LONGEST_LINE: Final = 512
+_MAX_BYTES: Final = 2048
+_MAX_LINE: Final = 512
 _SEARCHED: Final = 64 * 1024
 _LEFT_OUT: Final = "\n…\n"
 
 
-def log_tail(said: Path, longest: int = _LONGEST) -> str:
+def log_tail(said: Path, longest: int = _MAX_BYTES) -> str:
     """Return the end of a log, at most `longest` bytes."""
     try:
         with said.open("rb") as file:
@@ -31,8 +31,8 @@ def panic_tail(serial: Path) -> str:
     A kernel prints that line first; the call traces after it may be longer than the limit.
     """
     words = log_tail(serial, _SEARCHED)
-    kept = words[-_LONGEST:]
-    line = next((each for each in reversed(words.splitlines()) if PANIC in each), "").strip()[:_LONGEST_LINE]
+    kept = words[-_MAX_BYTES:]
+    line = next((each for each in reversed(words.splitlines()) if PANIC in each), "").strip()[:_MAX_LINE]
     if not line or line in kept:
         return kept
     return line + _LEFT_OUT + kept[len(line) + len(_LEFT_OUT) :]

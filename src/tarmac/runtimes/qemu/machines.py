@@ -36,7 +36,7 @@ from tarmac.runtimes.qemu.supervisor import MachineServices, MachineSupervisor
 
 _DEVICES: Final = "/dev/disk/by-id/datumcloud-"
 _START_FAILED: Final = 128
-_LEAST_MEMORY: Final = 1 << 20
+_MIN_MEMORY: Final = 1 << 20
 
 ANSWER_TIMEOUT: Final = 60.0
 """Timeout of QEMU's first answer, in seconds. On a busy host it takes a few."""
@@ -264,7 +264,7 @@ def _record(
     id: str, config: ContainerConfig, sandbox: SandboxRecord, shared: SandboxConfig, image_id: str, now: float
 ) -> MachineRecord:
     limits = config.resources
-    if limits.memory_limit < _LEAST_MEMORY:
+    if limits.memory_limit < _MIN_MEMORY:
         raise RuntimeRefused("a virtual machine needs a limit of memory")
     volumes = msgspec.json.decode(config.annotations.get(DISK_VOLUMES, "{}"), type=dict[str, str])
     named = config.annotations.get(INSTANCE_UID, shared.pod.uid)

@@ -28,7 +28,7 @@ from tarmac.runtimes.qemu.qmp import (
 )
 from tarmac.runtimes.qemu.sockets import connect
 
-PATIENCE: Final = 10.0
+DEFAULT_TIMEOUT: Final = 10.0
 """Timeout of a response, in seconds."""
 
 _CHUNK = 1 << 16
@@ -36,18 +36,18 @@ _CHUNK = 1 << 16
 
 @asynccontextmanager
 async def connected(
-    path: str, heard: Callable[[QmpEvent], None], patience: float = PATIENCE, user: int | None = None
+    path: str, heard: Callable[[QmpEvent], None], timeout: float = DEFAULT_TIMEOUT, user: int | None = None
 ) -> AsyncGenerator[Monitor]:
     """Connect, negotiate capabilities and yield the monitor; disconnect after the block. Raises Unreachable.
 
     With `user`, the listening process must run as that user.
     """
     try:
-        end = await connect(path, user, patience)
+        end = await connect(path, user, timeout)
     except (OSError, TimeoutError) as error:
         raise Unreachable(f"the monitor cannot be reached: {error or 'no answer'}") from None
     with end:
-        monitor = Monitor(end, heard, patience)
+        monitor = Monitor(end, heard, timeout)
         async with background(monitor.listen(), "qemu monitor"):
             await monitor.greeted()
             await monitor.execute("qmp_capabilities")
@@ -57,10 +57,10 @@ async def connected(
 class Monitor:
     """One QMP connection. `heard` is called for each event, in order, on the event loop, so it must not block."""
 
-    def __init__(self, end: socket.socket, heard: Callable[[QmpEvent], None], patience: float) -> None:
+    def __init__(self, end: socket.socket, heard: Callable[[QmpEvent], None], timeout: float) -> None:
         self._end = end
         self._heard = heard
-        self._patience = patience
+        self._timeout = timeout
         self._numbers = 0
         self._turn = asyncio.Lock()
         self._greeting: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
@@ -92,10 +92,10 @@ class Monitor:
 
     async def _within(self, answer: asyncio.Future[Any]) -> Any:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 return await asyncio.shield(answer)
         except TimeoutError:
-            raise Unreachable(f"the monitor has not answered for {self._patience:g} s") from None
+            raise Unreachable(f"the monitor has not answered for {self._timeout:g} s") from None
 
     async def _send(self, line: bytes, descriptors: Sequence[int]) -> None:
         loop, sent = asyncio.get_running_loop(), 0
@@ -103,7 +103,7 @@ class Monitor:
             if descriptors:
                 # Descriptors travel with the first byte. Without room for it in the buffer, QEMU hangs: send_fds fails.
                 sent = socket.send_fds(self._end, [line], list(descriptors))
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await loop.sock_sendall(self._end, line[sent:])
         except (OSError, TimeoutError) as error:
             # A part of the line may have been sent, so QEMU could not parse any command after it.

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-LONGEST_LINE = 1 << 20
+MAX_LINE = 1 << 20
 
 Command = Literal[
     "qmp_capabilities",
@@ -147,5 +147,5 @@ class LineSplitter:
             if line.strip():
                 yield line
         del self._rest[:taken]
-        if len(self._rest) > LONGEST_LINE:
-            raise MalformedMessage(f"a line of more than {LONGEST_LINE} bytes")
+        if len(self._rest) > MAX_LINE:
+            raise MalformedMessage(f"a line of more than {MAX_LINE} bytes")

@@ -36,11 +36,11 @@ from tarmac.runtimes.qemu.qmp import Command, QmpEvent
 from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord
 
 _QUIT_SECONDS = 2.0
-_ASK_AGAIN_SECONDS = (1.0, 10.0)  # a booting guest ignores the power button: retry soon, then at this interval
+_POWERDOWN_RETRIES = (1.0, 10.0)  # a booting guest ignores the power button: retry soon, then at this interval
 _RECONNECT_SECONDS = 0.05
-_MOST_SAID = 1 << 20
+_MAX_OUTPUT = 1 << 20
 _ONE_START_SECONDS = 5.0
-_LOOK_SECONDS = 10.0
+_POLL_INTERVAL = 10.0
 _ROOM = 64 << 20  # bytes that must be free before a machine stopped by a full disk is resumed
 _CONDITIONS = {"paused": "MachinePaused", "io-error": "DiskFull"}
 
@@ -121,7 +121,7 @@ class MachineSupervisor:
         """Press the power button; kill the machine after `grace` seconds. Return when the process is gone."""
         try:
             async with asyncio.timeout(grace):
-                for pause in chain(_ASK_AGAIN_SECONDS, repeat(_ASK_AGAIN_SECONDS[-1])):
+                for pause in chain(_POWERDOWN_RETRIES, repeat(_POWERDOWN_RETRIES[-1])):
                     await self._press()
                     await first(self._noted.wait(), self._services.clock.sleep(pause))
                     if self._noted.is_set():
@@ -182,7 +182,7 @@ class MachineSupervisor:
             await self._bound_log()
             await self._count(monitor)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_POLL_INTERVAL):
                     await monitor.lost.wait()
             # After the pause, so that a machine that stops again at once is not resumed in a tight loop.
             if self.status == "io-error" and self._has_room():
@@ -246,5 +246,5 @@ class MachineSupervisor:
         """Truncate QEMU's log at 1 MiB: messages caused by a misbehaving guest must not fill the disk."""
         said = self._services.folders.said(self.record)
         with suppress(OSError):
-            if said.stat().st_size > _MOST_SAID:
+            if said.stat().st_size > _MAX_OUTPUT:
                 os.truncate(said, 0)  # QEMU opened the file for appending, so it continues at the new end

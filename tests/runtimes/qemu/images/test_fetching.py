@@ -85,7 +85,7 @@ def test_what_a_server_says_is_not_passed_on(server: FileServer, tmp_path: Path)
 def test_a_file_that_is_too_large_is_given_up(
     server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
 ) -> None:
-    monkeypatch.setattr(fetching, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(fetching, "MAX_BYTES", 1 << 20)
     server.length = stated
     with pytest.raises(ImageRefused, match="this node takes 1048576"):
         fetch(server.url, tmp_path / "file", nothing)

@@ -37,9 +37,9 @@ from tarmac.decide.addresses.mtu import ENCRYPTION_OVERHEAD
 
 TABLE: Final = 4800
 _PRIORITY: Final = 99
-_PATIENCE: Final = 5.0  # to wait for the program
+_TIMEOUT: Final = 5.0  # to wait for the program
 _PAUSE: Final = 0.02
-_AGAIN: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 _LOOSE: Final = "2"
 _LEAD: Final = RoutingRule(_PRIORITY, TABLE, mark=MARK, mask=0xFFFF_FFFF)
 
@@ -186,7 +186,7 @@ class Encryption:
         try:
             await work
         except (OSError, SubprocessError) as error:
-            self._again_at = self._clock.monotonic() + _AGAIN
+            self._again_at = self._clock.monotonic() + _RETRY_SECONDS
             if str(error) != self.failed:
                 _log.warning("tunnels to other cities cannot be encrypted, and are closed", why=str(error))
             self.failed, self._found = str(error) or repr(error), "none"
@@ -229,10 +229,10 @@ class Encryption:
 
     async def _start(self) -> None:
         await self._run(self._begin)
-        until = self._clock.monotonic() + _PATIENCE
+        until = self._clock.monotonic() + _TIMEOUT
         while not await self._run(self._is_ready):
             if self._clock.monotonic() > until:
-                raise OSError(f"the link {self.wireguard.name} did not come up within {_PATIENCE:.0f} s")
+                raise OSError(f"the link {self.wireguard.name} did not come up within {_TIMEOUT:.0f} s")
             await self._clock.sleep(_PAUSE)
 
     def _begin(self) -> None:

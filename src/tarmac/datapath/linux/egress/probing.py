@@ -19,7 +19,7 @@ from tarmac.datapath.linux.egress.outside import ARP, IPV6, checksum
 _ATTEMPTS: Final = 3
 _PAUSE: Final = 0.1
 _ADVERTISEMENT: Final = 136
-_LARGEST: Final = 2048
+_MAX_FRAME: Final = 2048
 
 
 def probe(namespace: Path, link: str, mac: str, address: str, clock: Clock) -> str:
@@ -41,7 +41,7 @@ def _heard(asking: socket.socket, mac: str, address: str, clock: Clock) -> str:
     while (left := until - clock.monotonic()) > 0:
         asking.settimeout(left)
         try:
-            frame = asking.recv(_LARGEST)
+            frame = asking.recv(_MAX_FRAME)
         except TimeoutError:
             break
         found = answerer(frame, address)

@@ -23,7 +23,7 @@ Elements = Mapping[str, Mapping[str, str]]
 _GET_GENERATION: Final = 10 << 8 | 16
 _GENERATION_ID: Final = 1
 _HEADER: Final = 4
-_MOST: Final = 5_000
+_MAX_STEPS: Final = 5_000
 """Elements changed in one transaction: the renewal of a lease waits for it."""
 
 
@@ -57,8 +57,8 @@ class FilledTable:
                     changed.append((name, key, value))
         moved = {(name, key) for name, key, _ in changed}
         steps = [*gone, *changed, *new]
-        for start in range(0, len(steps), _MOST):
-            yield "".join(self._steps(steps[start : start + _MOST], moved))
+        for start in range(0, len(steps), _MAX_STEPS):
+            yield "".join(self._steps(steps[start : start + _MAX_STEPS], moved))
 
     def _steps(self, steps: Iterable[_Step], moved: set[tuple[str, str]]) -> Iterator[str]:
         """Yield commands. An element cannot be changed in place: it is deleted and added in the same transaction."""

@@ -28,9 +28,9 @@ from tarmac.datapath.linux.netlink import Netlink
 from tarmac.datapath.linux.tables.gateway import SYNC_PORT
 from tarmac.decide.reach.marks import node_marks
 
-_PATIENCE: Final = 5.0
+_TIMEOUT: Final = 5.0
 _PAUSE: Final = 0.02
-_AGAIN: Final = 10.0  # pause after it could not be started, or did not stay
+_RETRY_SECONDS: Final = 10.0  # pause after it could not be started, or did not stay
 _SECONDS: Final = 2
 _LOOPBACK: Final = 1
 _WAITING: Final = ("txqueue", "rsqueue")
@@ -108,7 +108,7 @@ class StateSync:
         if self.partner:
             self.problem = ""
         elif now >= self._rests_until:
-            self._rests_until = now + _AGAIN
+            self._rests_until = now + _RETRY_SECONDS
             await self._begin(self._place, self._namespace, text)
         elif not process and not self.problem:
             self._fail("conntrackd does not stay")
@@ -133,7 +133,7 @@ class StateSync:
         """Run it for a moment without a partner."""
         place, namespace = self._trial, self._trial.with_suffix(".netns")
         text = settings(place, "::1", "::1", "lo")
-        until = self._clock.monotonic() + _PATIENCE
+        until = self._clock.monotonic() + _TIMEOUT
         try:
             await self._run(lambda: _trial_namespace(namespace))
             begun = await self._begin(place, namespace, text)

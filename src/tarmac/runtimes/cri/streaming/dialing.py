@@ -11,7 +11,7 @@ from tarmac.runtimes.interface import RuntimeRefused, StreamOptions
 from tarmac.wire.channels import V4
 
 _OPEN_SECONDS = 30.0
-_LARGEST_ERROR = 64 * 1024
+_MAX_ERROR = 64 * 1024
 
 
 async def open_stream(url: str, options: StreamOptions) -> SpdyCommandStream:
@@ -48,7 +48,7 @@ async def _upgraded(url: str) -> StreamedReply:
         reply = await ask(dial, request_head("POST", target, place.netloc, headers), _OPEN_SECONDS)
         if reply.status == 101:
             return reply
-        message = (await reply.read(_LARGEST_ERROR)).decode(errors="replace")
+        message = (await reply.read(_MAX_ERROR)).decode(errors="replace")
     except (OSError, ConnectionBroken) as error:
         raise RuntimeRefused(f"the runtime's streaming server cannot be reached: {error}") from error
     raise RuntimeRefused(f"the runtime refuses: {message}")

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
-MOST_BYTES: Final = 64 << 30
+MAX_BYTES: Final = 64 << 30
 """Maximum size of an image, even with more free space."""
 
 REDIRECTS: Final = 5
-_PIECE = 1 << 20
+_CHUNK_SIZE = 1 << 20
 _SILENCE_SECONDS = 30.0
 _PARTIAL, _OUT_OF_RANGE = 206, 416
 
-LONGEST_TENANT_SECONDS: Final = 3600.0
+TENANT_TIMEOUT: Final = 3600.0
 """Timeout of one attempt for a tenant. The partial file stays, and the next attempt resumes."""
 
 SPARE: Final = 0.1
@@ -94,18 +94,18 @@ def _bounded(told: Told, limits: TenantLimits | None) -> Told:
     """Abort an attempt that takes too long: a server that sends a byte now and then would occupy a thread for ever."""
     if limits is None:
         return told
-    until = limits.now() + LONGEST_TENANT_SECONDS
+    until = limits.now() + TENANT_TIMEOUT
 
     def bounded(here: int, needed: int) -> None:
         if limits.now() > until:
-            raise ImageRefused(f"the file was not here after {LONGEST_TENANT_SECONDS:g} s: {here} bytes are")
+            raise ImageRefused(f"the file was not here after {TENANT_TIMEOUT:g} s: {here} bytes are")
         told(here, needed)
 
     return bounded
 
 
 def _most(target: Path, begins: int, limits: TenantLimits | None, max_bytes: int | None) -> int:
-    stated = limits.max_bytes if limits is not None else max_bytes or MOST_BYTES
+    stated = limits.max_bytes if limits is not None else max_bytes or MAX_BYTES
     return min(stated, begins + room(target.parent, limits is not None))
 
 
@@ -116,7 +116,7 @@ def _take(answer: HTTPResponse, target: Path, begins: int, told: Told, where: st
     _check_size(max(here, needed), most)
     with open(target, "r+b" if begins else "wb") as file:
         file.seek(begins)
-        while piece := answer.read1(_PIECE):  # `read` would wait for a full piece, however slowly it arrives
+        while piece := answer.read1(_CHUNK_SIZE):  # `read` would wait for a full piece, however slowly it arrives
             here += len(piece)
             _check_size(here, most)
             file.write(piece)

@@ -40,10 +40,10 @@ from tarmac.runtimes.qemu.images.sources import (
     verify_checksum,
 )
 
-_LARGEST_BOOT_FILE = 1 << 30
+_MAX_BOOT_FILE = 1 << 30
 _EVERYBODY = 0o004
 _TABLES = 16 << 20
-_LARGEST_LIST = 1 << 20
+_MAX_CHECKSUM_LIST = 1 << 20
 
 
 class ImageFiles:
@@ -90,7 +90,7 @@ class ImageFiles:
         listed = self._folder / f"{hashlib.sha256(source.checksums.encode()).hexdigest()}.sums"
         listed.unlink(missing_ok=True)  # an interrupted download of the list would be resumed with a newer version
         try:
-            self._fetch(source.checksums, listed, told, name, max_bytes=_LARGEST_LIST)
+            self._fetch(source.checksums, listed, told, name, max_bytes=_MAX_CHECKSUM_LIST)
             return source, listed_checksum(listed.read_text(errors="replace"), name, source.checksums)
         finally:
             listed.unlink(missing_ok=True)
@@ -135,8 +135,8 @@ class ImageFiles:
         kept = self._folder / f"{_hex(source.checksum)}.file"
         if not kept.exists():
             with self._checked("", source.url, source.checksum, told) as file:
-                if os.fstat(file).st_size > _LARGEST_BOOT_FILE:
-                    raise ImageMismatch(f"a kernel or initial filesystem has at most {_LARGEST_BOOT_FILE} bytes")
+                if os.fstat(file).st_size > _MAX_BOOT_FILE:
+                    raise ImageMismatch(f"a kernel or initial filesystem has at most {_MAX_BOOT_FILE} bytes")
                 os.fchmod(file, 0o444)
                 os.fsync(file)
                 self._part(source.checksum).rename(kept)

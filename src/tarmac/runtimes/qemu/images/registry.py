@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 _SECONDS = 30.0
-_LARGEST_ANSWER = 1 << 20
+_MAX_RESPONSE = 1 << 20
 _fields = re.compile(r'(\w+)="([^"]*)"').findall
 
 
@@ -125,7 +125,7 @@ def _read(opener: OpenerDirector, url: str, headers: dict[str, str]) -> bytes:
 
     try:
         with opener.open(Request(url, headers=headers), timeout=_SECONDS) as answer:
-            return answer.read(_LARGEST_ANSWER)
+            return answer.read(_MAX_RESPONSE)
     except HTTPError:
         raise
     except (URLError, OSError) as error:
@@ -137,7 +137,7 @@ def _message(error: HTTPError) -> str:
     """Return the reason of a rejection, which our own server wrote for the user."""
     with error:
         try:
-            said: Any = json.loads(error.read(_LARGEST_ANSWER))
+            said: Any = json.loads(error.read(_MAX_RESPONSE))
             return str(said["errors"][0]["message"])
         except (ValueError, KeyError, IndexError, TypeError, OSError):
             return f"the server gave no token for {REGISTRY}: it answered {error.code}"

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from tarmac.runtimes.interface.errors import ImageMismatch, ImageRefused
 from tarmac.runtimes.qemu.images.fetch import Told
 
-_PIECE = 1 << 20
+_CHUNK_SIZE = 1 << 20
 _name = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}").fullmatch
 _digits = re.compile(r"[0-9a-f]{64}").fullmatch
 # Opening a named pipe would block for ever without O_NONBLOCK.
@@ -92,7 +92,7 @@ def listed_checksum(text: str, name: str, where: str) -> str:
 def checksum_of(descriptor: int, told: Told) -> str:
     """Return the checksum of an open file; reads all of it. Raises exceptions of `told`."""
     digest, place, size = hashlib.sha256(), 0, os.fstat(descriptor).st_size
-    while piece := os.pread(descriptor, _PIECE, place):
+    while piece := os.pread(descriptor, _CHUNK_SIZE, place):
         digest.update(piece)
         place += len(piece)
         told(place, size)

@@ -32,7 +32,7 @@ from tarmac.runtimes.qemu.images.guard import TenantNetworks
 from tarmac.runtimes.qemu.images.records import ImageRecord, ImageRecords, identify, stored_size
 
 _AT_ONCE = 2
-_MOST_NAMES = 1000  # maximum of definitions remembered; pods bring them again
+_MAX_DEFINITIONS = 1000  # maximum of definitions remembered; pods bring them again
 _UNFINISHED = (".new", ".unpacked", ".json~", ".sums")
 
 _specs = msgspec.json.Decoder(dict[str, JsonObject]).decode
@@ -80,7 +80,7 @@ class NodeMachineImages:
         """Remember the image definitions in a pod's annotation. Raises RuntimeRefused if it cannot be parsed."""
         for name, spec in _read(annotation).items():
             self._known.pop(name, None)
-            if len(self._known) >= _MOST_NAMES:
+            if len(self._known) >= _MAX_DEFINITIONS:
                 del self._known[next(iter(self._known))]
             self._known[name] = spec
 

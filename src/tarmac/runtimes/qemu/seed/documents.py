@@ -14,9 +14,9 @@ from tarmac.runtimes.qemu.seed.network import GuestNetwork, network_config
 from tarmac.runtimes.qemu.seed.scalars import scalar
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk, vendor_data
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _NO_USER_DATA = b"#cloud-config\n{}\n"
-_LONGEST_HOST_NAME = 63
+_MAX_HOST_NAME = 63
 
 
 class SeedTooLarge(ValueError):
@@ -47,11 +47,11 @@ def documents(seed: Seed) -> dict[str, bytes]:
         "vendor-data": vendor_data(seed.disks, seed.ssh_keys).encode(),
     }
     size = sum(map(len, found.values()))
-    if size > MOST_BYTES:
-        raise SeedTooLarge(f"cloud-init's documents have {size} bytes together, and at most {MOST_BYTES} fit")
+    if size > MAX_BYTES:
+        raise SeedTooLarge(f"cloud-init's documents have {size} bytes together, and at most {MAX_BYTES} fit")
     return found
 
 
 def _meta_data(seed: Seed) -> str:
-    host = seed.name[:_LONGEST_HOST_NAME].rstrip("-.")
+    host = seed.name[:_MAX_HOST_NAME].rstrip("-.")
     return f"instance-id: {scalar(seed.instance_id)}\nlocal-hostname: {scalar(host)}\n"
