@@ -39,6 +39,8 @@ class Attaching:
         if not subnets.keys() >= set(families):
             return None
         key = f"{network.metadata.namespace}/{network.metadata.name}"
+        # The context's MTU is limited by the nodes of the Location. With the Network's own, large packets would be lost
+        # on the way.
         mtu = (context.status.mtu if context.status else 0) or network.spec.mtu
         vni = network.status.vni if network.status else 0
         return Attachment(name, key, vni, mtu, {family: subnets[family] for family in families}, policy)

@@ -49,6 +49,7 @@ async def write_slices(
     for name, slice_ in wanted.items():
         await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
         await asyncio.sleep(0)
+    # Last: an endpoint that moves between slices may be in both for a moment, but never in none.
     await remove_slices(slices, [item for name, item in present.items() if name not in wanted])
 
 
@@ -68,6 +69,7 @@ async def write_slice(
         return await create_if_absent(slices, document, manager)
     if _says(present.object, document, exactly):
         return False
+    # Conditional: a full update would undo changes that the cache does not show yet.
     document["metadata"]["resourceVersion"] = present.metadata.resource_version
     await slices.update(document, manager=manager)
     return True

@@ -84,6 +84,7 @@ class AddressBook:
         for attachment in wanted:
             verdict = self._assign(attachment)
             if verdict.value is None:
+                # All or none: addresses of the first interfaces must not stay taken for an object that gets none.
                 self._release_all(made)
                 return Verdict(None, verdict.refusals)
             made.append(verdict.value)

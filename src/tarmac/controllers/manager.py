@@ -172,6 +172,7 @@ class ControllerManager:
         self.metrics.controllers.clear()
         self.metrics.informers.clear()
         self.metrics.others.clear()
+        # Created anew for each leadership: a cache filled before another process led may lack that process's writes.
         informers = Informers(client)
         self.metrics.informers.append(informers)
         recorders: list[Recorder] = []

@@ -44,6 +44,7 @@ class NetworkAddresses:
         """Remove one holder of the address; without holders it becomes free."""
         packed = _packed(address)
         self._holders[packed] -= 1
+        # Two objects may hold one address, such as an Instance and its slowly ending Pod: free only without either.
         if self._holders[packed] > 0:
             return
         del self._holders[packed]

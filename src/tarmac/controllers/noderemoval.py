@@ -38,6 +38,8 @@ async def release_disks(client: Client, node: str) -> None:
     """Delete the claims and volumes of a node's disks. The volumes remain until no pod uses the claims any more."""
     for volume in await disks_of(client, node):
         claim, metadata = volume["spec"].get("claimRef") or {}, volume["metadata"]
+        # The claim goes before the pods that use it. Otherwise their replacements would bind it again and wait for the
+        # lost disk.
         with suppress(NotFound, Conflict):  # deleted, or a new claim with that name
             if claim.get("uid"):
                 await client.resource(VOLUME_CLAIMS).delete(claim["name"], claim["namespace"], uid=claim["uid"])

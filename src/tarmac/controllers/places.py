@@ -56,6 +56,7 @@ class Places:
         if made is not None:
             self._by_name[made.name] = made
             self._by_city.setdefault(made.city, []).append(made)
+        # After both indexes are updated: handlers read them.
         for handler in self._handlers:
             handler(known, made)
 

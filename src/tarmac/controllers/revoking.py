@@ -17,6 +17,7 @@ async def revoke(client: Client, name: str) -> None:
     """
     maps, now = client.resource(CONFIG_MAPS), client.clock.now()
     entry = {revocation_key(name): revocation(name, now)}
+    # Another process may create or delete the map between the read and the write: then start again.
     while True:
         try:
             known = await maps.get(REVOKED_MAP, NAMESPACE)
@@ -26,6 +27,7 @@ async def revoke(client: Client, name: str) -> None:
             except AlreadyExists:
                 continue
             return
+        # Only expired keys are removed. Keys added by other processes since the read survive a merge patch.
         old = {key: None for key, value in (known.get("data") or {}).items() if refused_before(value) + KEPT < now}
         try:
             await maps.patch(REVOKED_MAP, {"data": {**old, **entry}}, NAMESPACE)

@@ -113,6 +113,7 @@ async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T],
     size, done = FIRST_BATCH, 0
     while done < len(subjects):
         batch = subjects[done : done + size]
+        # All writes of the batch have ended before an error is raised: none may still run while the pass is repeated.
         results = await asyncio.gather(*(begin(subject) for subject in batch), return_exceptions=True)
         failures = [result for result in results if isinstance(result, BaseException)]
         if failures:

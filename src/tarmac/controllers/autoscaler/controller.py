@@ -95,12 +95,14 @@ class AutoscalerController:
         outcome = scale(deployment.spec.scale_settings, readings, _current(deployment), past.history, now)
         past.history = outcome.history
         metadata = await self._act(deployment, outcome, past)
+        # Not before the write: after a conflict the pass is repeated at once, and not one period later.
         past.looked = now
         await self._explain(deployment, metadata, outcome, readings)
         return RetryAfter(self._period)
 
     def _remembered(self, key: str, deployment: WorkloadDeployment) -> _Past:
         uid, past = deployment.metadata.uid, self._past.get(key)
+        # A deployment made again under the name is another one: its predecessor's history must not scale it.
         if past is None or past.uid != uid:
             now = self._clock.monotonic()
             past = self._past[key] = _Past(uid, History.begin(_current(deployment), now), now - self._period)
@@ -110,6 +112,7 @@ class AutoscalerController:
         items = self._instances.indexed(BY_DEPLOYMENT, deployment.metadata.uid)
         requests = instance_amounts(deployment.spec.template.spec.runtime, self._types.get) or {}
         instances = [read_instance(item.raw) for item in items]
+        # Names are reused: a new Instance must not inherit that its predecessor has reported.
         past.reported &= {instance.name for instance in instances}
         now = self._clock.now()
         readings = Readings(self._source, deployment, instances, requests, past.reported, now)
@@ -127,9 +130,12 @@ class AutoscalerController:
         current, own = _current(deployment), deployment.metadata
         if outcome.replicas == current:
             return own
+        # Conditional: a user may have scaled the deployment since the readings, and that number wins.
         patch = {"metadata": {"resourceVersion": own.resource_version}, "spec": {"replicas": outcome.replicas}}
         written = await self._scales.patch(own.name, patch, own.namespace, subresource="scale", manager=MANAGER)
+        # After the write only: a change that was never made must not count against the rate limits.
         past.history = outcome.history.with_change(current, outcome.replicas, self._clock.monotonic())
+        # The status write that follows is conditional. With the version from before our own write it would conflict.
         return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
 
     async def _explain(

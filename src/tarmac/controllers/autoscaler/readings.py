@@ -59,6 +59,7 @@ class Readings:
         return status.location.name if status is not None and status.location is not None else ""
 
     async def _resource(self, metric: ResourceMetric) -> ResourceReading:
+        # Read once per pass: two metrics of one decision must not be of different moments.
         if self._usage is None:
             own = self._deployment.metadata
             self._usage = await self._source.usage(own.namespace, f"{LABEL_DEPLOYMENT_UID}={own.uid}")

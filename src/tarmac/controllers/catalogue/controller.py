@@ -60,6 +60,7 @@ class CatalogueController(Generic[K]):
 
     async def run(self) -> None:
         """Work until cancelled."""
+        # Missing entries are reported by no watch.
         for name in self._built_in:
             self._controller.queue.add(name)
         await self._controller.run()
@@ -74,6 +75,7 @@ class CatalogueController(Generic[K]):
         known = self._known.get(name)
         if known is None:
             await self._restore(name)
+        # A write of the finalizer changes the version. The status follows in the pass that this change starts.
         elif not await hold(self._resource, known.metadata, self._catalogue.finalizer, used=self._is_used(name)):
             status = self._catalogue.status_of(known, self._clock.now())
             await write_status(self._resource, known.metadata, known.status, status, self._manager)

@@ -65,11 +65,13 @@ class CertificateController:
             return None
         left = self._kept_until(document) - self._client.clock.now()
         if left <= 0:
+            # By uid: a new request may have the name by now.
             await self._requests.delete(name, uid=document["metadata"]["uid"])
             return None
         decided = condition_of(document, "Approved"), condition_of(document, "Denied")
         if not any(decided):
             await self._approve(document)
+        # A denial wins, whichever came first: an administrator may deny a request after its automatic approval.
         elif decided[0] and not decided[1] and not condition_of(document, "Failed"):
             await self._issue(document)
         return RetryAfter(left)
@@ -96,6 +98,7 @@ class CertificateController:
         if not request.is_own:
             return None
         try:
+            # Read from the server: a cached Node may still show an address that another node has by now.
             node = await self._client.resource(NODES).get(request.node)
         except NotFound:
             return None
@@ -146,6 +149,7 @@ class CertificateController:
         except ValueError as error:
             await self._conclude(document, "Failed", "SigningFailure", str(error), subresource="status")
             return
+        # The update below carries the version that was read: a request denied since then gets no certificate.
         encoded = base64.b64encode(certificate.encode()).decode()
         await self._requests.update({**document, "status": {**status, "certificate": encoded}}, subresource="status")
 

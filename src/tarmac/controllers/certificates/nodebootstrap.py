@@ -70,6 +70,8 @@ class BootstrapApprover:
             # Dry run first: a use of the token is spent only if the Node can be created.
             if refusal := await self._made(body, dry_run=True):
                 return refusal
+            # Before the Node: a crash in between leaves a counted use, which the next pass recognises by its key. The
+            # other order could leave a node that was never counted.
             await self._uses.claim(token, node, key)
             return await self._made(body, dry_run=False) or APPROVED
         except TokenSpent as spent:

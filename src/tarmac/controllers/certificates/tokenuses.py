@@ -43,6 +43,7 @@ class NodeTokenUses:
 
     async def claim(self, token: str, node: str, key: str) -> None:
         """Take a use of the token for the node and the digest of its key, unless they have one. Raises TokenSpent."""
+        # Read, count and write until no other request wrote in between: otherwise two requests take the last use.
         while True:
             secret = await self._secret(token)
             fields = secret_fields(secret)

@@ -61,6 +61,7 @@ class DeploymentBindings:
         wanted = {each.metadata.name: each for each in binding_documents(deployment, location)}
         for item in self._known.indexed(BY_DEPLOYMENT, deployment.metadata.uid):
             binding = wanted.get(item.metadata.name)
+            # A binding with another spec is deleted here, and created again in the pass that its deletion starts.
             if binding is None or binding.spec != item.object.spec:
                 await self._remove(item)
         for binding in wanted.values():

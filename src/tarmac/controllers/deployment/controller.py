@@ -100,6 +100,7 @@ class DeploymentController:
         self, deployment: WorkloadDeployment, location: LocationReference, networks: Sequence[Attachment] | None
     ) -> None:
         """Start, stop, delete, create and release Instances as decided."""
+        # `members` is a live view: it is read again after each await, since watches change it meanwhile.
         uid, goal = deployment.metadata.uid, rollout.Goal.of(deployment.spec)
         members = self._fleets.of(uid)
         machine = deployment.spec.template.spec.runtime.virtual_machine
@@ -109,6 +110,7 @@ class DeploymentController:
             members = self._fleets.of(uid)
         steps = rollout.plan(goal, self._fleets.views(uid))
         await self._instances.remove([members[each.instance.name] for each in steps.remove])
+        # For a moment, a new deployment waits for its networks: Instances created with addresses need no second write.
         if networks is not None or members or not self._is_new(deployment):
             await self._instances.make(deployment, location, goal.template_hash, steps.create, networks)
         if networks is not None:
@@ -147,6 +149,7 @@ class DeploymentController:
         members = list(self._fleets.of(metadata.uid).values())
         await self._instances.remove([member for member in members if not member.view.deleting])
         if not members and FINALIZER in metadata.finalizers:
+            # Before the finalizer: afterwards no pass finds the deployment, and orphaned bindings would stay.
             await self._bindings.remove(metadata.uid)
             kept = [each for each in metadata.finalizers if each != FINALIZER]
             try:

@@ -121,6 +121,7 @@ class InstanceWriter:
             self._addresses.forget(key)
             return
         owners = {owner.uid for owner in present.owner_references or () if owner.controller}
+        # The promised addresses are free again: the Instance of another owner does not carry them.
         if owners != {owner.uid for owner in metadata.owner_references}:
             self._addresses.forget(key)
             going = present.deletion_timestamp is not None
@@ -133,6 +134,7 @@ class InstanceWriter:
             verdict = self._addresses.assign(member.key, attachments)
             if verdict.value is None:
                 raise InstanceRefused(verdict.refusals[0])
+            # The list is replaced as a whole, conditionally: the quota controller may have removed its gate since.
             gates = [{"name": gate} for gate in member.gates if gate != GATE_NETWORK]
             patch: JsonObject = {
                 "metadata": {
@@ -174,6 +176,7 @@ class InstanceWriter:
         async def remove_one(member: FleetMember) -> None:
             namespace, _, name = member.key.rpartition("/")
             try:
+                # By uid: a successor may have the name by now.
                 await self._instances.delete(name, namespace, uid=member.uid)
             except (Conflict, NotFound):
                 return

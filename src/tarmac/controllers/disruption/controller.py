@@ -73,6 +73,7 @@ class DisruptionController:
             return
         if len(states) == 2 and _alike(states[0], states[1]):
             return
+        # Both states: a pod that has lost a label no longer counts for the budget that selected it before.
         for state in states:
             self._wake(namespace, state.metadata.labels or {})
 

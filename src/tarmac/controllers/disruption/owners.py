@@ -68,6 +68,7 @@ class Owners:
         namespace = pod.metadata.namespace
         ours = (owner.api_version, owner.kind) == (API_VERSION, "Instance")
         instance = self._instances.cache.item(f"{namespace}/{owner.name}") if ours else None
+        # By uid: an Instance made again under the name does not own this pod.
         if instance is None or instance.metadata.uid != owner.uid:
             raise NoController(f'found no controllers for pod "{pod.metadata.name}"')
         above = instance.metadata.controller

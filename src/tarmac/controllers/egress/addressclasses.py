@@ -38,6 +38,7 @@ class AddressClassLoop:
             return
         mine = [each for each in self._stock.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name]
         own, old = offered.metadata, offered.status or SourceIPClassStatus()
+        # The finalizer's write changes the version. The status follows in the pass that this change starts.
         if await hold(self._stock.class_resource, own, CLASS_FINALIZER, used=is_in_use(mine)):
             return
         families = {bounds_of(each).family for each in offered.spec.ranges}

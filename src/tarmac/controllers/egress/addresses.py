@@ -50,12 +50,15 @@ class AddressLoop:
         if known is None:
             return None
         protected = ADDRESS_FINALIZER in known.metadata.finalizers
+        # The finalizer first, alone: without it the object could vanish while a node still serves the address.
         if not protected and known.metadata.deletion_timestamp is None:
             finalizers = [*known.metadata.finalizers, ADDRESS_FINALIZER]
             await set_finalizers(self._stock.source_ip_resource, known.metadata, finalizers)
             return None
         offered = self._stock.classes.get(known.spec.class_name)
         rest = hold_down(offered.spec.hold_down if offered is not None else "")
+        # A holder missing in the cache counts as gone only if the server agrees: released too early, the address could
+        # be given to another claim while services use it.
         alive = [self._placed(each) for each in holders(known) if await self._is_alive(each, name)]
         carried = self._stock.gateways.get(f"{NAMESPACE}/{name}") is not None
         step = next_step(known, alive, carried=carried, rest=rest, now=self._stock.clock.now())
@@ -116,6 +119,7 @@ class AddressLoop:
         said, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
         owner = AddressOwner(said.name, said.epoch, said.since) if said is not None else None
         number = old.id or self._next_id()
+        # Taken before the write: its outcome may stay unknown, and no other address may get the same identity.
         self._stock.identities.put(own.name, number)
         finding = owned(owner, number, conflict)
         status = SourceIPStatus(

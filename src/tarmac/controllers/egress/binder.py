@@ -45,9 +45,11 @@ class SourceIPBinder:
             try:
                 taken = await self._take(claim, free, pool.offered)
             except (AlreadyExists, Conflict, NotFound):
+                # Lost to a concurrent writer: the pool must not choose it again in this pass, whatever the cache shows.
                 pool.lose(free.address)
                 taken = await self._taken_by_others(free.name)
             if taken is not None:
+                # Visible at once: the next claim of this pass must not take the same address from an outdated cache.
                 self._stock.source_ips.wrote(taken)
                 pool.put(taken)
         raise Conflict("too many others take addresses of this class")

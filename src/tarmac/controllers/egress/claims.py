@@ -63,6 +63,7 @@ class ClaimLoop:
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Bind every claim of one class and write its status."""
         claims = [item.object for item in self._stock.claims.indexed(BY_CLASS, name)]
+        # The oldest first: when addresses are scarce, a new claim must not overtake one that waits.
         claims.sort(
             key=lambda claim: (claim.metadata.creation_timestamp or "", claim.metadata.namespace, claim.metadata.name)
         )
@@ -123,6 +124,7 @@ class ClaimLoop:
     async def _tell(self, claim: SourceIPClaim, offered: SourceIPClass | None, verdict: Verdict[Takes]) -> None:
         """Set the finalizer, then the status of the claim."""
         users = self._stock.users(claim)
+        # The finalizer before the status: a bound claim without it could be deleted while services use its address.
         if await hold(self._stock.claim_resource, claim.metadata, CLAIM_FINALIZER, used=bool(users)):
             return
         old, own = claim.status or SourceIPClaimStatus(), claim.metadata

@@ -48,6 +48,7 @@ class ForwarderWriter:
         """
         for node, spec in sorted(made.forwarders.items()):
             present = known.get(node)
+            # A new node waits too: the Gateway's owner would drop its packets until it has the rules.
             if early and present is None:
                 continue
             await self._write(service, present, _kept(present.spec, spec) if early and present else spec)
@@ -77,6 +78,7 @@ class ForwarderWriter:
 
     def _wrote(self, forwarder: Forwarder) -> None:
         self._stock.forwarders.wrote(forwarder)
+        # Counted at once: another service decided before the watch event must not get the same transit number.
         self._stock.transits.put(f"{NAMESPACE}/{forwarder.metadata.name}", forwarder)
 
 

@@ -125,6 +125,7 @@ class GatewayLoop:
 
     async def write(self, name: str, known: Gateway | None, wanted: GatewaySpec) -> Gateway | None:
         """Create the Gateway or patch the fields that differ; return the result. Its senders follow from its rules."""
+        # Computed from the rules that are written with it: from older ones, a sender could be admitted without a rule.
         wanted.senders = senders(wanted, self._stock.nodes_seen.by_digits)
         resource = self._stock.gateway_resource
         if known is None:
@@ -142,6 +143,8 @@ class GatewayLoop:
                 self._stock.gateways.wrote(made)
                 return made
             return None
+        # Two loops write this object, each from its own view. The version makes the loser read again instead of undoing
+        # rules.
         patch = difference(encode(known.spec), encode(wanted))
         if not patch:
             return known

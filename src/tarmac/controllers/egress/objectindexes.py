@@ -105,6 +105,7 @@ class DialledAddresses:
     def put(self, uid: str, address: str) -> None:
         """Record the address of an ExternalService; empty when it is deleted."""
         before = self._by_uid.pop(uid, "")
+        # Another service may hold the address by now: its entry stays.
         if self._holder.get(before) == uid:
             del self._holder[before]
         if address:

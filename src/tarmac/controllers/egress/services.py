@@ -116,6 +116,7 @@ class ServiceLoop:
         dialled = self._dial(service, found.target.version)
         known = {each.spec.node_name: each for each in self._forwarders.of(key)}
         made = compile_fitting(found, dialled, known, self._stock.transits.of_others(key), self._world.gateway)
+        # Gateways before Forwarders: an owner drops packets that match no rule of its own yet.
         gateways = await self._write_gateways(service, made)
         early = self._is_early(key, made, known, gateways)
         await self._forwarders.write(service, made, known, early=early)
@@ -180,6 +181,7 @@ class ServiceLoop:
         await self._write_gateways(service, None)
         for each in self._forwarders.of(f"{own.namespace}/{own.name}"):
             await delete_same(self._stock.forwarder_resource, each.metadata)
+        # Last: after a crash before this line the object still exists, and the next pass removes the remaining rules.
         await release(self._stock.service_resource, own, EXTERNAL_SERVICE_FINALIZER)
 
     async def _sweep(self, key: str) -> None:

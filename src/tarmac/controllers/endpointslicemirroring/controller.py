@@ -92,6 +92,7 @@ class MirroringController:
             except Invalid as refusal:  # for example ports with the same name, which Endpoints may have
                 raise Terminal(f"cannot be mirrored: {refusal}") from refusal
             await asyncio.sleep(0)
+        # Last: the old mirrors serve until the new ones exist.
         await remove_slices(self._slices, [each for name, each in present.items() if name not in wanted])
         if written and found.skipped:
             self._tell(item, found.skipped)

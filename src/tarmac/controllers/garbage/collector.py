@@ -92,6 +92,8 @@ class GarbageCollector:
             if live.deletion_timestamp is None:
                 await self._judge(node, node.target, live)
             elif ORPHAN in finalizers:
+                # Dependents first: once the finalizer is removed the owner is gone, and dependents that still name it
+                # are deleted.
                 await self._release_dependents(uid)
                 await self._remove_finalizer(node.target, live, ORPHAN)
             elif FOREGROUND in finalizers and not self.graph.blockers(uid):
@@ -138,6 +140,7 @@ class GarbageCollector:
         if target.namespaced and not node.namespace:
             raise self._unownable(node, reference)
         remembered = (node.namespace, reference)
+        # A uid is never reused: an owner once found absent stays absent, and need not be requested again.
         if remembered in self._absent:
             return None
         owner = await self._live(target, node.namespace, reference.name)
@@ -196,7 +199,12 @@ class GarbageCollector:
         _log.info("deleting dependent object", resource=target.plural, key=live.key, propagation=policy)
         resource = self._client.resource(target)
         await resource.delete(
-            live.name, live.namespace, propagation=policy, uid=live.uid, resource_version=live.resource_version
+            # On the judged version: an owner added since makes this a Conflict, and the object is judged again.
+            live.name,
+            live.namespace,
+            propagation=policy,
+            uid=live.uid,
+            resource_version=live.resource_version,
         )
 
 

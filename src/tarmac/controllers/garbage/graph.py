@@ -68,6 +68,7 @@ class Graph:
         node.deleting = metadata.deletion_timestamp is not None
         node.orphaning = node.deleting and ORPHAN in finalizers
         was_foreground, node.foreground = node.foreground, node.deleting and FOREGROUND in finalizers
+        # Its dependents had a solid owner until now, and must be judged again.
         if node.foreground and not was_foreground:
             look.update(members(node.dependents))
         if self.needs_attention(node):

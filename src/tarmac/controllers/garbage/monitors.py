@@ -108,6 +108,8 @@ class Monitors:
             for identity in sorted(self._reflectors.keys() - wanted.keys()):
                 reflector, task = self._reflectors.pop(identity)
                 task.cancel()
+                # A resource that vanished before its first list would otherwise block `_announce`, and with it all
+                # collection.
                 reflector.synced.set()
                 self._targets.pop((reflector.target.group, reflector.target.kind), None)
                 self._look(self._graph.forget_others(reflector.target, set()))

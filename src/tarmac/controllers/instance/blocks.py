@@ -61,6 +61,7 @@ class InstanceBlocks:
         deployment = instance.metadata.labels.get(LABEL_DEPLOYMENT_NAME, "")
         for index in range(len(instance.spec.network_interfaces)):
             binding_key = f"{instance.metadata.namespace}/{binding_name(deployment, index)}"
+            # Before the read, without an await in between: no change of the binding is missed.
             self._waiting.note(key, _BINDING, binding_key)
             binding = self._bindings.get(binding_key)
             said = find(binding.status.conditions, "Ready") if binding and binding.status else None
@@ -74,6 +75,7 @@ class InstanceBlocks:
         missing: dict[ObjectSource, None] = {}
         for source in sources(instance.spec):
             source_key = f"{instance.metadata.namespace}/{source.name}"
+            # No await between this look and the note: a source created in between would wake no Instance.
             if source_key not in (await self._known(source.kind)).cache:
                 self._waiting.note(key, source.kind, source_key)
                 missing[source] = None
@@ -85,6 +87,7 @@ class InstanceBlocks:
         if informer is None:
             informer = self._sources[kind] = self._informers.informer(_TARGETS[kind])
             self._controller.watches(informer, self._waiting.woken_by(kind))
+        # Until the first list every source would look missing.
         await informer.synced()
         return informer
 

@@ -143,6 +143,7 @@ class InstanceReconciler:
             if unheard is not None:
                 await self._delete_pod(unheard)
                 return RetryAfter(RETRY_SECONDS)
+            # Only now: with the Instance gone its addresses are free, and a live Pod would still use them.
             await release(self._instances, metadata, INSTANCE_FINALIZER)
         return None
 
@@ -176,6 +177,8 @@ class InstanceReconciler:
             message = f"Pod ended: {ended.message or ended.reason or ended.phase}"
             self._recorder.event(reference(instance), "Warning", reasons.FAILED, message)
             cause, why = ended.reason or ended.phase, ended.message or ended.reason or ended.phase
+            # Before the deletion, whose event may start the next pass: without the note, the next Pod starts without a
+            # delay.
             self._endings.note(key, instance.metadata.uid, facts.spec.node_name, cause, why)
             await self._delete_pod(own.metadata)
         if facts.spec.node_name:

@@ -61,6 +61,7 @@ class LocationController:
         if location is None:
             return
         used = bool(self._deployments.indexed(BY_LOCATION, name))
+        # The finalizer's write changes the version. The status follows in the pass that this change starts.
         if await hold(self._locations, location.metadata, LOCATION_FINALIZER, used=used):
             return
         status = self._observed(location)

@@ -34,6 +34,7 @@ class NamespaceFindings:
     @property
     def empty(self) -> bool:
         """True if everything was listed and nothing is left."""
+        # Unlisted content counts as content: without the finalizer its objects would remain in no namespace for ever.
         return not (self.undiscovered or self.failures or self.remaining)
 
 

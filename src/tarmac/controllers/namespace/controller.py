@@ -46,6 +46,7 @@ class NamespaceController:
         known = self._informer.cache.item(name)
         if known is None or known.metadata.deletion_timestamp is None:
             return None
+        # From the server: the finalizers are written back as a whole below, and a cached list may be outdated.
         namespace = await self._namespaces.get(name)
         finalizers: list[str] = (namespace.get("spec") or {}).get("finalizers") or []
         if "deletionTimestamp" not in namespace["metadata"] or (finalizers and FINALIZER not in finalizers):
@@ -80,6 +81,7 @@ class NamespaceController:
             if not present:
                 return
             await self._delete(served, namespace, present)
+            # Listed again: objects with a finalizer or a grace period outlive their deletion.
             left = await self._present(served, namespace)
         except (NotFound, MethodNotAllowed):
             return  # no longer served

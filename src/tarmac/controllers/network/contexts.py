@@ -100,6 +100,7 @@ class ContextController:
         if context is None or context.metadata.deletion_timestamp is not None:
             return
         metadata = context.metadata
+        # Bindings decide: a context in use keeps its subnets even if its Location is gone.
         if context.spec.location.name not in self._locations.cache and not self._bindings.indexed(BY_CONTEXT, key):
             await delete_same(self._contexts, metadata)
             return

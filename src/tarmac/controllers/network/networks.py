@@ -92,6 +92,7 @@ class NetworkController:
         metadata = network.metadata
         if metadata.deletion_timestamp is not None:
             await self._take_down(key, network)
+        # Before any allocation: a Network without it could be deleted together with ranges that subnets still use.
         elif NETWORK_FINALIZER not in metadata.finalizers:
             await set_finalizers(self._networks, metadata, [*metadata.finalizers, NETWORK_FINALIZER])
         else:
@@ -101,6 +102,7 @@ class NetworkController:
         uid = network.metadata.uid
         self._allocated.release(uid)  # an assignment of its own that is not observed yet may be assigned to it again
         status = self._wanted(network)
+        # Held before the write: its outcome may stay unknown, and no other Network may get the same VNI or range.
         self._allocated.hold(uid, status, network.metadata.namespace)
         try:
             await write_status(self._networks, network.metadata, network.status, status, MANAGER)
@@ -186,6 +188,7 @@ class NetworkController:
         for item in contexts:
             if item.metadata.deletion_timestamp is None:
                 await delete_same(self._contexts, item.metadata)
+        # Contexts own the subnets: while one is left, addresses of the ranges may be in use.
         if not contexts:
             await release(self._networks, metadata, NETWORK_FINALIZER)
 

@@ -147,6 +147,7 @@ class SubnetController:
             written = await write_status(self._subnets, subnet.metadata, subnet.status, status, MANAGER)
         except NotFound:
             written = None
+        # Nothing was written: the range is free, or the status has it already.
         if written is None:
             self._given.pop(subnet.metadata.uid, None)
 

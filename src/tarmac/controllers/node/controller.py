@@ -90,6 +90,7 @@ class NodeController:
         now = rfc3339(self._clock.now())
         known = {each.type: each for each in facts.status.conditions or ()}
         conditions = [_silent(kind, known.get(kind), now) for kind in _UNKNOWN_WHEN_SILENT]
+        # Conditional: a heartbeat written since the read must not be overwritten with Unknown.
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "status": {"conditions": conditions}}
         await self._nodes.patch(facts.name, patch, type="strategic", subresource="status", manager=MANAGER)
         about = InvolvedObject("v1", "Node", facts.name, uid=facts.metadata.uid)
@@ -105,6 +106,7 @@ class NodeController:
             # before the write: further nodes are reconciled meanwhile
             self._zones.given_up(zone, self._clock.monotonic())
         taints = [_document(taint) for taint in wanted]
+        # Conditional: the list is replaced as a whole, and a taint added since by an administrator must survive.
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "spec": {"taints": taints or None}}
         await self._nodes.patch(facts.name, patch, manager=MANAGER)
         return again

@@ -53,9 +53,11 @@ class Decommission:
         if item is None or not _leaving(item):
             return None
         facts = read_node(item.raw)
+        # First: a pod bound after the evictions would be lost with its node.
         if not facts.spec.unschedulable:
             await self._nodes.patch(name, {"spec": {"unschedulable": True}}, manager=MANAGER, uid=facts.metadata.uid)
         if DELETE_DISKS in (facts.metadata.annotations or {}):
+            # Before the pods: their replacements must get new claims, and not wait for disks that are about to be lost.
             await release_disks(self._client, name)
         late = self._clock.now() - _deadline(facts)
         left = [pod for pod in self._residents.of(name) if MIRROR not in (pod.metadata.annotations or {})]

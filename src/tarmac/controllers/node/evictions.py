@@ -109,6 +109,8 @@ class TaintEvictions:
         # A heartbeat since the taint: the node lives, so its pods must not be force-deleted.
         if lost and self._heartbeats.silent_in(facts.name) > 0:
             return
+        # A lost node cannot confirm a graceful deletion: its pods are force-deleted even if they are terminating
+        # already.
         if pod.metadata.deletion_timestamp is None or lost:
             await self._delete(pod, 0 if lost else None)
             about = InvolvedObject("v1", "Pod", pod.metadata.name, pod.metadata.namespace, pod.metadata.uid)
@@ -142,6 +144,7 @@ class TaintEvictions:
                 self._missing.setdefault(name, self._clock.monotonic())
         while True:
             now = self._clock.monotonic()
+            # A copy: a Node may come back while another one is cleared up, which changes the original.
             for name in [name for name, since in self._missing.items() if since + QUARANTINE <= now]:
                 await self._clear_up(name)
                 self._missing.pop(name, None)

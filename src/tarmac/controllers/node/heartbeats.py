@@ -84,6 +84,7 @@ class Heartbeats:
     def _renewed(self, name: str, spec: _Spec) -> None:
         sign = self._sign(name)
         sign.grace = max(self._grace, float(spec.lease_duration_seconds or 0))
+        # Any change is a sign of life, also to an earlier time: the node's clock may have been set back.
         if spec.renew_time != sign.renewal:
             sign.renewal, sign.seen = spec.renew_time, self._clock.monotonic()
 

@@ -104,6 +104,7 @@ class QuotaAccount:
         """Record a new or changed Instance."""
         metadata = item.metadata
         known = self._members.get(metadata.name)
+        # Made again under its name: the admission was its predecessor's.
         if known is not None and known.metadata.uid != metadata.uid:
             self.drop(metadata.name)
             known = None

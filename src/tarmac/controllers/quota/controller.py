@@ -108,6 +108,7 @@ class QuotaController:
         gates = gates_of(item.raw) if item is not None else ()
         if item is None or GATE_QUOTA not in gates:
             return
+        # The list is replaced as a whole, conditionally: the deployment controller may have removed its gate since.
         left = [{"name": gate} for gate in gates if gate != GATE_QUOTA]
         patch = {
             "metadata": {"resourceVersion": item.metadata.resource_version},

@@ -60,6 +60,7 @@ class ForeignBindings:
             return RetryAfter(RETRY_SECONDS if later else 10 * RETRY_SECONDS)
         if verdict.value:
             patch, metadata = {"metadata": {"annotations": {ANNOTATION_INTERFACES: verdict.value}}}, item.metadata
+            # By uid: the addresses are promised to this Pod, not to a successor of its name.
             await self._pods.patch(metadata.name, patch, metadata.namespace, manager=MANAGER, uid=metadata.uid)
         return None
 

@@ -92,6 +92,7 @@ class PodInterfaceAssigner:
         found = self._attaching.attachment(INTERFACE, network, context, families) if context else None
         if found is None:
             return await self._ask_for(network, location)
+        # Repeating this for one Pod returns the same addresses: a binding that failed takes no second set.
         verdict = self._addresses.assign(pod_holder(key), self._attaching.leading([found]))
         return Verdict(None, verdict.refusals) if verdict.value is None else Verdict(encode_interfaces(verdict.value))
 

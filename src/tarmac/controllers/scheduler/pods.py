@@ -56,6 +56,7 @@ class PodScheduler:
         """Work until cancelled."""
         for informer in (*self._state.informers, *self._interfaces.informers, *self._preemptions.informers):
             await informer.synced()
+        # Before the first decision: it could give away resources that an earlier process had reserved.
         await self._preemptions.adopt()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writes.run())
@@ -73,6 +74,7 @@ class PodScheduler:
             for _ in range(AT_A_TIME):
                 waiter = backlog.take()
                 if waiter is None:
+                    # No await since the empty `take`: an arrival in between would be lost until the next one.
                     self._arrived.clear()
                     await self._arrived.wait()
                     break
@@ -128,10 +130,12 @@ class PodScheduler:
         self._preemptions.forget(waiter.uid)
         interfaces = await self._interfaces_at(waiter, verdict.value)
         if interfaces.value is not None:
+            # Assumed before the await: the next decision must count this pod, or both get the same room.
             self._state.place(read.value, verdict.value)
             await self._writes.put(Bind(waiter, read.value, verdict.value, interfaces.value))
         elif interfaces.refusals[0].reason != reasons.PROVISIONING_NETWORK:
             await self._refuse(waiter, interfaces.refusals)
+        # The pod may have been deleted during the await: put back, it would be retried for ever.
         elif self._state.waits(waiter):
             self._put_back(waiter)
 

@@ -167,6 +167,7 @@ class Preemptions:
             return _OTHERS_FIRST
         displaced = self._displaced(pod, candidate.node)
         self._hold(_Nomination(pod, candidate.node, candidate.victims))
+        # Reserved above, written later: decisions in between already respect the nomination.
         self._jobs.put_nowait(partial(self._carry_out, waiter.key, candidate, pod, displaced))
         return _sentence(pod, candidate.node, candidate.victims)
 
@@ -225,6 +226,7 @@ class Preemptions:
         try:
             for each in displaced:
                 await self._nominate(each, None)
+            # Before any deletion: after a crash, the nomination shows which preemption the missing pods belong to.
             await self._nominate(pod, candidate.node)
             for victim in candidate.victims:
                 await self._end(victim, pod, candidate.node)

@@ -84,6 +84,7 @@ class SchedulerState:
 
     def read(self, waiter: Waiter) -> Verdict[Pod]:
         """Return the waiting pod as the decision layer sees it; a refusal when one of its disks is unavailable."""
+        # A disk, a class or a subnet may have changed since the pod was decoded: its demand follows from them.
         if waiter.pod is not None and waiter.read_at == self._nudges:
             return Verdict(waiter.pod)
         item = self.pods.cache.item(waiter.key)

@@ -64,6 +64,7 @@ class ServiceController:
         """Work until cancelled."""
         await self._known.synced()
         await self._endpoints.known.synced()
+        # Both caches have synced: in a half-filled one, Endpoints would look as if their Service were deleted.
         for key in self._endpoints.leftovers(self._known):
             self._controller.queue.add(key)
         await self._controller.run()

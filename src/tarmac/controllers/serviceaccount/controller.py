@@ -68,6 +68,7 @@ class ServiceAccountController:
             wanted["data"] = data
             await create_if_absent(self._maps, wanted)
         elif known.get("data") != data or known.get("binaryData"):
+            # The object read carries its version: a concurrent change makes this a Conflict, and the pass is repeated.
             await self._maps.update({**known, "data": data, "binaryData": None})
 
 

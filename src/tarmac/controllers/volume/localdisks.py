@@ -115,6 +115,8 @@ class LocalDiskController:
     async def _bind(self, claim: JsonObject, volume: JsonObject) -> None:
         metadata, spec, name = claim["metadata"], volume["spec"], volume["metadata"]["name"]
         if not claim["spec"].get("volumeName"):
+            # The claim names its volume before either is Bound: after a crash, the next pass continues from the missing
+            # phase.
             bound = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}, "spec": {"volumeName": name}}
             await self._claims.patch(metadata["name"], bound, metadata["namespace"], manager=MANAGER)
         if (volume.get("status") or {}).get("phase") != "Bound":
@@ -154,8 +156,11 @@ class LocalDiskController:
             await self._volumes.patch(name, {"status": {"phase": "Released"}}, subresource="status", manager=MANAGER)
         if "deletionTimestamp" not in metadata:
             if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+                # By uid: the volume that was judged, and not a later one of its name.
                 await self._volumes.delete(name, uid=metadata["uid"])
         elif DISK_FINALIZER in metadata["finalizers"] and metadata["labels"][LABEL_DISK_NODE] not in self._nodes.cache:
+            # The node that would remove the image and this finalizer no longer exists: otherwise the volume would stay
+            # for ever.
             kept = [each for each in metadata["finalizers"] if each != DISK_FINALIZER]
             patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": kept or None}}
             await self._volumes.patch(name, patch, manager=MANAGER)

@@ -95,6 +95,7 @@ class VolumeProtection:
         if item is None or not _held(item, CLAIM_FINALIZER) or self._pods.indexed(BY_CLAIM, key):
             return
         namespace, _ = split_key(key)
+        # A pod bound a moment ago may be missing in the cache. Released now, its disk would be deleted under it.
         async for page in self._client.resource(PODS.typed(VolumeUser)).pages(namespace):
             if any(key in claims_of(pod) for pod in page.items):
                 return

@@ -196,6 +196,7 @@ class WorkloadController:
         decided = PassDecisions(workload, history, goal, waves, blocks)
         standing = self._standings[key] = _LastPass(Rollup(decided, self._newest(workload, existing)), due)
         await self._explain(workload, standing)
+        # Last: an exception above leaves it False, and the full pass is repeated.
         standing.settled = True
         return standing
 
@@ -222,6 +223,7 @@ class WorkloadController:
         status.revisions = records_of(history)
         written = await self._write(workload, status, standing, changes)
         if written and known is not None and known.revisions and _kept(known) != _kept(status):
+            # After the status: a template that the stored status still names must exist, or a rollback fails.
             await self._revisions.prune(workload, history)
 
     def _status(self, workload: Workload, standing: _LastPass) -> WorkloadStatus:

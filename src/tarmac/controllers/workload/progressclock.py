@@ -50,6 +50,7 @@ class ProgressTimer:
 
     def _changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         if new is not None:
+            # A pass may come much later, and time before it would not count.
             self.seen(new.object)  # at the change itself, not at the next pass
         elif old is not None:
             self._progress.pop(old.metadata.uid, None)

@@ -32,6 +32,7 @@ def build_outside(underlay: HostUnderlay, segment: Segment) -> None:
     path = outside_namespace(underlay)
     namespaces.create(path)
     with namespaces.inside(path):
+        # Before any address: with duplicate detection, IPv6 addresses could not be used for a second.
         namespaces.set_controls({"ipv6/conf/all/accept_dad": "0", "ipv6/conf/default/accept_dad": "0"})
         there = Netlink()
     try:
@@ -79,6 +80,7 @@ def _plug(there: Netlink, lan: int, path: Path, segment: Segment, number: int, c
         there.request([member(index_of(there, port), lan)])
         outside, wanted = index_of(netlink, INTERFACE), segment.of_city(number)
         known = {each.partition("/")[0] for each in routing.prefixed_addresses(netlink).get(outside, ())}
+        # Another segment may have been configured before: with addresses of both, answers could leave from the old one.
         netlink.request([routing.no_address(outside, each) for each in sorted(known - set(wanted))])
         own = [
             routing.address(outside, address, subnet.prefixlen)

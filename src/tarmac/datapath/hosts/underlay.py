@@ -35,6 +35,7 @@ def free_subnet(data_dir: Path) -> IPv4Network:
     """Return a subnet without addresses of other links on this machine; that of the bridge, if it exists."""
     netlink = Netlink()
     try:
+        # An existing bridge keeps its subnet: another one would cut off containers that still run.
         own = links.link(netlink, f"tm{identity(data_dir)}")
         taken = dict(_addresses(netlink))
     finally:
@@ -64,6 +65,7 @@ def build(underlay: HostUnderlay) -> None:
 
 def remove(underlay: HostUnderlay) -> None:
     """Remove everything, also after a partial failure."""
+    # Every step tolerates absence, so a removal that was interrupted is completed by the next one.
     for namespace in _namespaces(underlay):
         namespaces.remove(namespace)
     netlink = Netlink()

@@ -48,6 +48,7 @@ class TrackedConnection:
 
 def forget(netlink: Netlink, unwanted: Callable[[TrackedConnection], bool]) -> int:
     """Delete unwanted connections and return their number."""
+    # Collected first: a request on the socket in the middle of a dump would mix their answers.
     found: list[NetlinkMessage] = []
     for _, body in netlink.dump(_GET, bytes((socket.AF_UNSPEC, 0, 0, 0))):
         family = body[0]

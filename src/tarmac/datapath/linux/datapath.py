@@ -46,6 +46,7 @@ class LinuxDatapath:
         self._run_dir = run_dir
         self._folder = run_dir / "netns"
         self._thread = ThreadPoolExecutor(1, "datapath", initializer=namespaces.enter, initargs=(host,))
+        # A thread of its own: behind a large change, probes would time out and restart healthy pods.
         self._sockets = ThreadPoolExecutor(1, "datapath-sockets", initializer=namespaces.enter, initargs=(host,))
         self._host: Host | None = None
         self._prepared_for: object = None
@@ -85,12 +86,14 @@ class LinuxDatapath:
         if state.node_addresses:
             # Block plaintext before any network can send packets that must be encrypted.
             await self.tunnels.lead(state.node_addresses[0], state.tunnels)
+        # Before any network is configured: until the node's table exists, packets could pass between networks.
         await self._run(lambda: self._prepare(state, verify))
         failures: dict[str, Exception] = {}
         for network in sorted(state.networks, key=lambda each: each.weight):
             if await self._tried(network.name, partial(self._configure, state, network, verify), failures):
                 made(network)
         await self._tried(HOST, partial(self._offer, state, verify), failures)
+        # After the routers: it routes into their uplinks, which exist by now.
         await self._tried(HOST, partial(self._lead, state, verify), failures)
         return failures
 
@@ -128,6 +131,7 @@ class LinuxDatapath:
         try:
             async with asyncio.timeout(_ADDRESS_SECONDS):
                 router = self._routers[router_name(network)]
+                # The kernel makes a new IPv6 address usable only after a moment. Packets before that would be lost.
                 while not await self._run(lambda: router.has_address(address)):  # noqa: ASYNC110 no event exists
                     await asyncio.sleep(_A_MOMENT)
         except BaseException:
@@ -137,6 +141,7 @@ class LinuxDatapath:
 
     def sandboxes(self) -> Set[str]:
         """Return the known sandboxes that have links."""
+        # Called in the event loop while the datapath's thread changes the routers: iterate over a copy.
         return {_identity(each) for router in list(self._routers.values()) for each in router.ends}
 
     def sandbox_of(self, network: str, interface_index: int) -> str | None:
@@ -183,6 +188,7 @@ class LinuxDatapath:
         return self._routers[name]
 
     def _attach(self, sandbox_id: str, namespace: str, interfaces: Sequence[AttachedInterface]) -> Attached:
+        # Before the links: a link that is up with `accept_ra` or `forwarding` on could already act on packets.
         prepare_pod(namespace)
         there = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -190,6 +196,7 @@ class LinuxDatapath:
                 self._router(router_name(interface.network)).attach(sandbox_id, position, interface, there)
         finally:
             os.close(there)
+        # After the router's ends, whose source check must be in force before the pod can send.
         configure_pod(namespace, interfaces)
         for position, interface in enumerate(interfaces):
             self._router(router_name(interface.network)).settle(sandbox_id, position)
@@ -223,6 +230,7 @@ class LinuxDatapath:
         self._remove([name for name, router in self._routers.items() if name not in wanted and not router.ends])
         about = tunnels_of(state)
         if verify or self._prepared_for != about:
+            # Unknown if this fails halfway: the next `apply` must not skip it.
             self._prepared_for = None
             self._host.keep_only(tuple(self._routers))
             self._host.prepare(state)
@@ -301,6 +309,7 @@ class LinuxDatapath:
         self.external.remove_now()
         self._remove(list(self._routers))
         self._host.remove()
+        # Fails while a namespace is left in it: then the removal is incomplete, and must not look done.
         self._folder.rmdir()
         self._close()
 

@@ -84,6 +84,8 @@ class RouterEnds:
         milliseconds for each, and block all other changes. `clear` removes those that stay. A tap is deleted at once:
         no namespace takes it along, and a process that has it open must not send any more.
         """
+        # Forgotten first, and then blocked: the source check that follows has no entry for them, so their packets are
+        # dropped.
         self.all = [each for each in self.all if each not in gone]
         self._nftables.ensure(self.antispoof(), verify=False)
         indexes = {each.index for each in gone}

@@ -53,6 +53,7 @@ class Host:
 
     def prepare(self, state: NodeNetworks) -> None:
         """Enable forwarding, and keep the networks apart."""
+        # Before the first change: what is not recorded now cannot be restored.
         self._remember_controls()
         # A node that learns its own routes from router advertisements must continue to do so when it forwards.
         for name in ("all", "default", *(link.name for link in links.links(self._netlink))):
@@ -126,6 +127,7 @@ class Host:
         end = links.link(self._netlink, name) or self._connect(name, namespace)
         other = links.link(inside, UPLINK)
         assert other is not None, "the other end of an uplink is in its router namespace"
+        # The number is kept in the link's alias: a restarted agent gives the uplink the same addresses.
         number = self._number(end)
         four, six = str(_RANGE[number]), str(_RANGE_SIX[number])
         self._netlink.request(
@@ -170,6 +172,7 @@ class Host:
     def remove(self) -> None:
         """Restore the namespace to its original state."""
         self._inward.remove()
+        # Before the tables: without them, packets of networks would reach the node unfiltered.
         self.keep_only(())
         self._netlink.request([routing.no_route(Route(each)) for each in DIALLED])
         for table in (self._table, f"{self._table}-services"):

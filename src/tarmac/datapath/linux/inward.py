@@ -92,6 +92,7 @@ class NodeRoutes:
         self._ensure_routes(routes)
         table = inward(self._table, self._uplinks, doors, foreign, node_marks(node_address))
         self._nftables.ensure([table], verify=verify)
+        # After the rules: a datagram in between would create the old entry again.
         self._forget(doors)
         self._made = wanted
 

@@ -31,6 +31,7 @@ def inside(path: str | Path) -> Generator[None]:
         try:
             yield
         finally:
+            # Also after an exception: the thread serves other networks next, and would change the wrong one.
             _call("setns", home, _CLONE_NEWNET)
     finally:
         os.close(home)

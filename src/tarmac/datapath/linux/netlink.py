@@ -60,6 +60,7 @@ class Netlink:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         with suppress(PermissionError):  # root of a user namespace has to use the default size
             self._socket.setsockopt(socket.SOL_SOCKET, _SEND_BUFFER, 1 << 22)  # a transaction is sent as a whole
+        # The kernel assigns the port: two sockets of one process must not receive each other's answers.
         self._socket.bind((0, 0))
         self._numbers = count(1)
 

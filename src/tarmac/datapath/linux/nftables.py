@@ -70,10 +70,12 @@ class Nftables:
             if wrong or also:
                 self._run("".join(table.replacement() for table in wrong) + also)
             for table in wrong:
+                # After the transaction: a rejected table must not count as written.
                 self._written[table.family, table.name] = table.body, self._fingerprint(table.family, table.name)
 
     def remove(self, family: str, name: str) -> None:
         """Delete a table, if it exists."""
+        # Before the deletion: if it fails, the table's state is unknown.
         self._written.pop((family, name), None)
         self.run(f"add table {family} {name}\ndelete table {family} {name}\n")
 

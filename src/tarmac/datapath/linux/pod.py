@@ -67,6 +67,7 @@ def configure_pod(namespace: str, interfaces: Sequence[AttachedInterface]) -> No
                     RoutingRule(_PRIORITY, table, source=str(ip_interface(each).ip)) for each in interface.addresses
                 ]
             links.settle(netlink, interface.name)
+        # After all tables are filled: a rule that selects an empty one would fall back to the main table.
         if rules:
             ensure_rules(netlink, rules)
 

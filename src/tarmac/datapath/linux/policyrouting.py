@@ -63,6 +63,7 @@ def _changes(netlink: Netlink, wanted: set[RoutingRule]) -> Iterator[NetlinkMess
     for family in _FAMILIES:
         present = set(_rules(netlink, family))
         own = {each for each in wanted if each.is_of(family)}
+        # New rules before old ones go: no packet meets a moment without either.
         for each in sorted(own - present):
             yield NetlinkMessage(_NEWRULE, CREATE | EXCLUSIVE, _body(family, each), EXISTS)
         for each in sorted(present - own):

@@ -64,6 +64,7 @@ class Router:
             self._netlink.request([links.setting(_LOOPBACK)])
             self._tunnel = links.link(self._netlink, TUNNEL)
             self._ends = RouterEnds(path, self._netlink, self._nftables)
+            # Links of an earlier process carry packets already: their source check comes before anything else.
             self._nftables.ensure(self._ends.antispoof())
         except BaseException:
             self.close()
@@ -85,7 +86,9 @@ class Router:
             self._ensure_routes(state)
         known_pods = pods.marks(before.pods) if before else self._marks()
         about_pods = pods.change(known_pods, pods.marks(state.pods))
+        # Rules and marks in one transaction: `has_rules_about` must not report a pod whose rules are not in force.
         self._nftables.ensure(self._tables(state), verify=verify, also=about_pods)
+        # After the new rules: a connection forgotten earlier could be tracked again under the old ones.
         if may_revoke(self._state, state):
             conntrack.forget(self._conntrack, is_revoked(state.rules, self._services(state)))
         self._state, self._made = state, (state, node_address)
@@ -126,6 +129,8 @@ class Router:
             return
         self._ends.remove(gone)
         addresses = {address for each in gone for address in each.end.addresses}
+        # After the links are blocked: packets in between would create the entries again, for the next pod of the
+        # address.
         conntrack.forget(self._conntrack, concerns(addresses))
         if self._state is not None and _are_elsewhere(addresses, self._state):
             self._ensure_routes(self._state)
@@ -159,6 +164,7 @@ class Router:
         self.clear()
         tunnel = links.link(self._netlink, TUNNEL)
         self._netlink.request([links.deletion(tunnel.index)] if tunnel else [])
+        # Links first: the namespace lives on while another process uses it, and would still answer.
         self._host.disconnect(self.path.name)
         namespaces.remove(self.path)
         self.close()

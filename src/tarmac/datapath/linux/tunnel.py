@@ -24,6 +24,7 @@ def ensure_tunnel(
 ) -> links.Link | None:
     """Return the tunnel end of a router namespace; None without a VNI, which identifies the Network's packets."""
     found = links.link(netlink, TUNNEL)
+    # Routes through the old end go with it: callers ensure theirs afterwards.
     if found is not None and not (vni and links.is_vxlan(found, vni, node_address, port)):
         netlink.request([links.deletion(found.index)])
         found = None
@@ -45,6 +46,7 @@ def tunnel_routes(tunnel: links.Link, vni: int, remotes: Iterable[Remote], local
         Route(prefix, tunnel.index, tunnel_gateway(tunnel_mac(vni, remote.node_address)))
         for remote in remotes
         for prefix in (*remote.prefixes, *map(routing.host_prefix, _own_addresses(remote.node_address)))
+        # A pod may be attached here before its old node's state is known: the local link wins.
         if prefix not in local
     }
 

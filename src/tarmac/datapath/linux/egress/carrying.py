@@ -89,11 +89,13 @@ class AddressCarrier:
         """Set the marks of addresses, the addresses that this node may serve, and the route numbers of gateways."""
         with self._ruleset.lock:
             self._node_address, self._marks, self._gateways = node_address, marks, gateways
+            # Under the lock: the lease thread must not renew an address by the link of an earlier configuration.
             self.carriable = carriable
 
     def follow(self, owners: Mapping[str, str]) -> None:
         """Route packets of addresses to these nodes."""
         with self._ruleset.lock:
+            # Kept even if the table does not exist yet: a later one is filled from here.
             self._owners |= owners
             self._ruleset.refill("inet", NAME, "owners", marks(self.owners_by_mark()))
 
@@ -116,10 +118,12 @@ class AddressCarrier:
             left = {each: rest - waited for each, rest in seconds.items() if each in self.carriable and rest > waited}
             places = [self.carriable[each] for each in left]
             new = [each for each in places if self._owners.get(each.source.address) != self._node_address]
+            # On its link before it is live: packets that are let through must find their address.
             self._netlink.request([message for each in new for message in each.arrival()])
             if places:
                 self._renew({each.marked: left[each.source.address] for each in places}, at_once=not new)
             if new:
+                # Last: until the address is live, packets routed here would be dropped by the guard.
                 self.follow({each.source.address: self._node_address for each in new})
 
     def _renew(self, lives: Mapping[Marked, float], at_once: bool) -> None:
@@ -143,6 +147,7 @@ class AddressCarrier:
             lives = {each.marked: 1.0 for each in gone}
             coming, going = _elements(lives)
             self._ruleset.passing([*coming, *going])  # added first, since some may have timed out
+            # Only after the elements: until they are gone, packets with the address may still leave.
             self._netlink.request([message for each in gone for message in each.departure()])
             own = [each.source.address for each in gone]
             self.follow({each: "" for each in own if self._owners.get(each) == self._node_address})
@@ -151,6 +156,8 @@ class AddressCarrier:
         """Announce addresses on their segments if they are live at this moment: no rule filters announcements."""
         with self._ruleset.lock:
             living = self.carried()
+            # The lock is held since the check: an address dropped in between would draw packets to a node that does not
+            # serve it.
             for each in addresses:
                 if each in living:
                     place = self.carriable[each]
@@ -173,6 +180,7 @@ class AddressCarrier:
         finally:
             with self._ruleset.lock:
                 self._probed.discard(address)
+                # Served since the probe began: taking the link down now would cut the address off.
                 if address not in self.carried():
                     self._netlink.request([links.setting(place.index, up=False)])
 
@@ -195,6 +203,7 @@ class AddressCarrier:
         living = self.carried()
         at_home = {(self.carriable[each].index, each) for each in living}
         for index in {each.index for each in self.carriable.values() if not each.virtual}:
+            # The dummy address stays: with its last address a link loses all its routes.
             found = {(index, each) for each in routing.addresses(self._netlink, index) - {NOBODY}}
             self._netlink.request([routing.no_address(*each) for each in sorted(found - at_home)])
         virtual = [each for each in self.carriable.values() if each.virtual]
@@ -203,6 +212,7 @@ class AddressCarrier:
         self._netlink.request([message for each in there for message in each.arrival()])
         self._netlink.request([links.setting(each.index, up=False) for each in idle])
         self._tidy_routes(virtual)
+        # Timed out without `drop`: packets must not be routed to an owner that serves no more.
         lapsed = [each for each, node in self._owners.items() if node == self._node_address and each not in living]
         self.follow(dict.fromkeys(lapsed, ""))
 

@@ -79,6 +79,7 @@ def leaving_out(parts: Sequence[T], attempt: Callable[[Sequence[T]], None]) -> l
             add(some[: len(some) // 2])
             add(some[len(some) // 2 :])
         else:
+            # Kept for every later attempt, so the last successful one contains all good parts.
             good.extend(some)
 
     add(parts)

@@ -169,12 +169,15 @@ class LinuxEgressDatapath:
         sources = list(_sound(state.sources, check_source, failures, lambda each: each.address))
         forwardings = self._at_home(forwardings, failures)
         sound = replace(state, forwardings=tuple(forwardings), sources=tuple(sources))
+        # Before the tunnel exists: without this table, packets of any host would be accepted.
         self._host().admit(_senders(sound), _answerers(sound))
         egress = self._egress_namespace()
         mtu = self._host().mtu(0, state.node_address)
         encrypted = {each: mtu - overhead(each) for each in self.encryption.encrypted()}
         networks = self._connected(egress, forwardings, mtu, min(encrypted.values(), default=mtu), failures)
+        # The legs are connected by now: routes back to transit addresses lead through them.
         failures |= egress.ensure(sound, _transits(forwardings, sources), encrypted)
+        # After the routes and links, before the legs: a pod's first packet must find the rules of the gateway.
         egress.allow()
         for name, leg in self._known_legs():
             self._allow(leg, [(each, _in(each, name)) for each in networks.get(name, ())], failures)
@@ -208,6 +211,8 @@ class LinuxEgressDatapath:
     def _egress_namespace(self) -> EgressNamespace:
         if self._egress is None:
             made = EgressNamespace(self._path, self._host())
+            # Before it is visible to the lease thread: an owner announced in between would be overwritten by an older
+            # one.
             made.carrier.follow(self._followed)
             self._egress = made
         return self._egress
@@ -252,6 +257,7 @@ class LinuxEgressDatapath:
 
     def _leg(self, path: Path) -> Leg:
         known = self._legs.get(path.name)
+        # Recreated under the same name: sockets of the old leg belong to a namespace that is gone.
         if known is not None and known.identity != path.stat().st_ino:
             known.close()
             known = None

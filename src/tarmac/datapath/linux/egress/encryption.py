@@ -98,6 +98,7 @@ class Encryption:
         An exception means that plaintext cannot be ruled out; if only encryption fails, those nodes are closed.
         """
         async with self._turn:
+            # Peers of an earlier process too: until rules no longer route to them, their packets must stay encrypted.
             known = {address: EncryptedPeer(address) for address in await self._run(self.encrypted)}
             known |= {each.address: each for each in (*(self._external or ()), *peers)}
             if peers:
@@ -176,6 +177,7 @@ class Encryption:
         waits = bool(self.failed) and self._clock.monotonic() < self._again_at
         if self._opened == wanted and (waits or (not self.failed and await self._run(self._is_whole))):
             return
+        # Set before the attempt: a failure is repeated after a pause, and not at every call.
         self._opened = wanted
         if peers:
             await self._attempt(self._open(peers))
@@ -199,6 +201,7 @@ class Encryption:
         if self._external:
             addresses = frozenset(each.address for each in self._external)
             rules.ensure([encrypted(self._table, link, addresses)])
+            # After the rules are in force: it decides where packets are expected to be encrypted.
             self._closed = addresses
         if wanted is not None and wanted.numbers:
             rules.ensure([instances(self._instances_table, link, wanted.always, wanted.between, wanted.plain)])
@@ -267,6 +270,7 @@ class Encryption:
         node_address, said = self._address, self._distinct(peers)
         if self._external is None or self._instances is None:
             known = {each.address for each in peers} | {each.public_key for each in said}
+            # A user that has not called yet may need peers of the earlier agent: they stay until it does.
             kept = self.wireguard.configured()
             said += [each for each in kept if each.address not in known and each.public_key not in known]
         self.wireguard.tell(self.private_key, said, self._clock.now())

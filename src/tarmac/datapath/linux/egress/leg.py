@@ -67,15 +67,18 @@ class Leg:
                 ),
             ]
         )
+        # After the routes: with an empty table, marked packets would fall through to the main table.
         ensure_rules(self._netlink, [RoutingRule(_PRIORITY, _TABLE, ROUTED, 0xFFFFFFFF)])
         links.settle(self._netlink, EGRESS)
 
     def allow(self, departures: Sequence[Departure], arrivals: Sequence[Arrival]) -> None:
         """Allow exactly these rules, and end connections that are no longer allowed."""
+        # Before the rules, which name the numbers. A number in use never changes: tracked connections carry it.
         self._number({each.transit for each in (*departures, *arrivals)})
         self._ruleset.ensure([forwarding(departures, arrivals, self._numbers)])
         self._last = departures, arrivals
         before, self._allowed = self._allowed, set(chain(departures, arrivals))
+        # Only after a withdrawal: reading the table takes the kernel ten milliseconds and more.
         if before is None or before - self._allowed:
             conntrack.forget(self._conntrack, at_pods(departures, arrivals, self._numbers))
 

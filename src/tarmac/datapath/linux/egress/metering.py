@@ -54,6 +54,7 @@ class TrafficMeter:
     def read(self, name: str, counters: Mapping[Key, tuple[int, int]]) -> None:
         """Add the counts, packets and bytes, of a set or map, named with the number of its family."""
         labels = self._known().get(name[:-1], {})
+        # Only differences are added: an element read twice must not count twice.
         before, now = self._read.get(name, {}), dict[Key, int]()
         connections = name[:-1] in ("began", "in")
         sums = self._connections if connections else self._bytes

@@ -126,6 +126,7 @@ class EgressNamespace:
         self._netlink.request([links.setting(_LOOPBACK), *(routing.address(_LOOPBACK, each) for each in (four, six))])
         tunnel = self._tunnel(state)
         outside, virtual = self._outside(state, failures), self._virtual(state, failures)
+        # Before routes are computed: a link that goes takes its routes with it.
         self._keep_only_outside({each.name for each in (*outside.values(), *virtual.values())})
         gateways = [node for each in state.sources for node in each.candidates if node != own]
         numbers = fwmarks.gateway_numbers(gateways, routing.routes(self._netlink, fwmarks.TABLES))
@@ -147,11 +148,13 @@ class EgressNamespace:
                 wanted |= outside_routes(each.outside, link.index, fwmarks.FIRST_TABLE + number)
                 mac = outside_mac(own, each.outside.interface)
                 carriable[each.address] = OwnableAddress(each, link.name, link.index, number, mac)
+        # Routes before rules: a rule that selects an empty table would let packets fall through to the next one.
         self._ensure_routes(wanted)
         marks = [each.source.mark for each in carriable.values() if each.virtual]
         ensure_rules(self._netlink, fwmarks.rules([*numbers.values(), *links_outside.values()], marks))
         self._legs = dict(legs)
         failures |= self._shape(carriable.values())
+        # Last: from here on the lease thread may serve the addresses, and their links and routes exist.
         self.carrier.serve(own, {each.address: each.mark for each in state.sources}, carriable, numbers)
         return failures
 
@@ -162,11 +165,13 @@ class EgressNamespace:
             sources = [each.source for each in carrier.carriable.values()]
             exits = {each.source.mark: each.number for each in carrier.carriable.values()}
             tables = gateway(self._legs, carrier.owners_by_mark(), exits, sources, self._partners)
+            # Elements that are about to go lose their counters: they are read first.
             if self._meter.loses(sources):
                 self._count()
             if self.ruleset.ensure(tables, self._restored, anew=anew):
                 self._meter.restart()
             self._meter.know(sources)
+            # After the tables: which addresses are live is read from the new ones.
             carrier.tidy()
         before, self._allowed = self._allowed, set(sources)
         if before is None or before - self._allowed:

@@ -45,6 +45,7 @@ def _heard(asking: socket.socket, mac: str, address: str, clock: Clock) -> str:
         except TimeoutError:
             break
         found = answerer(frame, address)
+        # A packet socket also receives this host's own frames, which would look like a conflict.
         if found and found != mac:
             return found
     return ""

@@ -47,6 +47,7 @@ class DetachedProgram:
 
     def start(self, program: Path, environment: Mapping[str, str] | None = None) -> None:
         """Start it in the namespaces of this thread. It may still exit right away. Raises OSError."""
+        # Also one whose pid was never written: two programs would fight for the same link or lock.
         self.end()
         self._pid.parent.mkdir(parents=True, exist_ok=True)
         # Detached from the agent: init reaps it.
@@ -62,6 +63,7 @@ class DetachedProgram:
         )
         if done.returncode:
             raise OSError(f"{program.name} could not be started: {done.stderr.strip()}")
+        # Killed before this line, the next agent finds the program by its command line.
         self._pid.write_text(done.stdout)
 
     def end(self) -> None:
@@ -80,12 +82,14 @@ class DetachedProgram:
             line = (_PROCESSES / str(process) / "cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:
             return False
+        # The pid may belong to another program by now, which must not be killed.
         return line[-len(self._words) :] == self._words
 
 
 def _end(process: int) -> None:
     """Kill a process. It has nothing to finish: its state is in the kernel."""
     try:
+        # By pidfd: the pid could be reused between the check and the signal.
         handle = os.pidfd_open(process)
     except ProcessLookupError:
         return

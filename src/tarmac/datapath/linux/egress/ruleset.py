@@ -56,6 +56,7 @@ class FilledTable:
                 elif known[key] != value:
                     changed.append((name, key, value))
         moved = {(name, key) for name, key, _ in changed}
+        # Deletions first: if a later transaction fails, what was withdrawn is gone already.
         steps = [*gone, *changed, *new]
         for start in range(0, len(steps), _MAX_STEPS):
             yield "".join(self._steps(steps[start : start + _MAX_STEPS], moved))
@@ -126,6 +127,7 @@ class Ruleset:
     def transaction(self, commands: str) -> None:
         """Run commands, without counting them as drift. Raises NftablesFault."""
         with self.lock:
+            # Our change makes it outdated: the next check takes a new one.
             self._baseline = []
             self._nftables.run(commands)
             self._generation = _after(self._generation)

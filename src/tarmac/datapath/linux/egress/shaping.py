@@ -81,5 +81,6 @@ class Shaper:
         said = [line for line in done.stderr.splitlines() if line.startswith(("Error", "RTNETLINK"))]
         faults = [line for line in said if "Exclusivity" not in line and "File exists" not in line]
         if faults:
+            # Unknown after a failure: the next call sends everything again.
             self._made.clear()
             raise OSError(f"tc: {faults[0]}")

@@ -69,6 +69,7 @@ class StateSync:
         async with self._turn:
             if (own, partner) != self._wanted:
                 self._rests_until = float("-inf")
+            # Stored before the attempt: `look` continues with it if this fails.
             self._wanted = own, partner
             await self._look()
 
@@ -85,6 +86,7 @@ class StateSync:
 
     def stop_now(self) -> None:
         """Stop sharing, in the datapath's thread."""
+        # Before the process ends: a check in between must not start it again.
         self.partner, self._wanted = "", ("", "")
         _stop(self._place)
 
@@ -232,6 +234,7 @@ def _answers(place: Path, process: int) -> bool:
 def _begin(program: Path, place: Path, namespace: Path, text: str) -> None:
     _stop(place)  # also the lock of a killed one, which would prevent the next start
     place.parent.mkdir(parents=True, exist_ok=True)
+    # Before the start: a process without it could not be told from one with other settings.
     place.with_suffix(".conf").write_text(text)
     with namespaces.inside(namespace):
         _daemon(place).start(program)

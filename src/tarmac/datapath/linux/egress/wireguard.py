@@ -78,6 +78,7 @@ class WireGuardLink:
     def ready(self, netlink: Netlink) -> bool:
         """Return True if the link can be configured. Raises OSError if the program has exited."""
         link = links.link(netlink, self.name)
+        # The link exists before its program listens: configured too early, `wg` finds none.
         if link is not None and (link.kind == "wireguard" or _listens(self._socket)):
             return True
         if self._program.has_ended:
