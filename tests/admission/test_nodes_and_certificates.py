@@ -31,7 +31,6 @@ async def test_a_node_changes_itself_only(world: World) -> None:
 @pytest.mark.parametrize(
     ("label", "allowed"),
     [
-        ("kubernetes.io/hostname", True),
         ("topology.kubernetes.io/zone", False),
         ("failure-domain.beta.kubernetes.io/region", False),
         ("submariner.io/gateway", False),

@@ -85,8 +85,8 @@ def test_an_instance_whose_node_refuses_each_pod_waits_longer_each_time_and_avoi
             said.add(conditions(await instance(planet)).get("Ready", {}).get("reason", ""))
         first, *rest = seen.values()
         assert 3 <= len(rest) <= 6, f"{len(seen)} pods in forty seconds"
-        elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["dfw-0"]}
-        preferred = [{"weight": 100, "preference": {"matchExpressions": [elsewhere]}}]
+        elsewhere = {"key": "metadata.name", "operator": "NotIn", "values": ["dfw-0"]}
+        preferred = [{"weight": 100, "preference": {"matchFields": [elsewhere]}}]
         avoiding = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
         assert (first, rest) == ({}, [avoiding] * len(rest))
         assert "RefusedByNode" in said

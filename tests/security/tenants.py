@@ -16,12 +16,12 @@ _RBAC = "rbac.authorization.k8s.io"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
-async def ready_nodes(wire: Wire, *names: str, **labels: str) -> None:
+async def ready_nodes(wire: Wire, *names: str, labels: dict[str, str] | None = None) -> None:
     """Nodes with room for pods, as their agents report them."""
     handlers = [{"name": name} for name in ("", "runc", "gvisor")]
     size = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     for number, name in enumerate(names, 1):
-        own = {"kubernetes.io/hostname": name, **{key.replace("__", "/"): value for key, value in labels.items()}}
+        own = {"kubernetes.io/hostname": name, **(labels or {})}
         await wire.admin.resource(NODES).create({"metadata": {"name": name, "labels": own}})
         status: Json = {"capacity": size, "allocatable": size, "runtimeHandlers": handlers}
         status["addresses"] = [{"type": "InternalIP", "address": f"10.0.0.{number}"}]

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tarmac.api.conditions import is_true
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 
 
 def needs_no_budget(pod: JsonObject) -> bool:
-    """Return True if the eviction needs no budget: the pod has terminated, has not started or is being deleted."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase in (*TERMINAL, "Pending") or "deletionTimestamp" in pod["metadata"]
+    """Return True if the eviction needs no budget: the pod has ended, not started, is being deleted or is a mirror."""
+    phase, metadata = (pod.get("status") or {}).get("phase"), pod["metadata"]
+    return phase in (*TERMINAL, "Pending") or "deletionTimestamp" in metadata or is_mirror(metadata.get("annotations"))
 
 
 def budgets_of(pod: JsonObject, budgets: Iterable[JsonObject]) -> Iterator[JsonObject]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tarmac.api.compute.names import GROUP
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podresources import add, pod_amounts
 from tarmac.api.schema import JsonObject
@@ -61,10 +62,10 @@ class Admission:
 
 
 def used_by(pods: Iterable[JsonObject]) -> ResourceList:
-    """Return the usage of pods that belong to no Instance. Terminated pods use nothing."""
+    """Return the usage of pods that belong to no Instance. Terminated pods and mirrors of static pods use nothing."""
     used: ResourceList = {}
     for pod in pods:
-        if not is_terminal(pod):
+        if not is_terminal(pod) and not is_mirror(pod["metadata"].get("annotations")):
             found = charges(Claim("", pod_amounts(pod["spec"], "requests")))
             del found[_INSTANCE_COUNT]
             add(used, found | pod_class_charges(pod))

@@ -322,7 +322,8 @@ class Machine:
             "allocatable": amounts,
         }
         labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}
-        made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
+        made: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "labels": labels}}
+        made["status"] = {"addresses": status["addresses"]}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await self.user.resource(SERVICE_ACCOUNTS).create(account, namespace="default")
         node = await self.user.resource(NODES).create(made)

@@ -82,7 +82,7 @@ class RealMachine:
             "allocatable": amounts,
         }
         metadata = {"name": NODE, "labels": {"kubernetes.io/os": "linux"}}
-        made = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        made = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"addresses": status["addresses"]}}
         self.node = {**await self.user.resource(NODES).create(made), "status": status}
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         with suppress(AlreadyExists):  # the controllers were quicker

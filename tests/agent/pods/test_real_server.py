@@ -73,7 +73,9 @@ async def place(peer: Peer, tmp_path: Path) -> AsyncGenerator[Place]:
         with suppress(AlreadyExists):
             await user.resource(SERVICE_ACCOUNTS).create(account, namespace="default")
         with suppress(AlreadyExists):
-            await user.resource(NODES).create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+            found = {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}
+            made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "status": found}
+            await user.resource(NODES).create(made)
         node = await user.resource(NODES).get(NODE)
         client = Client(HttpTransport(load(str(kubeconfig)).http))
         stack.push_async_callback(client.close)

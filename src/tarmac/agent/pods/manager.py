@@ -39,7 +39,7 @@ from tarmac.agent.static.mirrors import Mirrors
 from tarmac.agent.status.facts import PodTermination
 from tarmac.agent.status.podstatus import rejected_status
 from tarmac.agent.status.writer import StatusWriter
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.base.log import log
@@ -382,7 +382,7 @@ class PodManager:
             return
         pod = Pod(new.object)
         self.writer.heard(pod)
-        if MIRROR in pod.annotations:
+        if is_mirror(pod.annotations):
             for worker in self._known(self._mirrors.heard(pod)):
                 worker.wake()
             return

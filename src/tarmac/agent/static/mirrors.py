@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from tarmac.agent.model.pod import CONFIG_HASH, Pod
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.log import log
@@ -20,6 +21,8 @@ from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import PODS
 
+# of `spec`: rules about other pods
+_RELATIONS: Final = ("affinity", "topologySpreadConstraints")
 _log = log("static")
 
 
@@ -43,7 +46,7 @@ class Mirrors:
 
     def gone(self, pod: Pod) -> None:
         """Handle the removal of a pod that may be a mirror."""
-        if MIRROR in pod.annotations:
+        if is_mirror(pod.annotations):
             self._known.pop(pod.key, None)
             self._schedule(pod.key)
 
@@ -91,13 +94,15 @@ class Mirrors:
             _log.info("mirror pod update failed, will retry", pod=key, error=str(error))
 
     def _mirror(self, pod: Pod) -> JsonObject:
-        metadata = {field: value for field, value in pod.metadata.items() if field != "uid"}
+        metadata = {field: value for field, value in pod.metadata.items() if field not in ("uid", "finalizers")}
         metadata["annotations"] = {**pod.annotations, MIRROR: pod.annotations[CONFIG_HASH]}
         node = self._node().get("metadata") or {}
         if node.get("uid"):
             owner = {"apiVersion": "v1", "kind": "Node", "name": node["name"], "uid": node["uid"], "controller": True}
             metadata["ownerReferences"] = [owner]
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod.spec}
+        # The pod is on its node already, and the server refuses mirrors with rules for other pods.
+        spec = {field: value for field, value in pod.spec.items() if field not in _RELATIONS}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _shows(mirror: Pod, pod: Pod) -> bool:

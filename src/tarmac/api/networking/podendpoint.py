@@ -16,6 +16,7 @@ from tarmac.api.compute.names import API_VERSION as COMPUTE
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.api.conditions import holds
 from tarmac.api.declare import Field, Struct
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, API_VERSION
 from tarmac.api.resource import Strategy
 from tarmac.api.schema import JsonObject
@@ -76,6 +77,7 @@ class _Partial(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Annotations(_Partial, gc=False):
+    mirror: str | None = msgspec.field(name=MIRROR, default=None)
     interfaces: str = msgspec.field(name=ANNOTATION_INTERFACES, default="")
 
 
@@ -145,6 +147,8 @@ _TAIL: Final = b',"kind":"PodEndpoint","apiVersion":"%b"}' % API_VERSION.encode(
 def project(key: str, pod: bytes) -> bytes:
     """Return the PodEndpoint of a stored Pod, in the form a store keeps: without a version, metadata first.
 
+    The mirror of a static pod shows neither labels nor addresses, because no policy and no Service counts it.
+
     An unreadable Pod, stored by another program, has an endpoint with its name (`key`) and no other data.
     """
     try:
@@ -157,7 +161,8 @@ def project(key: str, pod: bytes) -> bytes:
 
 def _endpoint(pod: _Pod) -> PodEndpoint:
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    labels = metadata.labels or {}
+    mirror = metadata.annotations is not None and metadata.annotations.mirror is not None
+    labels = {} if mirror else metadata.labels or {}
     return PodEndpoint(
         ObjectMeta(metadata.name, metadata.namespace, metadata.uid, labels=labels),
         node=spec.node_name,
@@ -166,9 +171,9 @@ def _endpoint(pod: _Pod) -> PodEndpoint:
         host_network=spec.host_network,
         workload=labels.get(LABEL_WORKLOAD_NAME, "") if _is_instance(metadata) else "",
         ports=_ports(spec),
-        addresses=_addresses(status.pod_ips, status.pod_ip),
+        addresses=[] if mirror else _addresses(status.pod_ips, status.pod_ip),
         node_addresses=_addresses(status.host_ips, status.host_ip),
-        interfaces=[] if spec.host_network else _interfaces(metadata),
+        interfaces=[] if spec.host_network or mirror else _interfaces(metadata),
     )
 
 

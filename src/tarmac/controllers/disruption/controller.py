@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarmac.api.compute.workload import WorkloadDeployment
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item, by_namespace
@@ -97,7 +98,8 @@ class DisruptionController:
         budget = item.object
         selector = LabelSelector.from_object(budget["spec"].get("selector"))
         of_namespace = self._pods.indexed(BY_NAMESPACE, item.metadata.namespace)
-        pods = [pod for pod in of_namespace if selector.matches(pod.metadata.labels or {})]
+        own = (pod for pod in of_namespace if not is_mirror(pod.metadata.annotations))
+        pods = [pod for pod in own if selector.matches(pod.metadata.labels or {})]
         health = await _read(pods)
         try:
             scales = await self._owners.scales(pods, selector) if wants_scale(budget["spec"]) else {}

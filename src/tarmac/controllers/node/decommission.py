@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound, TooManyRequests
@@ -60,7 +60,7 @@ class Decommission:
             # Before the pods: their replacements must get new claims, and not wait for disks that are about to be lost.
             await release_disks(self._client, name)
         late = self._clock.now() - _deadline(facts)
-        left = [pod for pod in self._residents.of(name) if MIRROR not in (pod.metadata.annotations or {})]
+        left = [pod for pod in self._residents.of(name) if not is_mirror(pod.metadata.annotations)]
         for pod in left:
             await self._end(pod, late)
         if left:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.networking.names import ANNOTATION_INTERFACES, LABEL_LOCATION
 from tarmac.api.partial import whereabouts
 from tarmac.client.cache import Item
@@ -70,5 +70,5 @@ def _on_node(item: Item[Any]) -> bool:
 
 
 def _lacks(item: Item[Any]) -> bool:
-    annotations = item.metadata.annotations or {}
-    return ANNOTATION_INTERFACES not in annotations and MIRROR not in annotations
+    annotations = item.metadata.annotations
+    return ANNOTATION_INTERFACES not in (annotations or {}) and not is_mirror(annotations)

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.networking.names import LABEL_ZONE
 from tarmac.base.cooperative import Work
 from tarmac.client.cache import Item, by_namespace
@@ -118,7 +119,7 @@ class ServiceController:
         """Compute the endpoints of a Service. A pod that changes meanwhile triggers another pass."""
         grouping, listing, selector = Grouping(service, self._zones), Listing(service), service.spec.selector or {}
         for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):
-            if matches(selector, item.metadata.labels or {}):
+            if matches(selector, item.metadata.labels or {}) and not is_mirror(item.metadata.annotations):
                 pod = _read_pod(item.raw)
                 grouping.add(pod)
                 listing.add(pod)

@@ -55,8 +55,8 @@ def pod_of(instance: Instance, whole: ResourceList, images: Images = NO_IMAGES, 
 
 
 def _avoiding(node: str) -> JsonObject:
-    elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}
-    preference = {"weight": 100, "preference": {"matchExpressions": [elsewhere]}}
+    elsewhere = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    preference = {"weight": 100, "preference": {"matchFields": [elsewhere]}}
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
 

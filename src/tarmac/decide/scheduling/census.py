@@ -128,12 +128,16 @@ class Census:
 
     def pod_added(self, pod: Pod, node: Node) -> None:
         """Count a pod that was added to a node."""
+        if pod.mirror:
+            return
         self._step(pod, node, 1)
         for term in pod.demand.apart:
             self._carrier(term).step(node, 1)
 
     def pod_removed(self, pod: Pod, node: Node) -> None:
         """Count a pod that was removed from a node."""
+        if pod.mirror:
+            return
         self._step(pod, node, -1)
         for term in pod.demand.apart:
             self._carrier(term).step(node, -1)
@@ -160,7 +164,7 @@ class Census:
         for info in self._cluster.values():
             tally.node_added(info.node)
             for pod in info.pods.values():
-                if tally.term.matches(pod.namespace, pod.labels):
+                if not pod.mirror and tally.term.matches(pod.namespace, pod.labels):
                     tally.step(info.node, 1)
         return tally
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from tarmac.api.compute.names import GROUP
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts
 from tarmac.api.networking.names import LABEL_LOCATION
 from tarmac.api.schema import JsonObject
@@ -88,7 +89,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pod:
-    """The scheduler's view of a pod. Pods of one `group` are preferably spread over nodes."""
+    """The scheduler's view of a pod. Pods of one `group` are preferably spread over nodes.
+
+    A `mirror` of a static pod occupies its node, but affinity and spread of other pods do not count it, nor its own.
+    """
 
     uid: str
     namespace: str
@@ -97,6 +101,7 @@ class Pod:
     group: str
     demand: Demand
     priority: int = 0
+    mirror: bool = False
 
 
 class Demands:
@@ -124,8 +129,9 @@ class Demands:
         # Thousands of pods have the same labels: each string is stored once.
         labels = {intern(name): intern(value) for name, value in (metadata.get("labels") or {}).items()}
         uid, name = intern(metadata["uid"]), intern(metadata["name"])
-        group, priority = intern(_group(metadata, labels)), spec.get("priority") or 0
-        return Pod(uid, intern(namespace), name, labels, group, demand, priority)
+        mirror, priority = is_mirror(metadata.get("annotations")), spec.get("priority") or 0
+        group = "" if mirror else intern(_group(metadata, labels))
+        return Pod(uid, intern(namespace), name, labels, group, demand, priority, mirror)
 
 
 def demand_of(

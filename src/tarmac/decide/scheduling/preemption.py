@@ -54,7 +54,7 @@ class Guard:
 
         As in kube-scheduler, a budget that selects everything is ignored, and a pod without labels has no budget.
         """
-        chosen = pod.labels and not self.selector.everything and pod.namespace == self.namespace
+        chosen = pod.labels and not pod.mirror and not self.selector.everything and pod.namespace == self.namespace
         return bool(chosen) and self.selector.matches(pod.labels) and pod.name not in self.noted
 
 

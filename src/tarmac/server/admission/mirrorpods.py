@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.server.admission.chain import Attributes
-from tarmac.server.admission.pods import PodCreation, is_mirror, is_of_a_node, pod_of
+from tarmac.server.admission.pods import PodCreation, is_of_a_node, mirrors, pod_of
 from tarmac.server.admission.refusal import refuse
 
 _ADMINISTRATORS = "system:masters"
@@ -21,6 +21,6 @@ class MirrorPods(PodCreation):
 
     def admit(self, attributes: Attributes) -> None:
         user = attributes.user
-        if is_mirror(pod_of(attributes)) and not is_of_a_node(user) and _ADMINISTRATORS not in user.groups:
+        if mirrors(pod_of(attributes)) and not is_of_a_node(user) and _ADMINISTRATORS not in user.groups:
             why = f"metadata.annotations[{MIRROR}]: only nodes create mirror pods; leave the annotation out"
             raise refuse(attributes, why)

@@ -5,6 +5,7 @@ The node authorizer decides about reads and verbs; this plugin inspects the writ
 
 from __future__ import annotations
 
+from tarmac.api.compute.names import LABEL_ACCELERATOR
 from tarmac.api.identities import TOKEN_OF_NODE, VERSION
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
@@ -17,8 +18,9 @@ from tarmac.base.clock import Clock
 from tarmac.decide.addresses import underlay_objection
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
 from tarmac.server.admission.nodeforwarding import admit_forwarder, admit_gateway, only_status
+from tarmac.server.admission.nodewrites import METADATA, check_addresses, check_metadata, check_mirror_spec
 from tarmac.server.admission.pods import BUCKET as PODS
-from tarmac.server.admission.pods import is_mirror
+from tarmac.server.admission.pods import mirrors
 from tarmac.server.admission.refusal import refuse
 from tarmac.server.reader import Reader
 from tarmac.server.requestinfo import RequestInfo
@@ -31,14 +33,17 @@ _ACCOUNTS = "core/serviceaccounts"
 _LEASES = "coordination.k8s.io/leases"
 _FORWARDERS, _GATEWAYS = "submariner.io/forwarders", "submariner.io/gateways"
 _LEASE_NAMESPACE = "kube-node-lease"
+_RESTRICTED = METADATA | {_CLAIMS, _ACCOUNTS, _FORWARDERS, _GATEWAYS}
 _RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
+_HOSTNAME = "kubernetes.io/hostname"
 _OWN_LABELS = frozenset(
     {
         "beta.kubernetes.io/arch",
         "beta.kubernetes.io/instance-type",
         "beta.kubernetes.io/os",
         "kubernetes.io/arch",
-        "kubernetes.io/hostname",
+        _HOSTNAME,
+        LABEL_ACCELERATOR,
         "kubernetes.io/os",
         "node.kubernetes.io/instance-type",
     }
@@ -50,6 +55,8 @@ _HINT = " (where a node is, is for an administrator or the location of its token
 _OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 # The server acts on annotations of this domain, and trusts a node only for these.
 _PLATFORM_DOMAIN = "tarmac.dev"
+# Labels of these domains have a meaning for the platform.
+_LABEL_DOMAINS = (_PLATFORM_DOMAIN, "datumapis.com", "node.tarmac")
 _OWN_ANNOTATIONS = frozenset({VERSION, TRUSTS, LEAVING, DELETE_DISKS})
 
 
@@ -64,7 +71,7 @@ class NodeRestriction(Plugin):
         self._clock = clock
 
     def applies_to(self, resource: Resource, subresource: str, operation: Operation) -> bool:
-        return resource.bucket in (PODS, _NODES, _CLAIMS, _ACCOUNTS, _LEASES, _FORWARDERS, _GATEWAYS)
+        return resource.bucket in _RESTRICTED
 
     def admit(self, attributes: Attributes) -> None:
         user = attributes.user
@@ -73,6 +80,8 @@ class NodeRestriction(Plugin):
         node = user.name.removeprefix(_PREFIX)
         if not node:
             raise refuse(attributes, f'could not determine node from user "{user.name}"')
+        if attributes.resource.bucket in METADATA:
+            check_metadata(node, attributes)
         match attributes.resource.bucket:
             case "core/pods":
                 self._admit_pod(node, attributes)
@@ -88,8 +97,10 @@ class NodeRestriction(Plugin):
                 admit_forwarder(node, attributes)
             case "submariner.io/gateways":
                 admit_gateway(node, attributes, self._clock.now())
-            case _:
+            case "coordination.k8s.io/leases":
                 _admit_lease(node, attributes)
+            case _:
+                pass
 
     def _pod(self, attributes: Attributes, name: str) -> JsonObject:
         pod = self._reader.get(PODS, f"{attributes.namespace}/{name}")
@@ -107,6 +118,7 @@ class NodeRestriction(Plugin):
             if _labels(attributes.obj) != _labels(attributes.old):
                 raise refuse(attributes, f'node "{node}" cannot update labels through pod status')
             only_status(node, attributes, "annotations")
+            check_addresses(node, attributes, self._reader)
         elif subresource == "eviction":
             if self._pod(attributes, attributes.name)["spec"].get("nodeName") != node:
                 raise refuse(attributes, f"node {node} can only evict pods with spec.nodeName set to itself")
@@ -125,7 +137,7 @@ class NodeRestriction(Plugin):
     def _admit_mirror(self, node: str, attributes: Attributes) -> None:
         pod = attributes.obj
         assert pod is not None
-        if not is_mirror(pod):
+        if not mirrors(pod):
             detail = f'pod does not have "{MIRROR}" annotation'
             raise refuse(attributes, f'{detail}, node "{node}" can only create mirror pods')
         if pod["spec"].get("nodeName") != node:
@@ -136,6 +148,7 @@ class NodeRestriction(Plugin):
         if not owners[0].get("controller"):
             detail = f'node "{node}" can only create pods with a controller owner reference set to itself'
             raise refuse(attributes, detail)
+        check_mirror_spec(node, attributes)
 
     def _admit_token(self, node: str, attributes: Attributes) -> None:
         if attributes.operation != "CREATE" or attributes.subresource != "token":
@@ -195,6 +208,10 @@ def _admit_node(node: str, attributes: Attributes) -> None:
     _check_annotations(node, attributes)
     labels, before = _labels(new), _labels(old)
     changed = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
+    hostname = labels.get(_HOSTNAME, node)
+    if _HOSTNAME in changed and hostname != node:
+        # Pods and disks that choose the other node by this label would come to this one.
+        raise refuse(attributes, f"metadata.labels[{_HOSTNAME}]: {hostname!r} must be the node's name, {node!r}")
     refused = sorted(filter(_is_forbidden, changed))
     forbidden = ", ".join(refused) + (_HINT if any(map(_is_place, refused)) else "")
     if old is None:
@@ -206,8 +223,6 @@ def _admit_node(node: str, attributes: Attributes) -> None:
     if _is_cordoned(new) != _is_cordoned(old):
         # A stolen node would end its own cordon.
         raise refuse(attributes, f'node "{node}" is not allowed to modify spec.unschedulable')
-    if new["metadata"].get("ownerReferences") != old["metadata"].get("ownerReferences"):
-        raise refuse(attributes, f'node "{node}" is not allowed to modify ownerReferences')
     if refused:
         raise refuse(attributes, f"is not allowed to modify labels: {forbidden}")
 
@@ -243,9 +258,11 @@ def _completes(new: JsonObject, old: JsonObject) -> bool:
 
 
 def _is_forbidden(label: str) -> bool:
-    if _is_place(label) or _is_in(label, (_RESTRICTED_DOMAIN,)):
+    if label in _OWN_LABELS:
+        return False
+    if _is_place(label) or _is_in(label, (_RESTRICTED_DOMAIN, *_LABEL_DOMAINS)):
         return True
-    return _is_in(label, ("kubernetes.io", "k8s.io")) and not _is_in(label, _OWN_DOMAINS) and label not in _OWN_LABELS
+    return _is_in(label, ("kubernetes.io", "k8s.io")) and not _is_in(label, _OWN_DOMAINS)
 
 
 def _is_place(label: str) -> bool:

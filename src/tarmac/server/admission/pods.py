@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.server.admission.chain import Attributes, Operation, Plugin
@@ -28,9 +28,9 @@ def pod_of(attributes: Attributes) -> JsonObject:
     return attributes.obj
 
 
-def is_mirror(pod: JsonObject) -> bool:
+def mirrors(pod: JsonObject) -> bool:
     """Return True if the Pod mirrors a static pod of a node."""
-    return MIRROR in (pod["metadata"].get("annotations") or {})
+    return is_mirror(pod["metadata"].get("annotations"))
 
 
 def is_of_a_node(user: User) -> bool:

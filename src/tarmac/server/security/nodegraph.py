@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 
 from tarmac.api.compute.names import LABEL_DISK_NODE
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.server.reader import decode
 from tarmac.store.interface import Entry, Event, Store
@@ -188,7 +188,7 @@ def _kept_once(references: tuple[GraphReference, ...]) -> tuple[GraphReference, 
 
 def _references(pod: _PodView | _SimplePodView) -> Iterator[GraphReference]:
     """Yield the objects of its namespace that a pod needs. None for a mirror pod: the node itself wrote it."""
-    if MIRROR in (pod.metadata.annotations or {}):
+    if is_mirror(pod.metadata.annotations):
         return
     for resource, name in _names(pod.metadata.name, pod.spec):
         if name:

@@ -15,7 +15,7 @@ import msgspec
 from tarmac.api.conditions import replaced
 from tarmac.api.decode import decode_kind
 from tarmac.api.kubernetes.core.pods.classfields import validate_annotations_unchanged
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, BadRequest, conflict, misplaced
 from tarmac.base.fielderrors import FieldErrors
@@ -151,7 +151,7 @@ def _with_marks(call: Call, metadata: Part, wanted: JsonObject) -> Part:
 
     Rejects annotations that make the pod a mirror pod or change its classes. Raises BadRequest, Invalid.
     """
-    if MIRROR in (wanted.get("annotations") or {}):
+    if is_mirror(wanted.get("annotations")):
         raise BadRequest(f"metadata.annotations[{MIRROR}]: may not add mirror pod annotation")
     marked = dict(metadata)
     for field in ("annotations", "labels"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tarmac.api.compute.names import GATE_QUOTA
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.podresources import pod_amounts, qos_class
 from tarmac.api.kubernetes.resourcenames import ZERO, is_extended, is_huge_pages, quantity
@@ -107,7 +108,12 @@ def _claim(claim: JsonObject) -> ResourceList:
 
 
 def matches(spec: JsonObject, bucket: str, obj: JsonObject) -> bool:
-    """Return True if a quota with this spec counts the object. Every scope must match, and only pods have scopes."""
+    """Return True if a quota with this spec counts the object. Every scope must match, and only pods have scopes.
+
+    A node creates mirrors in any namespace, so they count in no quota.
+    """
+    if bucket == PODS and is_mirror(obj["metadata"].get("annotations")):
+        return False
     expressions = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     expressions += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not expressions:

@@ -6,6 +6,7 @@ from tarmac.api.kubernetes.changes import keep
 from tarmac.api.kubernetes.core.pods import status, update, validation
 from tarmac.api.kubernetes.core.pods.classfields import normalise_classes
 from tarmac.api.kubernetes.core.pods.defaults import default_pod
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.phases import is_terminal
 from tarmac.api.kubernetes.core.pods.placement import merge_label_keys
 from tarmac.api.kubernetes.core.pods.podclasses import names_classes
@@ -87,7 +88,7 @@ class PodStrategy(Strategy):
 
     def grace_period(self, obj: JsonObject, requested: int | None) -> int | None:
         spec = obj["spec"]
-        if not spec.get("nodeName") or is_terminal(obj):
+        if not spec.get("nodeName") or is_terminal(obj) or is_mirror(obj["metadata"].get("annotations")):
             return 0
         seconds = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 0)
         return 1 if seconds < 0 else seconds

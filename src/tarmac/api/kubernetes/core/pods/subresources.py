@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tarmac.api.kubernetes.changes import describe, keep
 from tarmac.api.kubernetes.core.pods.classfields import validate_classes_resized
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.kubernetes.core.pods.podresources import is_sidecar, qos_class
 from tarmac.api.kubernetes.core.pods.validation import validate_pod
 from tarmac.api.schema import JsonObject
@@ -31,7 +31,7 @@ def _restore(new: JsonObject, old: JsonObject) -> None:
 
 def validate_ephemeral_update(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Check that ephemeral containers are only added, never changed or removed."""
-    if MIRROR in (old["metadata"].get("annotations") or {}):
+    if is_mirror(old["metadata"].get("annotations")):
         errors.forbidden("[]", "static pods do not support ephemeral containers")
         return
     validate_pod(new, errors)
@@ -77,7 +77,7 @@ def _take_pod_classes(spec: JsonObject, wanted: JsonObject) -> None:
 
 def validate_resize(new: JsonObject, old: JsonObject, errors: FieldErrors) -> None:
     """Permit changes of cpu, memory and classes of running containers only, without a change of the QoS class."""
-    if MIRROR in (old["metadata"].get("annotations") or {}):
+    if is_mirror(old["metadata"].get("annotations")):
         errors.forbidden("[]", "static pods cannot be resized")
         return
     validate_pod(new, errors)

@@ -13,7 +13,7 @@ from tarmac.api.kubernetes.core.pods import (
     security,
     volumes,
 )
-from tarmac.api.kubernetes.core.pods.mirrors import MIRROR
+from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
 from tarmac.api.schema import JsonObject
 from tarmac.base.digits import whole
@@ -64,7 +64,7 @@ def validate_pod(pod: JsonObject, errors: FieldErrors) -> None:
 
 
 def _validate_annotations(annotations: dict[str, str], spec: JsonObject, errors: FieldErrors) -> None:
-    if MIRROR in annotations and not spec.get("nodeName"):
+    if is_mirror(annotations) and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.invalid(f"metadata.annotations[{MIRROR}]", annotations[MIRROR], detail)
     cost = annotations.get(_DELETION_COST)
