@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tarmac.datapath.interface import NetworkState
+from tarmac.datapath.linux import taps
 from tests.datapath.conftest import ON_A_KERNEL, real_world
 from tests.datapath.test_datapath_contract import A6, B6, NET, PLAIN, A, B
 from tests.datapath.worlds import FakeWorld, World, nic, one_network
@@ -40,6 +41,40 @@ async def test_a_tap_has_one_user_at_a_time(nodes: World) -> None:
         assert not os.get_inheritable(tap.fileno()), "only who is meant to have it gets it"
         assert await refusal(nodes, "vm") == errno.EBUSY
     (await nodes.node(1).open_tap("vm", 0)).close()
+
+
+@pytest.fixture(params=[pytest.param("real", marks=ON_A_KERNEL)])
+async def kernel() -> AsyncIterator[World]:
+    """Nodes of a real kernel, whose first one has a network."""
+    made = real_world()
+    try:
+        await made.node(1).apply(one_network(PLAIN))
+        yield made
+    finally:
+        await made.close()
+
+
+async def test_a_tap_in_use_has_further_queues_for_its_user_and_none_for_another_process(kernel: World) -> None:
+    node = kernel.node(1)
+    await node.attach_taps("vm", [NIC])
+    with await node.open_tap("vm", 0):
+        with await node.open_tap("vm", 0, further=True), await node.open_tap("vm", 0, further=True):
+            assert await refusal(kernel, "vm") == errno.EBUSY
+        assert await refusal(kernel, "vm") == errno.EBUSY
+    (await node.open_tap("vm", 0)).close()
+
+
+async def test_a_tap_of_an_older_version_has_one_queue(kernel: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = kernel.node(1)
+    with monkeypatch.context() as older:
+        older.setattr(taps, "_QUEUES", 0)
+        await node.attach_taps("vm", [NIC])
+    with await node.open_tap("vm", 0):
+        with pytest.raises(OSError) as raised:
+            await node.open_tap("vm", 0, further=True)
+        assert raised.value.errno == errno.EBUSY
+        assert await refusal(kernel, "vm") == errno.EBUSY
+    (await node.open_tap("vm", 0)).close()
 
 
 async def test_what_is_no_tap_is_not_opened(nodes: World) -> None:

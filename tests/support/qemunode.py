@@ -44,7 +44,7 @@ class NoTaps:
     async def attach(self, sandbox_id: str, pod: PodIdentity) -> Sequence[AttachedInterface]:
         return ()
 
-    async def open(self, sandbox_id: str, position: int) -> io.FileIO:
+    async def open(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
         raise AssertionError("there is no interface to open")
 
     async def detach(self, sandbox_id: str) -> None:

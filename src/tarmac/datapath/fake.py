@@ -84,12 +84,12 @@ class FakeDatapath:
             self.taps.setdefault((sandbox_id, position), None)
         return await self.attach(sandbox_id, "", made)
 
-    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
-        """Return one end of a socket pair; the other end is in `taps`."""
+    async def open_tap(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
+        """Return one end of a socket pair; the other end is in `taps`. It has one queue."""
         if (sandbox_id, position) not in self.taps:
             raise OSError(errno.ENODEV, f"sandbox {sandbox_id} has no tap {position}")
         other = self.taps[sandbox_id, position]
-        if other is not None and _has_a_user(other):
+        if further or (other is not None and _has_a_user(other)):
             raise OSError(errno.EBUSY, "somebody has the tap open")
         if other is not None:
             other.close()

@@ -145,11 +145,12 @@ class Datapath(Protocol):
         """Create a machine's links, each a tap that stays until `detach`. Idempotent, also for taps in use."""
         ...
 
-    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+    async def open_tap(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
         """Open the tap of a machine's interface, counted from 0: frames, each behind a virtio header (10 bytes).
 
-        One process at a time can use it; the file is closed with its last reference. Raises OSError: ENODEV if there is
-        no tap, EBUSY while another process has it open.
+        One process at a time can use it; the file is closed with its last reference. With `further`, open one more
+        queue of a tap that is open: the kernel spreads connections over its queues. Raises OSError: ENODEV if there is
+        no tap, EBUSY while another process has it open, or if it has no further queue.
         """
         ...
 

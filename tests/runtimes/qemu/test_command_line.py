@@ -23,7 +23,7 @@ SMALL = MachineDescription(
     processors=1,
     disks=(DiskImage("persistent-disk-0", 20), DiskImage("logs", 21)),
     seed=DiskImage("cidata", 22, read_only=True),
-    interfaces=(TapInterface("02:dd:50:62:0e:9a", 30), TapInterface("02:dd:50:62:0e:9b", 31)),
+    interfaces=(TapInterface("02:dd:50:62:0e:9a", (30,)), TapInterface("02:dd:50:62:0e:9b", (31,))),
     kernel=DirectKernel(40, 41, "console=tty0 console=ttyS0 root=/dev/vda"),
 )
 LARGE = MachineDescription(
@@ -55,7 +55,7 @@ def test_nothing_names_a_path_of_the_host() -> None:
 
 def full() -> MachineDescription:
     disks = tuple(DiskImage(f"d{index}", 100 + index) for index in range(MAX_ATTACHMENTS))
-    taps = tuple(TapInterface(f"02:00:00:00:00:{index:02x}", 200 + index) for index in range(MAX_INTERFACES))
+    taps = tuple(TapInterface(f"02:00:00:00:00:{index:02x}", (200 + index,)) for index in range(MAX_INTERFACES))
     return MachineDescription(
         name="full", uuid=UUID, memory_mib=128, processors=4, disks=disks, seed=DiskImage("cidata", 9), interfaces=taps
     )

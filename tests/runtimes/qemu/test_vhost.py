@@ -19,17 +19,26 @@ def device(tmp_path: Path) -> Path:
     return made
 
 
-def netdevs(*interfaces: TapInterface) -> list[str]:
+def values(option: str, *interfaces: TapInterface) -> list[str]:
     machine = MachineDescription(
         name="a", uuid="u", memory_mib=128, processors=1, disks=(DiskImage("boot", 3),), interfaces=interfaces
     )
     words = command_line(machine, "kvm")
-    return [words[place + 1] for place, word in enumerate(words) if word == "-netdev"]
+    return [words[place + 1] for place, word in enumerate(words) if word == option]
 
 
 def test_each_interface_is_carried_by_its_own_descriptor_or_by_qemu() -> None:
-    found = netdevs(TapInterface("02:00:00:00:00:01", 30, 31), TapInterface("02:00:00:00:00:02", 32))
+    found = values("-netdev", TapInterface("02:00:00:00:00:01", (30,), (31,)), TapInterface("02:00:00:00:00:02", (32,)))
     assert found == ["tap,id=net0,fd=30,vhost=on,vhostfd=31", "tap,id=net1,fd=32,vhost=off"]
+
+
+def test_an_interface_of_several_queues_has_a_vhost_for_each_and_interrupts_for_all() -> None:
+    interface = TapInterface("02:00:00:00:00:01", (30, 31, 32), (40, 41, 42))
+    assert values("-netdev", interface) == ["tap,id=net0,fds=30:31:32,vhost=on,vhostfds=40:41:42"]
+    (device,) = (each for each in values("-device", interface) if each.startswith("virtio-net-pci"))
+    assert ",mq=on,vectors=8," in device
+    (single,) = (each for each in values("-device", TapInterface("02:00:00:00:00:01", (30,))) if "virtio-net" in each)
+    assert "mq=" not in single
 
 
 def test_a_guest_on_the_processor_itself_gets_it(device: Path) -> None:

@@ -30,8 +30,8 @@ class MachineTaps:
             raise NotConnected(WhyNotConnected.NOT_YET, "networks are not ready yet")
         return await self._pods.attach_taps(sandbox_id, pod)
 
-    async def open(self, sandbox_id: str, position: int) -> io.FileIO:
-        return await self._datapath.open_tap(sandbox_id, position)
+    async def open(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
+        return await self._datapath.open_tap(sandbox_id, position, further=further)
 
     async def detach(self, sandbox_id: str) -> None:
         await self._datapath.detach(sandbox_id)

@@ -63,9 +63,9 @@ class LinuxDatapath:
         """Create a machine's links, each a tap that stays until `detach`. Idempotent, also for taps in use."""
         return await self._run(lambda: self._attach_taps(sandbox_id, interfaces))
 
-    async def open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
-        """Open the tap of a machine's interface, counted from 0."""
-        return await self._run(lambda: self._open_tap(sandbox_id, position))
+    async def open_tap(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
+        """Open the tap of a machine's interface, counted from 0; with `further`, one more queue of an open one."""
+        return await self._run(lambda: self._open_tap(sandbox_id, position, further=further))
 
     async def traffic(self) -> Mapping[str, Traffic]:
         """Return the bytes of each machine since its taps were created, by sandbox, from the guest's point of view."""
@@ -207,11 +207,11 @@ class LinuxDatapath:
         pairs = enumerate(zip(routers, interfaces, strict=True))
         return Attached(tuple(router.attach_tap(sandbox_id, position, each) for position, (router, each) in pairs))
 
-    def _open_tap(self, sandbox_id: str, position: int) -> io.FileIO:
+    def _open_tap(self, sandbox_id: str, position: int, *, further: bool) -> io.FileIO:
         name = end_name(sandbox_id, position)
         for router in self._routers.values():
             if any(each.end.link == name and each.end.guest for each in router.ends):
-                return router.open_tap(name)
+                return router.open_tap(name, further=further)
         raise OSError(errno.ENODEV, f"sandbox {sandbox_id} has no tap {position}")
 
     def _traffic(self) -> Mapping[str, Traffic]:

@@ -8,6 +8,7 @@ killed one has created, and every step may be repeated.
 
 from __future__ import annotations
 
+import errno
 import io
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -61,9 +62,13 @@ class RouterEnds:
         self._connect(sandbox_id, name, made)
         return made
 
-    def open_tap(self, name: str) -> io.FileIO:
-        """Open a link of a machine, to read and write frames. Raises OSError."""
+    def open_tap(self, name: str, *, further: bool) -> io.FileIO:
+        """Open a link of a machine, or a further queue of it, to read and write frames. Raises OSError."""
         with namespaces.inside(self._path):
+            found = links.link(self._netlink, name)
+            # The kernel gives queues of a tap to as many processes as ask; it has a carrier while one has it open.
+            if found is not None and found.carrier and not further:
+                raise OSError(errno.EBUSY, f"another process has {name} open")
             return taps.open_tap(name)
 
     def traffic(self) -> Iterator[tuple[str, Traffic]]:

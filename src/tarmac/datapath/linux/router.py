@@ -106,9 +106,9 @@ class Router:
         """Create one link of a machine; return the interface with its hardware address and MTU."""
         return self._ends.attach_tap(sandbox_id, position, interface, self._most)
 
-    def open_tap(self, name: str) -> io.FileIO:
-        """Open a link of a machine, to read and write frames. Raises OSError."""
-        return self._ends.open_tap(name)
+    def open_tap(self, name: str, *, further: bool) -> io.FileIO:
+        """Open a link of a machine, or a further queue of it, to read and write frames. Raises OSError."""
+        return self._ends.open_tap(name, further=further)
 
     def traffic(self) -> Iterator[tuple[str, Traffic]]:
         """Yield the bytes that machines received and sent on each link, by sandbox."""

@@ -110,11 +110,18 @@ def _disk(disk: DiskImage, index: int, place: str) -> Iterator[str]:
 
 
 def _interface(interface: TapInterface, index: int) -> Iterator[str]:
-    vhost = "vhost=off" if interface.vhost is None else f"vhost=on,vhostfd={interface.vhost}"
-    yield from ("-netdev", f"tap,id=net{index},fd={interface.descriptor},{vhost}")
+    vhost = f"vhost=on,{_descriptors('vhostfd', interface.vhosts)}" if interface.vhosts else "vhost=off"
+    yield from ("-netdev", f"tap,id=net{index},{_descriptors('fd', interface.queues)},{vhost}")
+    count = len(interface.queues)
+    # An interrupt for each direction of a queue, one for the configuration, one for the control queue.
+    queues = f"mq=on,vectors={2 * count + 2}," if count > 1 else ""
     # No ROM: no guest boots from the network, and QEMU has one file less to read.
     place = _place(_INTERFACES, index)
-    yield from ("-device", f"virtio-net-pci,netdev=net{index},mac={interface.mac},romfile=,{place}")
+    yield from ("-device", f"virtio-net-pci,netdev=net{index},mac={interface.mac},{queues}romfile=,{place}")
+
+
+def _descriptors(name: str, numbers: tuple[int, ...]) -> str:
+    return f"{name}={numbers[0]}" if len(numbers) == 1 else f"{name}s={':'.join(map(str, numbers))}"
 
 
 def _uefi(firmware: UefiFirmware) -> Iterator[str]:

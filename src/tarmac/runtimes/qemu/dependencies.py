@@ -20,8 +20,11 @@ class Taps(Protocol):
         """Create the taps once the rules for the pod are in force. Raises NotConnected, OSError."""
         ...
 
-    async def open(self, sandbox_id: str, position: int) -> io.FileIO:
-        """Open one tap, counted from 0. Raises OSError: ENODEV if it is gone, EBUSY while another process has it."""
+    async def open(self, sandbox_id: str, position: int, *, further: bool = False) -> io.FileIO:
+        """Open one tap, counted from 0; with `further`, one more queue of a tap that is open.
+
+        Raises OSError: ENODEV if it is gone, EBUSY while another process has it, or if it has no further queue.
+        """
         ...
 
     async def detach(self, sandbox_id: str) -> None:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tarmac.base.clock import Clock
@@ -33,12 +34,12 @@ from tarmac.runtimes.qemu.machine import (
     TapInterface,
     UefiFirmware,
 )
+from tarmac.runtimes.qemu.nics import open_interface
 from tarmac.runtimes.qemu.process import Process, end_unfinished, find, is_there, spawn
 from tarmac.runtimes.qemu.records import MachineFolders, MachineRecord, SandboxRecord
 from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, SeedTooLarge, documents
 from tarmac.runtimes.qemu.seeding import seed_of, volume_folders
 from tarmac.runtimes.qemu.serial import KEYS
-from tarmac.runtimes.qemu.vhost import open_vhost
 from tarmac.runtimes.qemu.volumes import VOLUME_BYTES, volume_files, volume_label
 
 _POLL_SECONDS = 0.01
@@ -108,25 +109,24 @@ class Launcher:
             processors=record.processors,
             disks=tuple(disks),
             seed=await self._seed(record, sandbox, serials, files),
-            interfaces=tuple(await self._interfaces(sandbox, files, accelerator)),
+            interfaces=tuple(await self._interfaces(sandbox, files, accelerator, record.processors)),
             kernel=self._kernel(record, files),
             uefi=await asyncio.to_thread(self._uefi, record, files),
         )
 
     async def _interfaces(
-        self, sandbox: SandboxRecord, files: ExitStack, accelerator: Accelerator
+        self, sandbox: SandboxRecord, files: ExitStack, accelerator: Accelerator, processors: int
     ) -> list[TapInterface]:
         found: list[TapInterface] = []
         for position, interface in enumerate(sandbox.interfaces):
             try:
-                tap = files.enter_context(await self.taps.open(sandbox.id, position))
+                tap = await self.taps.open(sandbox.id, position)
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     raise TapGone(f"interface {interface.name} of the sandbox is gone") from error
                 raise
-            vhost = open_vhost(accelerator)
-            carrier = None if vhost is None else files.enter_context(vhost).fileno()
-            found.append(TapInterface(interface.mac, tap.fileno(), carrier))
+            queues = partial(self.taps.open, sandbox.id, position, further=True)
+            found.append(await open_interface(interface.mac, tap, queues, files, accelerator, processors))
         return found
 
     def _kernel(self, record: MachineRecord, files: ExitStack) -> DirectKernel | None:
@@ -213,6 +213,5 @@ def _descriptors(machine: MachineDescription) -> list[int]:
     kernel, uefi = machine.kernel, machine.uefi
     booted = [each for each in (kernel.kernel, kernel.initrd) if each is not None] if kernel else []
     booted += [uefi.code, uefi.variables] if uefi else []
-    taps = [each.descriptor for each in machine.interfaces]
-    carriers = [each.vhost for each in machine.interfaces if each.vhost is not None]
-    return [*(each.descriptor for each in disks), *taps, *carriers, *booted]
+    taps = [each for interface in machine.interfaces for each in (*interface.queues, *interface.vhosts)]
+    return [*(each.descriptor for each in disks), *taps, *booted]

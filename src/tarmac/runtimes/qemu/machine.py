@@ -24,11 +24,14 @@ class DiskImage:
 
 @dataclass(frozen=True, slots=True)
 class TapInterface:
-    """A network interface backed by a tap. With `vhost`, also a descriptor, the kernel forwards its frames."""
+    """A network interface backed by a tap, with a descriptor for each of its queues.
+
+    With `vhosts`, also descriptors and one for each queue, the kernel forwards its frames.
+    """
 
     mac: str
-    descriptor: int
-    vhost: int | None = None
+    queues: tuple[int, ...]
+    vhosts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
