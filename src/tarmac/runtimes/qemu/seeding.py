@@ -12,7 +12,7 @@ from tarmac.api.compute.names import ANNOTATION_CLOUD_INIT, ANNOTATION_MOUNTS, A
 from tarmac.api.compute.validation.machines import CLOUD_INIT_VOLUME, OWN_MOUNTS
 from tarmac.runtimes.interface.errors import RuntimeRefused
 from tarmac.runtimes.qemu.records import MachineRecord, SandboxRecord
-from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, Seed
+from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, Seed
 from tarmac.runtimes.qemu.seed.network import GuestNetwork
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk
 
@@ -72,11 +72,11 @@ def _cloud_init(notes: dict[str, str], record: MachineRecord) -> _CloudInit:
 def _key(file: Path) -> str | None:
     try:
         with file.open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
+            content = opened.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    if len(content) > MOST_BYTES:
-        raise RuntimeRefused(f"key {file.name} of the Secret in volume {CLOUD_INIT_VOLUME} has over {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise RuntimeRefused(f"key {file.name} of the Secret in volume {CLOUD_INIT_VOLUME} has over {MAX_BYTES} bytes")
     return content.decode(errors="replace")
 
 
