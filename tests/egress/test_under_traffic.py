@@ -1,6 +1,7 @@
 """Three real cities under constant traffic while faults happen one after another: each failed call has a cause.
 
-The table that this prints is in docs/numbers.md.
+A fault explains only calls that began within its bar: the time in which the platform must carry such calls again. The
+table that this prints is in docs/numbers.md.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
 import pytest
 
 from tarmac.datapath.linux.links import ENCRYPTED_PORT, VXLAN_PORT
 from tests.egress.calling import Call, Kind, Row, Target, Traffic, rows, table, traffic
 from tests.egress.planet import CITIES, ORDERS, SERVICE, Outside
-from tests.egress.test_faults import in_city, mend_routes
+from tests.egress.test_faults import MENDED, SILENT, in_city, mend_routes
 from tests.node.planet import Json, eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(900), pytest.mark.soak(minutes=7, only=True)]
@@ -27,6 +29,8 @@ pytestmark = [pytest.mark.root, pytest.mark.timeout(900), pytest.mark.soak(minut
 NAME = "steady"
 SERVES = "exec httpd -f -p 8000 -h /etc"
 EXITS = "httpd -p 8000 -h /etc; sleep 2; exit 1"
+UNREADY = 45.0  # seconds until a silent node is not Ready and its instances have left the endpoints
+RETURNED = 10.0  # seconds until a city that is back has its tunnels, its routes and its address again
 QUESTION, ANSWER = b"GET /passwd HTTP/1.0\r\n\r\n", b"200 OK"
 
 
@@ -51,6 +55,19 @@ def service() -> Json:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME}, "spec": spec}
 
 
+@dataclass(frozen=True)
+class Cause:
+    """Why calls of a fault fail, and for how long: seconds since the fault began, or since it ended."""
+
+    why: str
+    begun: float = inf
+    ended: float = inf
+
+    def explains(self, call: Call, began: float, ended: float) -> bool:
+        """The call began before the bar."""
+        return call.began <= min(began + self.begun, ended + self.ended)
+
+
 @dataclass
 class Trial:
     """The planet, its traffic, and the rows of the faults so far."""
@@ -64,21 +81,25 @@ class Trial:
         self,
         fault: str,
         cause: Callable[[], object],
-        explained: Callable[[Call], str],
+        explained: Callable[[Call], Cause | None],
         city: str = "",
     ) -> None:
-        """Cause a fault, wait until calls are answered again, and fail for a failed call without a cause."""
+        """Cause a fault, wait until calls are answered again, and fail for a call that no cause explains by its bar."""
         self.traffic.settle()
         began = time.monotonic()
         cause()
+        ended = time.monotonic()
         self.traffic.settle()
         calls = self.traffic.between(began, time.monotonic())
         failures = [each for each in calls if each.error]
+        unexplained: list[str] = []
         for each in failures:
-            if why := explained(each):
-                self.causes.setdefault((fault, each.target.kind, each.target.client == city), why)
+            found = explained(each)
+            if found is not None:
+                self.causes.setdefault((fault, each.target.kind, each.target.client == city), found.why)
+            if found is None or not found.explains(each, began, ended):
+                unexplained.append(f"{each.began - began:.1f} s after the fault began: {each}")
         self.rows += rows(fault, calls, city)
-        unexplained = [each for each in failures if not explained(each)]
         assert not unexplained, f"{fault}: {len(unexplained)} of {len(failures)} failures, such as {unexplained[0]}"
 
     def shown(self) -> str:
@@ -126,14 +147,14 @@ def test_every_failed_call_has_a_cause(trial: Trial) -> None:
         owner = outside.gateway()
         trial.during("gateway paused for 4 s", partial(pause, outside, owner), lost_lease)
         owner = await_owner(outside)
-        trial.during("gateway cordoned", partial(cordon, outside, owner), lambda _: "")
+        trial.during("gateway cordoned", partial(cordon, outside, owner), lambda _: None)
         trial.during(
             "tunnel port of SEA closed for 10 s", partial(close_ports, outside, "sea-0"), beyond_the_port, "sea-0"
         )
         owner = await_owner(outside)
-        trial.during("agent of a gateway killed", partial(kill, outside, owner), lost_lease)
+        trial.during("agent of a gateway killed", partial(kill, outside, owner), partial(of_killed_agent, owner), owner)
         other = next(each for each in outside.cities if each != await_owner(outside))
-        trial.during("agent of another node killed", partial(kill, outside, other), lambda _: "")
+        trial.during("agent of another node killed", partial(kill, outside, other), lambda _: None)
         trial.during("SEA lost for 75 s", partial(lose, outside, "sea-0"), partial(of_lost_city, "sea-0"), "sea-0")
     finally:
         print(f"\n{trial.shown()}")
@@ -150,10 +171,11 @@ def release_that_exits(trial: Trial) -> None:
             time.sleep(0.5)
         planet.wait(f"workload/{NAME}", "jsonpath={.status.readyReplicas}=3", 90)
 
-    def explained(call: Call) -> str:
+    def explained(call: Call) -> Cause | None:
         if call.target.kind == "instance" and call.target.city in first:
-            return "the one instance of the first city is replaced, exits, and is taken back"
-        return "the connection went to the exited instance before it left the endpoints" if is_service(call) else ""
+            return Cause("the one instance of the first city is replaced, exits, and is taken back", ended=MENDED)
+        why = "the connection went to the exited instance before it left the endpoints"
+        return Cause(why, ended=MENDED) if is_service(call) else None
 
     trial.during("release that exits after 2 s", release, explained)
     assert len(first) == 1, "the release has reached a second city"
@@ -173,29 +195,36 @@ def is_service(call: Call) -> bool:
     return call.target.kind == "service"
 
 
-def lost_lease(call: Call) -> str:
+def lost_lease(call: Call) -> Cause | None:
     """The address has no owner until the lease of the old one has run out."""
-    return (
-        "no gateway carries the address until the lease of the lost one ends" if call.target.kind == "outside" else ""
-    )
+    why = "no gateway carries the address until the lease of the lost one ends"
+    return Cause(why, begun=SILENT) if call.target.kind == "outside" else None
 
 
-def beyond_the_port(call: Call) -> str:
+def of_killed_agent(node: str, call: Call) -> Cause | None:
+    """Pods of its node are led to the next owner by the agent itself."""
+    if call.target.kind == "outside" and call.target.client == node:
+        return Cause("pods of the node follow the next owner once its agent runs again", ended=MENDED)
+    return lost_lease(call)
+
+
+def beyond_the_port(call: Call) -> Cause | None:
     if call.target.kind == "outside":
-        return "the path between the client's node and the gateway needs the closed port"
+        return Cause("the path between the client's node and the gateway needs the closed port", ended=MENDED)
     if is_service(call):
-        return "endpoints on the other side of the port stay Ready: their own node reaches them"
-    return "the port is between the client and the instance" if call.concerns("sea-0") else ""
+        return Cause("endpoints on the other side of the port stay Ready: their own node reaches them", ended=MENDED)
+    why = "the port is between the client and the instance"
+    return Cause(why, ended=MENDED) if call.concerns("sea-0") else None
 
 
-def of_lost_city(city: str, call: Call) -> str:
+def of_lost_city(city: str, call: Call) -> Cause | None:
     if call.target.client == city:
-        return "the client is in the lost city"
+        return Cause("the client is in the lost city", ended=RETURNED)
     if call.target.kind == "outside":
-        return "the gateway of the lost city is replaced when its lease ends"
+        return Cause("the gateway of the lost city is replaced when its lease ends", begun=SILENT)
     if is_service(call):
-        return "the lost instance leaves the endpoints once its node is not Ready"
-    return "the instance is in the lost city" if call.target.city == city else ""
+        return Cause("the lost instance leaves the endpoints once its node is not Ready", begun=UNREADY)
+    return Cause("the instance is in the lost city", ended=RETURNED) if call.target.city == city else None
 
 
 def await_owner(outside: Outside) -> str:
