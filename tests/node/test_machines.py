@@ -23,7 +23,7 @@ BOOT_SECONDS = 120  # without KVM, on a machine that does other things too
 
 
 def workload() -> dict[str, Any]:
-    """A machine in DFW with a data disk, and a volume with files."""
+    """A machine in DFW with two interfaces on one Network, a data disk, and a volume with files."""
     disks = {"boot": {"image": {"name": "tarmac/tiny"}}, "logs": {"filesystem": {"type": "ext4"}}}
     sizes = {"boot": {}, "logs": {"resources": {"requests": {"storage": "10Gi"}}}}
     volumes: list[dict[str, Any]] = [
@@ -42,7 +42,7 @@ def workload() -> dict[str, Any]:
     }
     spec = {
         "runtime": runtime,
-        "networkInterfaces": [{"network": {"name": "default"}}],
+        "networkInterfaces": [{"network": {"name": "default"}}] * 2,
         "volumes": [*volumes, {"name": "settings", "configMap": {"name": "settings"}}],
     }
     placement = {"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 1}}
@@ -152,11 +152,15 @@ def test_a_machine_boots_and_is_ready_when_it_serves(guest: Guest) -> None:
         assert int(counted[1]) >= 1
 
 
-def test_a_container_of_its_network_reaches_it(guest: Guest) -> None:
-    planet, address = guest.planet, guest.pod["status"]["podIP"]
+def test_a_container_of_its_network_reaches_each_of_its_interfaces(guest: Guest) -> None:
+    planet = guest.planet
+    interfaces = planet.get("instance", guest.name)["status"]["networkInterfaces"]
+    addresses = [each["assignments"]["networkIP"] for each in interfaces]
+    assert len(set(addresses)) == 2
     planet.apply(pod("caller", busybox()))
     planet.wait("pod/caller", "condition=Ready")
-    assert "SSH-2.0-" in planet.exec("caller", "sh", "-c", f"nc -w 5 {address} 22 < /dev/null | head -c 8; echo")
+    for address in addresses:
+        assert "SSH-2.0-" in planet.exec("caller", "sh", "-c", f"nc -w 5 {address} 22 < /dev/null | head -c 8; echo")
     planet.remove("caller")
 
 
