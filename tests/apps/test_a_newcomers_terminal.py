@@ -28,8 +28,8 @@ def test_the_end_says_what_goes_on_and_how_to_remove_it(tmp_path: Path) -> None:
         os.kill(planet.pid, signal.SIGINT)
         assert planet.wait(30) == 0
     last = planet.log.read_text().splitlines()[-1]
-    assert last.startswith("stopped; everything is kept.")
-    assert f"`tarmac down --data-dir {tmp_path / 'data'}` ends and removes them" in last
+    assert last.startswith("stopped; the data is kept.")
+    assert f"`tarmac down --data-dir {tmp_path / 'data'}` stops and deletes everything" in last
 
 
 def test_cities_that_are_not_named_again_are_told(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def test_a_second_up_in_one_directory_is_refused_and_told_who_is_there(tmp_path:
         command = [sys.executable, "-m", "tarmac.apps.main", "up", "--data-dir", str(tmp_path / "data"), *SIMULATED]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert done.returncode == 1
-        assert f"in use by process {planet.pid}. `kill {planet.pid}`, or ^C where it runs, stops it and keeps all" in (
-            done.stderr
-        )
-        assert f"`tarmac down --data-dir {tmp_path / 'data'}` stops it and removes all" in done.stderr
+        told = f"in use by process {planet.pid}; `kill {planet.pid}`, or ^C where it runs, stops it and keeps the data"
+        assert told in done.stderr
+        assert f"`tarmac down --data-dir {tmp_path / 'data'}` stops it and deletes the data" in done.stderr

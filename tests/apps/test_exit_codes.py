@@ -113,7 +113,7 @@ def equipped(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_real_containers_where_everything_is_there(equipped: SimpleNamespace) -> None:
     assert choose("auto")[:2] == ("containerd", "real containers; sandboxes by gVisor")
-    assert choose("sim")[:2] == ("sim", "as --runtime says")
+    assert choose("sim")[:2] == ("sim", "set by --runtime")
     equipped.parts = SimpleNamespace(runsc=None, no_gvisor="not built")
     assert "there is no gVisor (not built)" in choose("containerd").why
 

@@ -96,15 +96,15 @@ def shown(
 def test_a_cluster_that_is_well_fits_a_screen() -> None:
     assert shown(lists()) == (0, textwrap.dedent("""\
         Servers:       1 of 1 ready
-        Store:         takes writes
+        Store:         healthy
         Leader:        host_1
         Cities:        DFW 2/2, SEA 0/0
         Nodes:         2 of 2 ready
         Tunnels:       not probed
         Versions:      servers 0.2.0 (1); nodes 0.2.0 (2)
-        Certificates:  none ends within 30 days
-        Backup:        7 hours old
-        Worst:         nothing is wrong
+        Certificates:  none expiring within 30 days
+        Backup:        7h old
+        Problems:      none
         """))  # fmt: skip
 
 
@@ -118,12 +118,12 @@ def test_the_worst_comes_first_and_the_rest_behind_it() -> None:
     code, text = shown(found, metrics, ready, code=500)
     assert code == 1
     assert text.splitlines()[-6:] == [
-        "Worst:         store: the check store fails",
+        "Problems:      store: the check store fails",
         "Also: node dfw-1: NodeStatusUnknown",
         "Also: location lhr: NoNodeReady",
         "Also: 2 running pods are not as a restored state has them",
-        "Also: certificate server ends in 10 days",
-        "Also: the newest backup is 3 days old",
+        "Also: certificate server expires in 10d",
+        "Also: the newest backup is 3d old",
     ]
     assert "nodes 0.1.0 (1), 0.2.0 (1)" in text
     document = json.loads(shown(found, metrics, ready, "json", 500)[1])
@@ -144,7 +144,7 @@ def test_a_closed_tunnel_has_a_line_and_is_a_problem_once() -> None:
     code, text = shown(found)
     assert code == 1
     assert "Nodes:         2 of 2 ready\nTunnels:       closed: dfw-0 to dfw-1, 4789/udp\n" in text
-    assert text.endswith("Worst:         tunnel closed: dfw-0 to dfw-1, 4789/udp\n")
+    assert text.endswith("Problems:      tunnel closed: dfw-0 to dfw-1, 4789/udp\n")
     document = json.loads(shown(found, output="json")[1])
     assert document["tunnels"] == {"closed": ["dfw-0 to dfw-1, 4789/udp"], "probed": True}
     found["/api/v1/nodes"] = [with_tunnels(node(name), "True", "all answer") for name, _ in closed]
@@ -159,7 +159,7 @@ def test_of_a_node_that_is_lost_its_tunnels_say_nothing() -> None:
     ]
     text = shown(found)[1]
     assert "Tunnels:       open\n" in text
-    assert "Worst:         node dfw-1: NodeStatusUnknown" in text
+    assert "Problems:      node dfw-1: NodeStatusUnknown" in text
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_of_a_node_that_is_lost_its_tunnels_say_nothing() -> None:
 def test_a_lease_that_nobody_renews_leads_nobody(held: dict[str, Any]) -> None:
     code, text = shown(lists(**{f"{LEASES}/tarmac-controllers": held}))
     assert code == 1
-    assert "Leader:        nobody" in text
+    assert "Leader:        none" in text
 
 
 def test_no_backup_is_shown_and_no_reason_to_fail() -> None:
@@ -189,7 +189,7 @@ async def test_a_user_with_few_rights_sees_the_missing_parts_named(tmp_path: Pat
         out = io.StringIO()
         nobody = Client(local_transport(world.running.server, User("jane", groups=("system:authenticated",))))
         assert await status(nobody, Console(out, io.StringIO()), "text") == 0
-        assert "Store:         takes writes" in out.getvalue()  # readiness is for everybody
+        assert "Store:         healthy" in out.getvalue()  # readiness is for everybody
         assert "Nodes:         ?" in out.getvalue()
         assert "Not seen: may not list nodes\n" in out.getvalue()
         assert "Not seen: may not get /metrics\n" in out.getvalue()

@@ -180,7 +180,7 @@ def test_oversized_instances_are_refused_by_plan_and_explained_by_why() -> None:
         found = await desk.why("workload/web")
         assert found.sentence.endswith("; in DFW: 1 of 3 instances: 0/2 nodes at dfw: 2 Insufficient cpu.")
         assert [line.node for line in found.verdicts] == ["", "dfw-0", "dfw-1"]
-        assert found.change == "Ask for at most 12 cpu, or free 8 cpu on dfw-0."
+        assert found.change == "Ask for at most 12 CPUs, or free 8 CPUs on dfw-0."
 
     play(story)
 

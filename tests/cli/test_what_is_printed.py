@@ -28,14 +28,14 @@ def shown(text: str) -> str:
 
 
 def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
-    full = "20 cpu wanted, 12 free on lhr-0."
+    full = "Needs 20 CPUs; lhr-0 has 12 free."
     lines = [
         Line("Yes", "Complete", "3 of 3 instances are ready.", "ready", "DFW"),
         Line("No", "InsufficientCapacity", "2 of 3 instances: 0/1 nodes at lhr: 1 Insufficient cpu.", "nodes", "LHR"),
         Line("No", "InsufficientCapacity", full, "resources", "LHR", "lhr-0"),
     ]
     sentence = "Workload default/web has 4 of 6 instances ready in 2 of 2 cities; in LHR: 2 of 3 instances: no room."
-    found = Explanation(SUBJECT, sentence, lines, "Ask for at most 12 cpu, or free 8 cpu on lhr-0.")
+    found = Explanation(SUBJECT, sentence, lines, "Ask for at most 12 CPUs, or free 8 CPUs on lhr-0.")
     assert explanation_text(found) == shown("""
         Workload default/web has 4 of 6 instances ready in 2 of 2 cities; in LHR: 2 of 3 instances: no room.
 
@@ -43,9 +43,9 @@ def test_an_explanation_is_a_sentence_a_table_and_a_change() -> None:
         DFW          ready      Yes     Complete              3 of 3 instances are ready.
         LHR          nodes      No      InsufficientCapacity  2 of 3 instances: 0/1 nodes at lhr: 1
                                                               Insufficient cpu.
-        LHR   lhr-0  resources  No      InsufficientCapacity  20 cpu wanted, 12 free on lhr-0.
+        LHR   lhr-0  resources  No      InsufficientCapacity  Needs 20 CPUs; lhr-0 has 12 free.
 
-        Smallest change: Ask for at most 12 cpu, or free 8 cpu on lhr-0.
+        Smallest change: Ask for at most 12 CPUs, or free 8 CPUs on lhr-0.
         """)
 
 
@@ -82,7 +82,7 @@ def test_a_plan_says_what_would_happen_and_then_what_could_not() -> None:
     )
     plan = Plan(accepted=True, cities=[CityPlan("DFW", 1, 4), CityPlan("LHR", 2, 3, 0, 0, 0, [refused])])
     assert plan_text("default/web", plan) == shown("""
-        Workload default/web would not all run (see LHR): create 3, replace 7.
+        Some instances of Workload default/web would not run (LHR): create 3, replace 7.
 
         CITY  CREATE  REPLACE  DELETE  KEEP  REFUSED
         DFW   1       4        0       0

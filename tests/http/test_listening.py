@@ -19,12 +19,12 @@ async def test_an_address_that_is_taken_is_named() -> None:
     """With what to do, and without keeping any of the sockets."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose"):
+        with pytest.raises(OSError, match=f"127.0.0.1 port {port}: cannot listen: Address already in use; choose"):
             await serve(_nothing, None, "127.0.0.1", port)
 
 
 async def test_a_host_that_does_not_exist_is_named() -> None:
-    said = re.escape("cannot listen on nowhere.invalid port 6443: ")
+    said = re.escape("nowhere.invalid port 6443: cannot listen: ")
     with pytest.raises(OSError, match=said):
         await serve(_nothing, None, "nowhere.invalid", 6443)
 

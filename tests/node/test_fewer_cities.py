@@ -39,7 +39,7 @@ def test_a_city_that_is_not_named_again_is_ended_and_keeps_its_data(tmp_path: Pa
             eventually(lambda: len(agents_of(data)) == 1, what="one agent")
             assert (data / "cities" / "lhr" / "agent" / "kept").exists()
             one.stop(30)
-            assert "stopped; the instances go on without it" in one.log.read_text()
+            assert "stopped; the instances keep running" in one.log.read_text()
         assert daemons(data) == {"DFW"}
     finally:
         done = down(data)

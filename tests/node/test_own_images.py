@@ -119,4 +119,4 @@ def test_what_cannot_be_loaded_is_refused_in_words(planet: Planet, tmp_path: Pat
         f"error: OSL: no such city in {planet.data_dir}, which has DFW, LHR\n",
     )
     nowhere = tarmac("image", "list", "--data-dir", str(tmp_path / "nowhere"))
-    assert "no city with real containers" in nowhere.stderr
+    assert "no cities with real containers" in nowhere.stderr

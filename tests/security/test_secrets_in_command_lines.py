@@ -85,8 +85,8 @@ def test_a_token_in_the_command_line_works_with_one_warning(capsys: pytest.Captu
         (None, "cannot be read (No such file or directory); write the output of `tarmac token create` there"),
         ("", "is empty; write the output of `tarmac token create` there"),
         (" \n", "is empty"),
-        (TOKEN.text[:-1], "this is no token of `tarmac token create`"),
-        (TOKEN.text * 100_000, "this is no token of `tarmac token create`"),
+        (TOKEN.text[:-1], "not a join token; give the output of `tarmac token create`"),
+        (TOKEN.text * 100_000, "not a join token; give the output of `tarmac token create`"),
     ],
 )
 def test_a_file_without_a_token_is_refused_with_the_reason(tmp_path: Path, content: str | None, problem: str) -> None:

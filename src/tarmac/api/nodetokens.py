@@ -83,7 +83,7 @@ def parse_token(text: str) -> NodeToken:
     """Parse a token. Raises BadToken, which never quotes the text: it may be most of a secret."""
     match = _TOKEN.fullmatch(text.strip())
     if match is None:
-        raise BadToken("this is no token of `tarmac token create`: tarmac1.ID.SECRET.HASH, 96 characters in all")
+        raise BadToken("not a join token; give the output of `tarmac token create`, tarmac1.ID.SECRET.HASH")
     return NodeToken(match[1], match[2], match[3])
 
 

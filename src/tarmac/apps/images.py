@@ -50,11 +50,11 @@ def main(options: argparse.Namespace) -> int:
 
 def _cities(data_dir: Path, wanted: Sequence[str]) -> list[CityLayout]:
     if os.geteuid() != 0:
-        raise _NoCity("the containerds of cities are root's: run this as root")
+        raise _NoCity("the containerd of a city needs root; run this as root")
     underlay = underlay_of(data_dir)
     known = [host.name.upper() for host in underlay.cities]
     if not known:
-        raise _NoCity(f"no city with real containers is in {data_dir}: `tarmac up` makes them, --data-dir says where")
+        raise _NoCity(f"{data_dir}: no cities with real containers; start `tarmac up`, or pass --data-dir")
     if unknown := [code for code in wanted if code not in known]:
         raise _NoCity(f"{', '.join(unknown)}: no such city in {data_dir}, which has {', '.join(known)}")
     return [city_of(code, underlay, data_dir) for code in wanted or known]
@@ -63,7 +63,7 @@ def _cities(data_dir: Path, wanted: Sequence[str]) -> list[CityLayout]:
 async def _load(archive: Path, name: str, cities: Sequence[CityLayout], parts: NodeParts) -> int:
     names = [full_name(name)] if name else image_names(archive)
     if not names:
-        raise BadArchive(f"{archive} does not say what its image is called: give --name REGISTRY/NAME:TAG")
+        raise BadArchive(f"{archive} does not name its image; give --name REGISTRY/NAME:TAG")
     failed = False
     for city in cities:
         settings = city.containerd(parts)

@@ -21,8 +21,8 @@ def held(path: Path) -> Generator[None]:
         except OSError as error:
             pid = _named(lock)
             raise OSError(
-                f"{path.parent} is in use by process {pid}. `kill {pid}`, or ^C where it runs, stops it and keeps all; "
-                f"`tarmac down --data-dir {path.parent}` stops it and removes all, the data included"
+                f"{path.parent} is in use by process {pid}; `kill {pid}`, or ^C where it runs, stops it and keeps "
+                f"the data; `tarmac down --data-dir {path.parent}` stops it and deletes the data"
             ) from error
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -137,9 +137,9 @@ def _left_out(codes: Sequence[str], what: str) -> str:
 
 
 def _farewell(layout: Layout, *, real: bool) -> str:
-    goes_on = "stopped; the instances go on without it" if real else "stopped; everything is kept"
-    again = f"`tarmac up --data-dir {layout.data_dir}` takes them up again" if real else "the next `tarmac up` goes on"
-    return f"{goes_on}. {again}, `tarmac down --data-dir {layout.data_dir}` ends and removes them, the data included"
+    kept = "stopped; the instances keep running" if real else "stopped; the data is kept"
+    place = f"--data-dir {layout.data_dir}"
+    return f"{kept}. `tarmac up {place}` resumes, `tarmac down {place}` stops and deletes everything"
 
 
 @asynccontextmanager

@@ -153,6 +153,6 @@ def bind(host: str, port: int, prepare: Callable[[socket.socket], None]) -> Sequ
         for each in bound:
             each.close()
         raise OSError(
-            f"cannot listen on {host or '*'} port {port}: {error.strerror}; choose another address"
+            f"{host or '*'} port {port}: cannot listen: {error.strerror}; choose another address or port"
         ) from error
     return bound

@@ -47,14 +47,14 @@ def test_a_pod_that_no_node_takes_says_what_each_node_lacks_and_the_least_that_w
         ("LHR", "lhr-0", "No", "InsufficientCapacity"),
         ("LHR", "lhr-1", "No", "InsufficientCapacity"),
     ]
-    assert found.change == "Ask for at most 4 cpu, or free 2 cpu on lhr-0."
+    assert found.change == "Ask for at most 4 CPUs, or free 2 CPUs on lhr-0."
 
 
 def test_the_change_that_is_named_makes_it_a_yes() -> None:
     scene = Scene()
     scene.place("LHR", nodes=2, cpu="4")
     scene.pod("big", "6")
-    assert why(scene, PODS.resource, "big").change.startswith("Ask for at most 4 cpu")
+    assert why(scene, PODS.resource, "big").change.startswith("Ask for at most 4 CPUs")
     scene.pod("big", "4")
     found = why(scene, PODS.resource, "big")
     assert [line.answer for line in found.verdicts] == ["Yes"]
@@ -334,7 +334,7 @@ def test_what_ails_several_cities_is_to_be_changed_in_each() -> None:
     for deployment in scene.deploy(workload("DFW", "LHR", replicas=1, cpu="2")).values():
         scene.instance(deployment, 0, reason="Unschedulable", ready=False)
     assert why(scene, WORKLOADS.resource, "web").change == (
-        "Ask for at most 1 cpu, or free 1 cpu on dfw-0. Ask for at most 1 cpu, or free 1 cpu on lhr-0."
+        "Ask for at most 1 CPU, or free 1 CPU on dfw-0. Ask for at most 1 CPU, or free 1 CPU on lhr-0."
     )
     scene.deploy(workload("DFW", "LHR", paused=True, name="held"))
     assert why(scene, WORKLOADS.resource, "held").change == "Set paused to false."

@@ -43,7 +43,7 @@ def test_a_crash_tells_its_exit_code_and_the_last_lines_of_the_log() -> None:
     log = "starting\nlistening\nreading /etc/app.toml\npanic: no such key\x1b[2J\n"
     found = pod_with(*crashing(reason="Error", exitCode=3, message=log))
     last = "listening / reading /etc/app.toml / panic: no such key?[2J"
-    assert found.sentence.endswith(f"main keeps ending: exit code 3; last lines: {last}.")
+    assert found.sentence.endswith(f"container main keeps crashing: exit code 3; last lines: {last}.")
     assert "kubectl logs --previous" in found.change
 
 

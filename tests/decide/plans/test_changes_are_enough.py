@@ -32,7 +32,7 @@ def test_the_size_to_ask_for_fits_and_nothing_larger_does(nodes: list[int], cpu:
     refused = plan(scene, workload("LHR", cpu=str(cpu), replicas=replicas))["LHR"].refused
     if not refused:
         return
-    asked = re.match(r"Ask for at most (\S+) cpu, or ", refused[0].change)
+    asked = re.match(r"Ask for at most (\S+) CPUs?, or ", refused[0].change)
     if asked is None:
         assert plan(scene, workload("LHR", cpu="1m", replicas=replicas))["LHR"].refused, "no size fits"
         return
@@ -50,13 +50,13 @@ def test_those_that_run_keep_what_they_have_until_those_that_wait_are_ready() ->
     scene.instance(deployment, 3, reason="InsufficientCapacity", ready=False)
     found = EXPLAINERS[DEPLOYMENTS.resource](scene.world, f"default/{deployment.metadata.name}")
     assert found is not None
-    assert found.change == "Ask for at most 12500m cpu, or make room for 2 more of 20 cpu and 1Gi memory at lhr."
+    assert found.change == "Ask for at most 12.5 CPUs, or make room for 2 more of 20 CPUs and 1Gi of memory at lhr."
 
 
 def test_one_that_is_left_over_is_told_what_the_nearest_node_lacks() -> None:
     scene = _city([33, 30])
     refused = plan(scene, workload("LHR", cpu="20", replicas=3))["LHR"].refused
-    assert refused[0].change == "Ask for at most 16250m cpu, or free 7500m cpu on lhr-0."
+    assert refused[0].change == "Ask for at most 16.25 CPUs, or free 7.5 CPUs on lhr-0."
 
 
 def test_a_rollout_that_would_wait_for_itself_is_refused_although_its_end_has_room() -> None:
@@ -68,7 +68,7 @@ def test_a_rollout_that_would_wait_for_itself_is_refused_although_its_end_has_ro
     scene.instance(deployment, 2, reason="InsufficientCapacity", ready=False)
     smaller = plan(scene, workload("LHR", cpu="16", replicas=3, policy="OrderedReady"))["LHR"]
     assert [each.reason for each in smaller.refused] == ["InsufficientCapacity"]
-    assert smaller.refused[0].change == "Ask for at most 12500m cpu, or free 3500m cpu on lhr-0."
+    assert smaller.refused[0].change == "Ask for at most 12.5 CPUs, or free 3.5 CPUs on lhr-0."
     assert not plan(scene, workload("LHR", cpu="12", replicas=3, policy="OrderedReady"))["LHR"].refused
     generous = workload("LHR", cpu="16", replicas=3, rollout={"maxUnavailable": 2})
     assert not plan(scene, generous)["LHR"].refused, "with leave to take one that is ready"

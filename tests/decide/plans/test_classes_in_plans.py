@@ -88,7 +88,7 @@ def test_whole_processors_are_refused_where_none_are_left_to_give_away() -> None
     scene = planet(own="3")
     refused = plan(scene, workload("LHR", cpu="2", replicas=5))["LHR"].refused[0]
     assert refused.message == "3 of 5 instances: 0/2 nodes at lhr: 2 Insufficient cpu exclusive."
-    assert refused.change.startswith("Ask for at most 1 cpu, or ")
+    assert refused.change.startswith("Ask for at most 1 CPU, or ")
     assert not plan(scene, workload("LHR", cpu="1", replicas=5))["LHR"].refused
     assert not plan(scene, workload("LHR", cpu="2", replicas=2))["LHR"].refused
     assert not plan(scene, workload("DFW", cpu="2", replicas=5))["DFW"].refused, "there all are shared"

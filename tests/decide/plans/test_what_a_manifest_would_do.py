@@ -378,11 +378,14 @@ def test_a_machine_takes_the_overhead_of_its_class_from_nodes() -> None:
         refused = plan(scene, machines("DFW"))["DFW"].refused
         assert (not refused) is fits
     assert refused[0].reason == "InsufficientCapacity"
-    assert refused[0].change == "Ask for at most 900Mi memory, or free 124Mi memory on dfw-0."
+    assert refused[0].change == "Ask for at most 900Mi of memory, or free 124Mi of memory on dfw-0."
     two = machines("DFW")
     two["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 3
     (refusal,) = plan(scene, two)["DFW"].refused
-    told = "make room for 3 more of 1 cpu and 1224Mi memory, 200Mi memory of it overhead of the runtime, at dfw."
+    told = (
+        "make room for 3 more of 1 CPU and 1224Mi of memory, of which 200Mi of memory is overhead of the runtime, "
+        "at dfw."
+    )
     assert refusal.change.endswith(told)
 
 

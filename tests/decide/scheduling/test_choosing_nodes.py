@@ -219,7 +219,7 @@ def test_the_smallest_change_is_for_the_nearest_node() -> None:
     )
     head, *kinds = world.choose(pod("p", {"cpu": "4"})).refusals
     assert head.message == "0/4 nodes: 2 Insufficient cpu, 2 untolerated taint x:NoSchedule."
-    assert head.change == "Ask for at most 3500m cpu, or free 500m cpu on b."
+    assert head.change == "Ask for at most 3.5 CPUs, or free 0.5 CPUs on b."
     assert [(kind.where, kind.rule) for kind in kinds] == [("2 nodes", "resources"), ("2 nodes", "taints")]
 
 
@@ -234,7 +234,7 @@ def test_the_smallest_change_makes_it_a_yes(sizes: list[tuple[int, int]], cpu: i
     assert (verdict.value is None) == all(c < cpu or m < memory for c, m in sizes)
     if verdict.value is None:
         asked = verdict.refusals[0].change.removeprefix("Ask for at most ").split(",")[0].split(" and ")
-        less = {resource: amount for amount, resource in (part.split() for part in asked)}
+        less = {"memory" if "memory" in part else "cpu": part.split()[0] for part in asked}
         assert world.choose(pod("q", {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **less})).value is not None
 
 

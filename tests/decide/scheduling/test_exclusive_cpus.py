@@ -28,8 +28,8 @@ def test_whole_processors_of_guaranteed_pods_are_counted_and_those_of_others_are
     assert world.run(guaranteed("two", "2")) == "n"
     told = world.choose(guaranteed("more", "2")).refusals
     assert told[0].message == "0/1 nodes: 1 Insufficient cpu exclusive."
-    assert told[0].change == "Ask for at most 1 cpu exclusive, or free 1 cpu exclusive on n."
-    assert told[1].message == "2 cpu exclusive wanted, 1 free on n."
+    assert told[0].change == "Ask for at most 1 exclusive CPU, or free 1 exclusive CPU on n."
+    assert told[1].message == "Needs 2 exclusive CPUs; n has 1 free."
     assert (told[0].reason, told[1].rule) == ("InsufficientCapacity", "resources")
     assert world.run(guaranteed("odd", "1500m")) == "n"
     assert world.run(pod("burstable", {"cpu": "4"})) == "n"

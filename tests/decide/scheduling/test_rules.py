@@ -31,8 +31,8 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         pod("p", {"cpu": "2500m"}),
         "InsufficientCapacity",
         "0/1 nodes: 1 Insufficient cpu.",
-        "2500m cpu wanted, 2 free on n.",
-        "Ask for at most 2 cpu, or free 500m cpu on n.",
+        "Needs 2.5 CPUs; n has 2 free.",
+        "Ask for at most 2 CPUs, or free 0.5 CPUs on n.",
     ),
     (
         "a device nobody has",
@@ -40,7 +40,7 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         pod("p", {"datumcloud.com/nvidia-tesla-a100": "1"}),
         "InsufficientCapacity",
         "0/1 nodes: 1 Insufficient datumcloud.com/nvidia-tesla-a100.",
-        "1 datumcloud.com/nvidia-tesla-a100 wanted, 0 free on n.",
+        "Needs 1 datumcloud.com/nvidia-tesla-a100; n has 0 free.",
         "Free 1 datumcloud.com/nvidia-tesla-a100 on n.",
     ),
     (
@@ -49,7 +49,7 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         pod("p"),
         "InsufficientCapacity",
         "0/1 nodes: 1 Insufficient pods.",
-        "Room for 1 pod wanted, 0 free on n.",
+        "Needs room for 1 pod; n has 0 free.",
         "Free room for 1 pod on n.",
     ),
     (
@@ -135,7 +135,7 @@ REFUSALS: list[tuple[str, Json, Json, str, str, str, str]] = [
         pod("p", {GPU: "2"}),
         "InsufficientCapacity",
         "0/1 nodes: 1 Insufficient example.com/gpu.",
-        "2 example.com/gpu wanted, 1 free, 3 unhealthy on n.",
+        "Needs 2 example.com/gpu; n has 1 free, 3 unhealthy.",
         "Ask for at most 1 example.com/gpu, or free 1 example.com/gpu on n.",
     ),
     (
@@ -286,7 +286,7 @@ def test_a_pod_whose_disk_is_on_a_full_node_waits() -> None:
     world = World(node("a"), node("b", cpu="1"))
     verdict = world.choose(pod("p", {"cpu": "2"}), disks=[Disk("p-data", any_of(only("b")))])
     assert verdict.refusals[0].reason == "InsufficientCapacity"
-    assert verdict.refusals[0].change == "Ask for at most 1 cpu, or free 1 cpu on b."
+    assert verdict.refusals[0].change == "Ask for at most 1 CPU, or free 1 CPU on b."
     assert {refusal.reason for refusal in verdict.refusals[1:]} == {"InsufficientCapacity", "DiskElsewhere"}
 
 

@@ -145,5 +145,5 @@ def _lost(backup: ReadBackup, present: Present, layout: Layout) -> list[Obstacle
         lines = [f"there is no store yet; what was written after revision {head.revision} is not in the backup"]
     elif not lines:
         lines = ["nothing but history"]
-    when = f"the backup is of {rfc3339(head.at)}, revision {head.revision}; --accept-loss goes on"
+    when = f"the backup is of {rfc3339(head.at)}, revision {head.revision}; --accept-loss continues"
     return [*(Obstacle("loss", line) for line in lines), Obstacle("backup", when)]

@@ -32,8 +32,8 @@ async def outside_server(underlay: hosts.HostUnderlay, segment: hosts.Segment) -
         for address in segment.servers:
             await _serve(stack, path, address)
         print(
-            f"outside: a server at {' and '.join(segment.servers)} says on TCP and UDP {PORT} who it is spoken to by; "
-            f"look from there: nsenter --net={path}",
+            f"outside: an echo server at {' and '.join(segment.servers)} reports the client's address on TCP and UDP "
+            f"{PORT}; its network: nsenter --net={path}",
             file=sys.stderr,
         )
         yield

@@ -61,7 +61,7 @@ async def real(
     pki, url = Pki(layout.pki, client.clock), f"https://{server}:{running.listener.port}"
     promised = oversubscription()
     if promised:
-        print(f"each city promises {promised} processors more than this machine has", file=sys.stderr)
+        print(f"CPU is oversubscribed: each city offers {promised} more CPUs than this host has", file=sys.stderr)
     confined = Confinement()
     await tell_sources(client)
     async with AsyncExitStack() as stack:

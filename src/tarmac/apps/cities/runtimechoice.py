@@ -26,7 +26,7 @@ class Choice(NamedTuple):
 def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
     """Choose the runtime. Raises Impossible if containerd was requested and is not available."""
     if asked == "sim":
-        return Choice("sim", "as --runtime says")
+        return Choice("sim", "set by --runtime")
     try:
         parts = _usable_parts()
     except Impossible as reason:

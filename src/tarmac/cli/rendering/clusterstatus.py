@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import printable, table
 
 DAY: Final = 86400.0
@@ -69,9 +70,9 @@ class ClusterStatus:
         found += [f"location {each.name}: {each.trouble}" for each in self.cities or () if each.trouble]
         if self.conflicts:
             found.append(f"{self.conflicts} running pods are not as a restored state has them")
-        found += [f"certificate {name} ends in {_span(left)}" for name, left in self._ending()]
+        found += [f"certificate {name} {_expiry(left)}" for name, left in self._ending()]
         if self.backup is not None and self.backup > BACKUP_OLD:
-            found.append(f"the newest backup is {_span(self.backup)} old")
+            found.append(f"the newest backup is {human_duration(self.backup)} old")
         return found
 
     def _ending(self) -> list[tuple[str, float]]:
@@ -105,19 +106,19 @@ def status_document(status: ClusterStatus) -> dict[str, Any]:
 
 
 def status_screen(status: ClusterStatus) -> str:
-    """Return the screen: a line for each part, and the worst problem."""
+    """Return the screen: a line for each part, and the problems, the worst first."""
     problems = status.problems()
     rows = [
         ("Servers", _members(status.servers)),
         ("Store", _store(status.store)),
-        ("Leader", _unknown if status.leader is None else printable(status.leader) or "nobody"),
+        ("Leader", _unknown if status.leader is None else printable(status.leader) or "none"),
         ("Cities", _cities(status.cities)),
         ("Nodes", _members(status.nodes)),
         ("Tunnels", _tunnels(status.tunnels)),
         ("Versions", _versions(status)),
         ("Certificates", _certificates(status)),
         ("Backup", _backup(status)),
-        ("Worst", problems[0] if problems else "nothing is wrong"),
+        ("Problems", problems[0] if problems else "none"),
     ]
     lines = [table(("", ""), [(f"{name}:", text) for name, text in rows]).lstrip("\n")]
     more = problems[1 : 1 + _MAX_NAMES]
@@ -154,7 +155,7 @@ def _store(store: dict[str, bool] | None) -> str:
     if store is None:
         return _unknown
     failing = [name for name, passes in store.items() if not passes]
-    return f"fails: {', '.join(failing)}" if failing else "takes writes"
+    return f"fails: {', '.join(failing)}" if failing else "healthy"
 
 
 def _cities(cities: list[City] | None) -> str:
@@ -177,22 +178,16 @@ def _versions(status: ClusterStatus) -> str:
 def _certificates(status: ClusterStatus) -> str:
     if status.certificates is None:
         return _unknown
-    ending = [f"{name} ends in {_span(left)}" for name, left in sorted(status.certificates.items())
+    ending = [f"{name} {_expiry(left)}" for name, left in sorted(status.certificates.items())
               if left < CERTIFICATE_SOON]  # fmt: skip
-    return ", ".join(ending) or "none ends within 30 days"
+    return ", ".join(ending) or "none expiring within 30 days"
 
 
 def _backup(status: ClusterStatus) -> str:
     if status.has_backup is None:
         return _unknown
-    return f"{_span(status.backup)} old" if status.backup is not None else "there is none"
+    return f"{human_duration(status.backup)} old" if status.backup is not None else "there is none"
 
 
-def _span(seconds: float) -> str:
-    """Format as days, else hours, else minutes."""
-    if seconds < 0:
-        return "the past"
-    for size, name in ((DAY, "day"), (3600.0, "hour"), (60.0, "minute")):
-        if seconds >= 2 * size or name == "minute":
-            return f"{int(seconds // size)} {name}s"
-    return ""
+def _expiry(left: float) -> str:
+    return f"expires in {human_duration(left)}" if left > 0 else "expired"

@@ -45,8 +45,9 @@ def _sentence(name: str, plan: Plan) -> str:
     counted = ", ".join(_counts(plan))
     if plan.runs:
         return f"Workload {name} would run: {counted or 'nothing to do'}."
-    where = ", ".join(dict.fromkeys(city.city for city in plan.cities if city.refused and city.city))
-    return f"Workload {name} would not all run{f' (see {where})' if where else ''}{f': {counted}' if counted else ''}."
+    cities = ", ".join(dict.fromkeys(city.city for city in plan.cities if city.refused and city.city))
+    where = f" ({cities})" if cities else ""
+    return f"Some instances of Workload {name} would not run{where}{f': {counted}' if counted else ''}."
 
 
 def _counts(plan: Plan) -> Iterator[str]:

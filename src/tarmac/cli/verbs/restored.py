@@ -49,7 +49,7 @@ async def _list(client: Client, console: Console, output: str) -> int:
         console.show_json({"conflicts": found})
         return 0
     if not found:
-        print("nothing runs otherwise than the store has it", file=console.err)
+        print("no conflicts", file=console.err)
         return 0
     rows = [[each["namespace"], each["name"], each["node"], each["uid"], _why(each)] for each in found]
     console.say(table(["NAMESPACE", "POD", "NODE", "UID", "WHY"], rows) + "\n")

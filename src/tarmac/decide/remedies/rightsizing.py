@@ -11,7 +11,7 @@ from typing import Final
 from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
 from tarmac.decide.qosclasses.counting import Place
 from tarmac.decide.scheduling import Cluster, Demand, open_nodes, places_left, room_at
-from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, shown
+from tarmac.decide.scheduling.amounts import CPU, PODS, Amounts, described
 
 _WHOLE_CPU: Final = 1000
 
@@ -23,7 +23,7 @@ def either(smaller: str, room: str) -> str:
 
 def room_to_make(cluster: Cluster, location: str, demand: Demand, count: int) -> str:
     """Return the room to make so that `count` more instances of this demand fit."""
-    own = f", {_listed(dict(demand.overhead))} of it overhead of the runtime," if demand.overhead else ""
+    own = f", of which {_listed(dict(demand.overhead))} is overhead of the runtime," if demand.overhead else ""
     more = f"make room for {count} more of {_listed(_size(demand))}{own} at {location}"
     return more if count > 1 else _freeing(cluster, location, demand) or more
 
@@ -64,7 +64,7 @@ def size_that_fits(cluster: Cluster, location: str, demand: Demand, count: int) 
     fitting = {resource: _largest(cluster, location, demand, resource, count) for resource in size}
     best = max(fitting, key=lambda resource: fitting[resource] / size[resource], default="")
     left = fitting[best] - overhead.get(best, 0) if best else 0
-    return f"{shown(best, left)} {best}" if left > 0 else ""
+    return described(best, left) if left > 0 else ""
 
 
 def _largest(cluster: Cluster, location: str, demand: Demand, resource: str, count: int) -> int:
@@ -97,8 +97,4 @@ def _size(demand: Demand) -> Amounts:
 
 
 def _listed(size: Amounts) -> str:
-    return " and ".join(_one(resource, amount) for resource, amount in size.items())
-
-
-def _one(resource: str, amount: int) -> str:
-    return f"room for {amount} pod" if resource == PODS else f"{shown(resource, amount)} {resource}"
+    return " and ".join(described(resource, amount) for resource, amount in size.items())

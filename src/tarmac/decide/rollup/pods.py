@@ -246,7 +246,8 @@ def _last_words(ended: Terminated) -> str:
 
 
 def _crash(container: ContainerStatus, last: Terminated) -> Refusal:
-    return Refusal(reasons.INSTANCE_CRASHING, f"{container.name} keeps ending: {ending(last)}", container.name)
+    message = f"container {container.name} keeps crashing: {ending(last)}"
+    return Refusal(reasons.INSTANCE_CRASHING, message, container.name)
 
 
 def _waiting_reason(waiting: _Waiting) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from tarmac.api.shared import ResourceList
 from tarmac.base.quantity import NANO, Format, Quantity
+from tarmac.decide.cpus.exclusive import CPU_EXCLUSIVE
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -18,6 +19,7 @@ PODS = "pods"
 
 Amounts = dict[str, int]
 
+_MILLI: Final = 1000
 _MOST: Final = 2**63 - 1
 
 
@@ -43,9 +45,31 @@ def add(total: Amounts, more: Mapping[str, int]) -> None:
         total[resource] = total.get(resource, 0) + amount
 
 
+def described(resource: str, amount: int) -> str:
+    """Return the amount with its unit, for messages: 15.7 CPUs, 2Gi of memory, 1 example.com/gpu."""
+    if resource == PODS:
+        return f"room for {amount} {'pod' if amount == 1 else 'pods'}"
+    if resource == CPU:
+        return f"{available(resource, amount)} {'CPU' if amount == _MILLI else 'CPUs'}"
+    if resource == CPU_EXCLUSIVE:
+        return f"{amount} {'exclusive CPU' if amount == 1 else 'exclusive CPUs'}"
+    return f"{shown(resource, amount)} {'of ' if _is_binary(resource) else ''}{resource}"
+
+
+def available(resource: str, amount: int) -> str:
+    """Return the amount without its unit, for messages: 15.7, 2Gi, 3."""
+    if resource != CPU:
+        return shown(resource, amount)
+    cpus, milli = divmod(amount, _MILLI)
+    return f"{cpus}.{milli:03}".rstrip("0").rstrip(".")
+
+
 def shown(resource: str, amount: int) -> str:
     """Return the amount as a quantity: 1500m, 2Gi, 3."""
     if resource == CPU:
         return str(Quantity(amount * (NANO // 1000)))
-    binary = resource == MEMORY or resource.endswith("storage") or resource.startswith("hugepages-")
-    return str(Quantity.of(amount, Format.BINARY_SI if binary else Format.DECIMAL_SI))
+    return str(Quantity.of(amount, Format.BINARY_SI if _is_binary(resource) else Format.DECIMAL_SI))
+
+
+def _is_binary(resource: str) -> bool:
+    return resource == MEMORY or resource.endswith("storage") or resource.startswith("hugepages-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 from tarmac.base.clock import rfc3339
+from tarmac.base.duration import human_duration
 from tarmac.server.reader import decode
 from tarmac.server.security.certificates import new_key, private_pem
 from tarmac.server.security.jwt import InvalidToken, SigningKey, parse
@@ -46,7 +47,7 @@ class TokenRotation(Rotation):
             return ["the new key does not sign yet: not every server trusts it so far"]
         found: list[str] = []
         if (left := _HOUR - (self.clock.now() - record.changed)) > 0:
-            found.append(f"tokens of pods that the old key signed last for {left / 60:.0f} minutes more")
+            found.append(f"tokens of pods that the old key signed expire in {human_duration(left)}")
         entries = paged(self.store, _SECRETS, self.clock)
         if old := [each.name async for each in entries if _key_of(each) not in (None, record.signing)]:
             found.append(f"Secrets hold tokens of the old key: {named(old)}")

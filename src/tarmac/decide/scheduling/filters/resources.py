@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarmac.decide import reasons
-from tarmac.decide.scheduling.amounts import PODS, shown
+from tarmac.decide.scheduling.amounts import PODS, available, described
 from tarmac.decide.scheduling.cluster import Cluster
 from tarmac.decide.scheduling.demand import Pod
 from tarmac.decide.scheduling.filters.rule import Brief, Check, Why
@@ -38,11 +38,10 @@ class ResourceFilter:
         """Name the missing resources and amounts."""
         short = _short(pod, info)
         unhealthy = info.node.unhealthy or {}
-        lacks = "; ".join(
-            f"{_shown(name, amount)} wanted, {shown(name, free)} free" + _broken(unhealthy.get(name, 0))
-            for name, amount, free in short
-        )
-        return Why(f"{lacks} on {info.node.name}", _change(short, info))
+        needs = " and ".join(described(name, amount) for name, amount, _ in short)
+        tell = available if len(short) == 1 else described  # the unit is repeated only where it is needed
+        free = " and ".join(f"{tell(name, free)} free{_broken(unhealthy.get(name, 0))}" for name, _, free in short)
+        return Why(f"needs {needs}; {info.node.name} has {free}", _change(short, info))
 
 
 def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
@@ -54,15 +53,11 @@ def _short(pod: Pod, info: NodeInfo) -> list[tuple[str, int, int]]:
 
 
 def _change(short: list[tuple[str, int, int]], info: NodeInfo) -> str:
-    missing = " and ".join(_shown(name, amount - free) for name, amount, free in short)
-    asked = [_shown(name, free) for name, _, free in short if free and name != PODS]
+    missing = " and ".join(described(name, amount - free) for name, amount, free in short)
+    asked = [described(name, free) for name, _, free in short if free and name != PODS]
     freeing = f"free {missing} on {info.node.name}"
     return f"ask for at most {' and '.join(asked)}, or {freeing}" if len(asked) == len(short) else freeing
 
 
 def _broken(devices: int) -> str:
     return f", {devices} unhealthy" if devices else ""
-
-
-def _shown(resource: str, amount: int) -> str:
-    return f"room for {amount} pod" if resource == PODS else f"{shown(resource, amount)} {resource}"
