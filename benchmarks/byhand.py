@@ -24,7 +24,7 @@ from tarmac.runtimes.parts import MachineParts
 from tarmac.runtimes.qemu.commandline import command_line
 from tarmac.runtimes.qemu.iso import IsoFile, iso_image
 from tarmac.runtimes.qemu.machine import Accelerator, DirectKernel, DiskImage, MachineDescription, TapInterface
-from tarmac.runtimes.qemu.seed.documents import MOST_BYTES, Seed, documents
+from tarmac.runtimes.qemu.seed.documents import MAX_BYTES, Seed, documents
 from tarmac.runtimes.qemu.seed.network import GuestNetwork
 from tarmac.runtimes.qemu.seed.vendor import GuestDisk
 from tarmac.volumes.linux.cloning import copy_disk
@@ -88,7 +88,7 @@ def _prepared(
         processors=1,
         disks=(DiskImage("boot", files[0]),),
         seed=DiskImage("cidata", files[1], read_only=True),
-        interfaces=(TapInterface(_MAC, tap.fileno()),),
+        interfaces=(TapInterface(_MAC, (tap.fileno(),)),),
         kernel=DirectKernel(files[2], files[3], line),
     )
     sockets = lab.folder / "run"
@@ -110,7 +110,7 @@ def _seed() -> bytes:
         guest_network=GuestNetwork("fe80::2", (), ()),
         disks=[GuestDisk("boot", "boot")],
     )
-    return iso_image("cidata", {name: IsoFile(text) for name, text in documents(told).items()}, MOST_BYTES)
+    return iso_image("cidata", {name: IsoFile(text) for name, text in documents(told).items()}, MAX_BYTES)
 
 
 def _opened(path: Path, stack: ExitStack) -> int:

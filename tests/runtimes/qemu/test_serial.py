@@ -18,12 +18,12 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.tasks import background
 from tarmac.runtimes.interface import NotFound
 from tarmac.runtimes.qemu.serial import KEPT, SerialFiles, SerialLog, SerialLogs, connect_keyboard
-from tarmac.runtimes.qemu.serial.lines import LONGEST, log_lines
+from tarmac.runtimes.qemu.serial.lines import MAX_LINE, log_lines
 from tarmac.runtimes.qemu.serial.logs import INTERVAL
 
 TIME = "2026-11-16T12:00:00.000000Z"
 BYTES = st.lists(
-    st.sampled_from([b"\r", b"\n", b"\r\n", b"a", b"\x1b[2J", b"\x00", b"\xff", b"x" * LONGEST, b"y" * 5000])
+    st.sampled_from([b"\r", b"\n", b"\r\n", b"a", b"\x1b[2J", b"\x00", b"\xff", b"x" * MAX_LINE, b"y" * 5000])
 ).map(b"".join)
 
 
@@ -54,7 +54,7 @@ def text_of(log: bytes) -> bytes:
     for line in log.split(b"\n")[:-1]:
         _, stream, tag, content = line.split(b" ", 3)
         assert stream == b"stdout"
-        assert len(content) <= LONGEST
+        assert len(content) <= MAX_LINE
         shown += content + (b"\n" if tag == b"F" else b"")
     return shown
 
@@ -84,13 +84,13 @@ def test_the_last_words_of_a_machine_are_a_line() -> None:
     assert (lines_of(text), taken) == ([b"F Kernel panic"], len(b"Kernel panic\r"))
 
 
-@pytest.mark.parametrize("length", [LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST, 2 * LONGEST + 1])
+@pytest.mark.parametrize("length", [MAX_LINE - 1, MAX_LINE, MAX_LINE + 1, 2 * MAX_LINE, 2 * MAX_LINE + 1])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_long_lines_come_in_parts(length: int, end: bytes) -> None:
     text, taken = log_lines(b"x" * length + end + b"next\n", TIME, "wait")
     parts = lines_of(text)
     assert taken == length + len(end) + 5
-    assert [len(each) - 2 for each in parts[:-2]] == [LONGEST] * ((length - 1) // LONGEST)
+    assert [len(each) - 2 for each in parts[:-2]] == [MAX_LINE] * ((length - 1) // MAX_LINE)
     assert text_of(text) == b"x" * length + b"\nnext\n"
 
 
