@@ -269,7 +269,7 @@ async def watching_pods(server: Server, path: str, watchers: int) -> tuple[float
     return *costs, sinks[0].bytes if sinks else 0
 
 
-async def test_what_other_nodes_need_not_know_costs_them_nothing(server: Server) -> None:
+async def test_changes_hidden_from_other_nodes_cost_them_nothing(server: Server) -> None:
     """Nodes that watch PodEndpoints, beside as many that watch Pods."""
     await server.call("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
     _, alone, _ = await watching_pods(server, ENDPOINTS, 0)

@@ -1,4 +1,4 @@
-"""What a process never uses it does not load: each of these costs tens of milliseconds and megabytes."""
+"""Processes do not import unused modules: each costs tens of milliseconds and megabytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ETCD = ("aiohttp", "apsw", "grpc", "yaml")
         ("tarmac.store.etcd", ETCD),
     ],
 )
-def test_what_is_not_needed_is_not_loaded(module: str, unused: tuple[str, ...]) -> None:
+def test_unused_modules_are_not_loaded(module: str, unused: tuple[str, ...]) -> None:
     program = f"import sys, {module}; print(*(set(sys.modules) & set({unused!r})))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""

@@ -1,4 +1,4 @@
-"""What is free in a network's subnets, whatever was held before somebody asked, and however many hold it."""
+"""Free addresses of a network's subnets, for any order of requests and holders."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_another_cause_begins_anew_and_so_does_another_instance_of_the_name() ->
     assert endings.avoided(KEY, "another") == ""
 
 
-def test_what_lies_ten_minutes_back_is_forgotten() -> None:
+def test_a_pod_ending_is_forgotten_after_ten_minutes() -> None:
     clock = ManualClock()
     endings = PodEndings(clock)
     for _ in range(5):

@@ -133,7 +133,7 @@ async def test_a_node_cannot_get_another_nodes_serving_certificate() -> None:
         assert outcome(stage) == ([], "")
 
 
-async def test_what_a_human_approves_is_signed() -> None:
+async def test_a_manually_approved_request_is_signed() -> None:
     async with managing() as stage:
         ask(stage, csr_pem("jane", "devs"), "jane", CLIENT)
         await stage.settle()

@@ -1,4 +1,4 @@
-"""The v1 Endpoints of a Service follow its pods and go with it; what people write themselves becomes slices."""
+"""The v1 Endpoints of a Service follow its pods and are deleted with it; Endpoints written by users become slices."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_they_follow_the_pods_and_are_written_once_for_each_change() -> None:
     play(NAMES, story)
 
 
-def test_what_somebody_else_made_of_them_is_put_right() -> None:
+def test_foreign_changes_of_endpoints_are_reverted() -> None:
     async def story(cities: Cities) -> None:
         resource = cities.user.resource(ENDPOINTS)
         await cities.user.resource(SERVICES).create(service())

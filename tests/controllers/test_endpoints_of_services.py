@@ -109,7 +109,7 @@ def test_slices_go_with_their_service_or_its_selector() -> None:
     play(NAMES, story)
 
 
-def test_what_others_wrote_is_left_alone() -> None:
+def test_slices_of_other_managers_are_left_alone() -> None:
     async def story(cities: Cities) -> None:
         await cities.user.resource(SERVICES).create(service(selector=None))
         labels = {"kubernetes.io/service-name": "web"}

@@ -1,4 +1,4 @@
-"""ExternalServices become rules for nodes and gateways, follow what they depend on, and say what is missing."""
+"""ExternalServices become rules of nodes and gateways, follow their dependencies, and report missing ones."""
 
 from __future__ import annotations
 

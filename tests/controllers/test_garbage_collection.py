@@ -1,5 +1,4 @@
-"""What happens to dependents when their owner goes: background, foreground, orphan, and all the ways references can be
-wrong."""
+"""Dependents of a deleted owner: background, foreground and orphan deletion, and invalid references."""
 
 from __future__ import annotations
 
@@ -217,7 +216,7 @@ async def test_an_owner_of_an_unknown_kind_proves_nothing() -> None:
         assert stage.server.find("secrets", "child")
 
 
-async def test_what_happened_while_nobody_collected_is_made_up_for() -> None:
+async def test_dependents_orphaned_before_the_start_are_collected() -> None:
     stage = Stage()
     owner = stage.server.put("configmaps", "owner")
     kept = stage.server.put("configmaps", "kept")

@@ -1,4 +1,4 @@
-"""A namespace brings its own operating system: its machines wait for it, and those of others do not see it."""
+"""Machine images of a namespace: its own machines wait for them, and other namespaces do not see them."""
 
 from __future__ import annotations
 

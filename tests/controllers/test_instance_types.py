@@ -1,4 +1,4 @@
-"""The catalogue of sizes: always there, deprecated and disabled by whoever runs the platform, never gone while used."""
+"""The catalogue of instance types: built-in entries are restored, deprecated by operators, and kept while in use."""
 
 from __future__ import annotations
 

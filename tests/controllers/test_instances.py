@@ -1,4 +1,4 @@
-"""One Instance and its Pod: made, lost and made again, refused, and what the Instance says about it."""
+"""One Instance and its Pod: created, lost, created again, rejected, and reported in the Instance's status."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_disk_that_is_deleted_while_the_pod_waits_for_a_node_is_made_again() -
     play(story)
 
 
-def test_what_the_server_refuses_is_said() -> None:
+def test_a_rejected_pod_is_reported_in_the_ready_condition() -> None:
     async def story(planet: Planet) -> None:
         privileged = {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}
         await planet.apply(replicas=1, container=privileged)

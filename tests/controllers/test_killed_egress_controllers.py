@@ -1,4 +1,4 @@
-"""The controllers of external services are killed at each of their steps, before and after the server has heard of it.
+"""The egress controllers are killed at each of their writes, before and after the server has received it.
 
 A step is a kind of write. Whatever was under way, the next process makes it whole: one address for the claim at all
 times, rules for the nodes and the gateways of its pods and no others, and nothing is left when all was deleted.

@@ -1,4 +1,4 @@
-"""A deleted namespace is emptied, explains what is in the way, and goes; a living one has what pods rely on."""
+"""A deleted namespace is emptied, reports obstacles and is removed; a live one has its account and CA bundle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_deleted_namespace_goes_with_everything_in_it() -> None:
         assert [place.namespace for place in stage.server.objects] == ["default"]
 
 
-async def test_what_remains_is_said_in_conditions() -> None:
+async def test_remaining_content_is_reported_in_conditions() -> None:
     async with managing("namespace") as stage:
         namespace(stage, "doomed")
         stage.server.put("secrets", "held", "doomed", metadata={"finalizers": ["example.com/hold"]})
@@ -98,7 +98,7 @@ async def test_every_namespace_has_an_account_and_the_ca() -> None:
         assert ca["data"] == {"ca.crt": "-- CA --"}
 
 
-async def test_what_is_deleted_or_changed_is_made_again() -> None:
+async def test_deleted_accounts_and_changed_ca_bundles_are_restored() -> None:
     async with managing("serviceaccount") as stage:
         namespace(stage, "new")
         await stage.settle()

@@ -10,7 +10,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Invalid
 from tarmac.client.targets.untyped import EVENTS, NAMESPACES, NETWORKS
 from tests.controllers.cities import BINDINGS, Cities, condition, play, pod
-from tests.controllers.test_networks_in_places import binding, network
+from tests.controllers.test_networks_at_locations import binding, network
 
 NAMES = "namespace,network"
 

@@ -1,4 +1,4 @@
-"""Deleting with `--cascade=orphan`: what a Workload made goes with it all the same, whatever the collector did first.
+"""Deletion with `--cascade=orphan`: the children of a Workload are deleted with it, in any order with the collector.
 
 Nothing could adopt what would be left behind (names carry no uid, children do), so orphans would only hold names,
 addresses and networks for ever.

@@ -1,4 +1,4 @@
-"""A Pod that is a virtual machine is charged for what runs it, by its class, which a server that starts sets right."""
+"""The overhead of virtual machines is charged by their RuntimeClass, which the server restores at start."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from tarmac.controllers.scheduler.preemptions import AT_ONCE
 from tarmac.sim.nodes.settings import NodeShape, SimLocation
 from tests.controllers.cities import Cities, condition, play, pod
 from tests.controllers.planet import WORKLOADS, workload
+from tests.controllers.test_controller_roles import PRIORITIES
 from tests.controllers.test_disruption_budgets import WITH_WORKLOADS
-from tests.controllers.test_under_their_own_roles import PRIORITIES
 
 NAMES = "scheduler,node"
 SMALL = NodeShape(cpu=2, memory="4Gi", pods=10)
@@ -87,7 +87,7 @@ async def gone_and_there(cities: Cities, gone: str, there: str) -> bool:
     return await cities.gone(cities.pods, gone, "default") and there in await running(cities)
 
 
-def test_why_says_who_would_end_and_who_does() -> None:
+def test_tarmac_why_names_the_victims_of_a_preemption() -> None:
     async def story(cities: Cities) -> None:
         await classes(cities)
         await run(cities, "a", "b")

@@ -1,4 +1,4 @@
-"""The autoscaler asks a Prometheus over HTTP: the Location's own or everybody's; what it answers decides."""
+"""The autoscaler queries Prometheus over HTTP: the Location's own, otherwise the default one."""
 
 from __future__ import annotations
 

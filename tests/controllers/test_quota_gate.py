@@ -78,7 +78,7 @@ def test_room_comes_from_a_larger_quota_from_an_instance_that_goes_and_from_no_q
     play(NAMES, story)
 
 
-def test_what_the_runtime_takes_for_itself_counts_as_it_will_for_the_pod() -> None:
+def test_runtime_class_overhead_counts_against_the_quota() -> None:
     async def story(cities: Cities) -> None:
         overhead = {"podFixed": {"memory": "192Mi"}}
         costly = {"metadata": {"name": "gvisor"}, "handler": "gvisor", "overhead": overhead}
@@ -110,7 +110,7 @@ def test_instances_and_pods_share_one_quota_and_other_gates_stay() -> None:
     play(NAMES, story)
 
 
-def test_what_is_held_already_is_not_taken_back() -> None:
+def test_a_new_quota_does_not_revoke_admitted_instances() -> None:
     async def story(cities: Cities) -> None:
         await make(cities, 0, 1, gates=())
         await limit(cities, **{"count/instances.compute.datumapis.com": "1"})

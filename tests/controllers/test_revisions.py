@@ -1,4 +1,4 @@
-"""Templates that were rolled out are kept in ControllerRevisions, whatever happens on the way there."""
+"""Templates of rolled-out revisions are kept in ControllerRevisions, also across failures and crashes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_templates_that_an_earlier_version_kept_in_the_status_move_and_cities_go
     play(story)
 
 
-def test_what_cannot_be_read_of_an_earlier_version_is_left_out_and_the_rest_moves() -> None:
+def test_unreadable_packed_revisions_are_left_out_of_the_migration() -> None:
     async def story(planet: Planet) -> None:
         await rolled_out(planet, "1", "2")
         await planet.stop()

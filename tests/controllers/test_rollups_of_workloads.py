@@ -1,4 +1,4 @@
-"""A Workload's status adds up what its deployments report, and is what a controller that has just begun would write."""
+"""A Workload's status sums its deployments incrementally, and equals the status that a new controller would write."""
 
 from __future__ import annotations
 

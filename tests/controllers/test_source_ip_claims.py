@@ -1,4 +1,4 @@
-"""Claims get addresses and keep them; addresses rest after their claims; nothing is held twice, whatever crashes."""
+"""Claims get addresses and keep them; released addresses are quarantined; no crash binds an address twice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_claim_gets_the_address_it_asks_for_and_people_see_it() -> None:
     play("external", story)
 
 
-def test_what_is_missing_heals_by_itself() -> None:
+def test_a_claim_binds_once_its_obstacles_are_removed() -> None:
     async def story(cities: Cities) -> None:
         claims, classes = cities.user.resource(CLAIMS), cities.user.resource(CLASSES)
         await claims.create(claim("c"))

@@ -79,7 +79,7 @@ def test_a_removed_city_takes_its_deployment_along() -> None:
     play(story)
 
 
-def test_what_scales_a_deployment_is_never_reset() -> None:
+def test_a_template_change_keeps_scaled_replicas() -> None:
     async def story(planet: Planet) -> None:
         await planet.apply(replicas=1)
         await planet.ready(1)

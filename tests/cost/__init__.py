@@ -1,1 +1,1 @@
-"""What requests cost, and that nobody can make one that costs the others their turn."""
+"""The cost of requests: none blocks the event loop for other clients."""

@@ -1,4 +1,4 @@
-"""Objects that grow in one place: every list and map of every kind, filled with as many entries as one likes.
+"""Objects that grow in one field: every list and map of every kind, filled with any number of entries.
 
 The places come from the schemas, so a new kind or field is measured without being named here. What stands around a
 place is valid, and entries are valid as far as a schema can say, so that they reach what comes behind decoding.

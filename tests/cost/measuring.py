@@ -1,4 +1,4 @@
-"""A whole server without sockets and disk, and what requests to it cost its loop.
+"""A whole server without sockets and disk, and the time that requests take on its event loop.
 
 The time that counts is CPU time of the loop's own thread, from the request until everything it set in motion there has
 come to rest: others wait for exactly that. What is over the limit is tried again, since a busy machine only ever makes

@@ -1,4 +1,4 @@
-"""Requests that were made to stop a server: each is answered within 50 ms of its loop, and most are refused.
+"""Hostile requests: each takes at most 50 ms of the event loop, and most are refused.
 
 Everything here once took seconds, or shows that a neighbour of something that did does not. They are sent through the
 whole server by a tenant who may do everything, so that nothing is refused before it could cost anything.

@@ -1,4 +1,4 @@
-"""However many entries a list or map of any kind gets, nobody waits for it.
+"""A list or map of any kind does not block the event loop, for any number of entries.
 
 Every list and map of every served kind is filled with as many entries as the server takes, sparse and full, all
 different and all the same, and sent through everything that a create passes. Where the server says how many there may

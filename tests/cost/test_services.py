@@ -1,4 +1,4 @@
-"""A Service with as many ports as there may be, before pods that each answer them in their own way, holds nobody up."""
+"""A Service with the maximum of ports, resolved differently by each pod, does not block the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user with 64 connections without pause holds up other users by a request or two, not by 64.
+"""A user with 64 busy connections delays other users by one or two requests, not by 64.
 
 The unit is the time that one request of the noisy user takes alone, in the same process. All times are CPU time of the
 loop's thread, so other programs on the machine add nothing.

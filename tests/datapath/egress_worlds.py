@@ -1,4 +1,4 @@
-"""External services asked of a real and a fake datapath alike: two Networks whose pods have the very same addresses.
+"""External services on a real and a fake datapath alike: two Networks whose pods have the same addresses.
 
 Nodes 1 and 2 have pods, nodes 3 and 4 may be gateways; node 3 has a pod of its own, too.
 """

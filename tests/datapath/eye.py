@@ -1,4 +1,4 @@
-"""An eye on a segment: each frame that comes in by some ports of its bridge, when, and as which addresses it speaks."""
+"""Captures frames on a segment: arrival time, port of the bridge, and the addresses that the sender claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ethernet frames made by hand, to say what an honest sender would not."""
+"""Hand-made Ethernet frames, for messages that no honest sender would send."""
 
 from __future__ import annotations
 

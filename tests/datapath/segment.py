@@ -1,4 +1,4 @@
-"""The outside: a bridge as the LAN, a server and a stranger on it, a link of every gateway, and an eye on all of them.
+"""The outside segment: a bridge with a server, a foreign host, a link of every gateway, and a capture of all frames.
 
 The watcher looks at every frame that comes from a gateway, through a whole test. One whose source is not an address
 that this gateway carries at that very moment, or the gateway's own, fails the test.

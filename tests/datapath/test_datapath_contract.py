@@ -1,4 +1,4 @@
-"""What every datapath does: pods come and go, reach each other as they should, and nothing is left of them.
+"""The contract of every datapath: pods are attached, reach permitted peers, and are removed without remains.
 
 All of it holds for virtual machines in the place of pods.
 """

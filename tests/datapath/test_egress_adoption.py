@@ -1,4 +1,4 @@
-"""What becomes of external services when somebody meddles, a process ends, or one part cannot be. With packets."""
+"""External services after foreign changes, a restart, or the failure of one part. With packets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tarmac.datapath.egress import EgressState
 from tarmac.datapath.linux.naming import router_name
 from tests.datapath.egress_worlds import DIAL, DIAL6, KEP, ONE, SOURCE1, SOURCE2, ExternalWorld, Service, source
 from tests.datapath.segment import TARGET6, Period, connected
+from tests.datapath.test_adoption import Killed, Steps
 from tests.datapath.test_egress_packets import BOTH_WAYS
-from tests.datapath.test_taking_up import Killed, Steps
 from tests.datapath.worlds import RealWorld
 
 pytestmark = [pytest.mark.root]

@@ -1,5 +1,5 @@
 """Attacks on external services that are packets. Each forged packet is first shown to work for whoever may send it, so
-that it is the defence that stops it in the hands of others. `test_external_defences` takes the defences away."""
+that it is the defence that stops it in the hands of others. `test_egress_defences` takes the defences away."""
 
 from __future__ import annotations
 

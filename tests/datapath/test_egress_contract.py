@@ -1,4 +1,4 @@
-"""External services, asked of a real and a fake datapath: which source the outside sees, and who answers it.
+"""External services on a real and a fake datapath: the source that the outside sees, and the pod that answers it.
 
 Requirements of the KEP, by their numbers in the specification, are named in the tests that show them: in both address
 families, over TCP and UDP. SCTP, which this kernel has no sockets for, is among what only packets can show.

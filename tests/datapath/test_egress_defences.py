@@ -1,4 +1,4 @@
-"""Attacks on external services that are packets, each made twice: with the rule that is meant against it, and without.
+"""Packet attacks on external services, each with and without the rule that defends against it.
 
 `make soak` makes those without: they show that the attack works. Without the rule, packets are on the segment that have
 no business there: `expect_wrong` takes them out of what is looked at.

@@ -1,4 +1,4 @@
-"""External services between cities: the wire shows nothing but WireGuard, whatever fails; within one nothing changes.
+"""External services between cities: only WireGuard on the wire, for every failure; plain within a city.
 
 Node 1 is in one city, nodes 2, 3 and 4 in another. Nodes 3 and 4 may carry addresses.
 """

@@ -1,4 +1,4 @@
-"""How much may go by an address, and how much did. With packets."""
+"""Limits and counters of an address. With packets."""
 
 from __future__ import annotations
 

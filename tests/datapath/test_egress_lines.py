@@ -1,4 +1,4 @@
-"""Every line of what the KEP requires has tests of its name: `test_e1_…`, or `test_l3_a1_…` for more than one."""
+"""Every requirement of the KEP has tests with its name: `test_e1_…`, or `test_l3_a1_…` for several."""
 
 from __future__ import annotations
 

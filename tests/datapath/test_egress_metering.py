@@ -1,4 +1,4 @@
-"""Sums of what elements count: they never fall, whoever takes elements out or writes them anew."""
+"""Sums of element counters never decrease, also when elements are removed or rewritten."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sums(found: TrafficMeter, inward: bool = False) -> tuple[int, int]:
     return one.connections, one.bytes
 
 
-def test_what_came_since_the_last_reading_is_added() -> None:
+def test_only_differences_since_the_last_reading_are_added() -> None:
     found = meter(ADDRESS)
     for packets, size in ((3, 100), (5, 100), (5, 400)):
         found.read("began4", {(ONE,): (packets, 60 * packets)})

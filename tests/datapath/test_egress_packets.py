@@ -1,4 +1,4 @@
-"""What only packets can show of external services: both ends' view, sizes, errors, refusals, revocation, meddling.
+"""Packet tests of external services: addresses at both ends, sizes, errors, refusals, revocation, foreign changes.
 
 All of it is watched by the LAN's eye, which fails a test for one frame with a wrong source.
 """
@@ -62,7 +62,7 @@ async def refusal(lan: ExternalWorld, sandbox: str, address: str, kind: int, por
     return 0, time.monotonic() - began
 
 
-async def test_who_may_not_is_refused_at_once(lan: ExternalWorld) -> None:
+async def test_a_forbidden_connection_is_refused_at_once(lan: ExternalWorld) -> None:
     await lan.apply(DUAL)
     lan.carry(3, SOURCE1, SOURCE6)
     for version in (4, 6):
@@ -160,9 +160,7 @@ async def test_a_connection_from_outside_goes_on_at_another_gateway(lan: Externa
 
 @pytest.mark.serial
 @pytest.mark.parametrize("way", ["the pod's node", "the gateway"])
-async def test_what_is_withdrawn_ends_within_a_second_and_the_others_notice_nothing(
-    lan: ExternalWorld, way: str
-) -> None:
+async def test_withdrawn_connections_end_within_a_second_and_others_continue(lan: ExternalWorld, way: str) -> None:
     await lan.apply(KEP)
     lan.carry(3, SOURCE1, SOURCE2)
     segment = lan.frames()

@@ -1,4 +1,4 @@
-"""Connections survive the loss of their gateway when its partner knows them: those whose port had to change, too.
+"""Connections shared with a partner survive the loss of their gateway, also those with a changed port.
 
 Nodes 3 and 4 may carry the address. Pods a, b and c have all begun connections from the same ports, so that under one
 address only the first can keep them; and in one more connection only the server speaks.
@@ -260,7 +260,7 @@ async def test_only_the_partner_is_listened_to(lan: ExternalWorld, conntrackd: P
     assert "fffe" not in lab.command(own, "nft list set inet tarmac-external partners")
 
 
-def test_what_waits_is_read_from_the_programs_own_words() -> None:
+def test_the_backlog_is_read_from_conntrackd_statistics() -> None:
     queues = {"txqueue": 3, "errorq": 9, "rsqueue": 4}
     said = "".join(f"queue {name}:\ncurrent elements:\t\t {number}\n\n" for name, number in queues.items())
     assert waiting(said) == 7

@@ -1,4 +1,4 @@
-"""What a gateway says has gone through it, asked of a real and a fake datapath; and with packets, how exactly."""
+"""Traffic counters of a gateway on a real and a fake datapath, and their accuracy with packets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_connections_are_counted_by_service_and_address_and_changed_rules_
     assert not began(await carriage(outside, 4)), "another gateway"
 
 
-async def test_what_is_live_is_told_by_whoever_carries_the_address(outside: ExternalWorld) -> None:
+async def test_live_connections_are_reported_by_the_owner_of_the_address(outside: ExternalWorld) -> None:
     await outside.apply(KEP)
     outside.carry(3, SOURCE1)
     assert await outside.seen("a") == SOURCE1

@@ -1,4 +1,4 @@
-"""What external services work out before any kernel is asked: changes of elements, numbers, what is allowed no more."""
+"""Values of external services computed without a kernel: changed elements, numbers, revoked connections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def filled(**elements: dict[str, str]) -> FilledTable:
     return FilledTable("inet", "t", "", elements)
 
 
-def test_what_goes_goes_first_and_what_changes_is_never_missing() -> None:
+def test_elements_are_deleted_first_and_changed_in_one_transaction() -> None:
     before = filled(m={"a": "1", "b": "2", "c": "3"}, s={"x": ""})
     (only,) = filled(m={"b": "9", "c": "3", "d": "4"}, s={}).changes(before)
     removed, added = only.split("add element", 1)
@@ -89,7 +89,7 @@ def test_parts_that_the_kernel_does_not_take_are_found_by_halving() -> None:
         {"exits": (Exit("240.0.0.1", "198.18.0.1", "fd00::1", "TCP", 80),)},
     ],
 )
-def test_what_is_no_address_never_becomes_a_rule(changes: dict[str, object]) -> None:
+def test_an_invalid_address_never_becomes_a_rule(changes: dict[str, object]) -> None:
     check_source(ADDRESS)
     values = {name: getattr(ADDRESS, name) for name in ADDRESS.__slots__} | changes
     with pytest.raises(ValueError, match=r"."):

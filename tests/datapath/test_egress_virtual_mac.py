@@ -1,4 +1,4 @@
-"""An address with a hardware address of its own moves, and nobody outside has to learn anything.
+"""An address with its own hardware address moves between nodes unnoticed by hosts outside.
 
 The server is one that ignores whatever is announced: it keeps the first hardware address that it has learned.
 """

@@ -1,4 +1,4 @@
-"""A pod that says it is the router, or that it knows a better way, by ICMP of either family: nobody believes it."""
+"""Forged router advertisements and redirects of a pod, in both families, have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only packets can show of machines: what a guest may say, whom it finds on its link, and what it outlives."""
+"""Packet tests of machines: permitted frames of a guest, its neighbours on the link, and restarts of its process."""
 
 from __future__ import annotations
 

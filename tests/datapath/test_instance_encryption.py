@@ -1,4 +1,4 @@
-"""Instances of Networks that are encrypted: which packets the wire shows, whatever fails.
+"""Instances of encrypted Networks: no plaintext packet on the wire, for every failure.
 
 Node 1 is in one Location, nodes 2 and 3 are in another. Each has a pod on each of three Networks.
 """

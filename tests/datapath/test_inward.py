@@ -1,4 +1,4 @@
-"""What comes into networks from their nodes: by the nodes' ports, and from nodes themselves to services."""
+"""Traffic from nodes into networks: through node ports, and from nodes to services."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class TestWithPackets:
         nodes(real)
         assert await real.enters(1, "10.96.0.66", 80) == "b", "the node itself goes where it is sent"
 
-    async def test_whoever_has_an_address_that_means_a_pod_inside_is_no_pod_there(self, real: RealWorld) -> None:
+    async def test_an_outside_host_with_a_pods_address_is_not_treated_as_the_pod(self, real: RealWorld) -> None:
         only_a = {B: Rules(ingress=(Allowance(peers=(f"{A}/32",)),))}
         await two_pods(real, replace(PUBLISHED, rules=only_a))
         outside = real.lab.machine(9)

@@ -1,4 +1,4 @@
-"""What libnftables reads and writes about thousands of elements is not kept in the agent's memory."""
+"""Memory that libnftables uses for thousands of elements is freed after each transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only packets can show: sizes, forged senders, the way to the world, connections under way."""
+"""Packet tests: sizes, forged senders, the way to the internet, established connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every datapath does for virtual machines beyond what it does for pods: taps, which outlive their users."""
+"""The datapath contract for virtual machines: taps, which outlive their users."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_tap_of_an_older_version_has_one_queue(kernel: World, monkeypatc
     (await node.open_tap("vm", 0)).close()
 
 
-async def test_what_is_no_tap_is_not_opened(nodes: World) -> None:
+async def test_opening_an_absent_tap_fails(nodes: World) -> None:
     await nodes.node(1).attach_taps("vm", [NIC])
     assert await refusal(nodes, "vm", 1) == errno.ENODEV
     assert await refusal(nodes, "nobody") == errno.ENODEV
@@ -100,7 +100,7 @@ async def test_taps_of_a_sandbox_that_is_gone_are_swept(nodes: World) -> None:
     assert await nodes.node(1).traffic() == {}
 
 
-async def test_who_attaches_is_told_what_the_guest_has_to_know(nodes: World) -> None:
+async def test_attaching_a_tap_returns_hardware_address_and_mtu(nodes: World) -> None:
     nothing_said = nic(NET, f"{A}/20", mtu=0)
     nothing_said.mac = ""
     (made,) = (await nodes.node(1).attach_taps("vm", [nothing_said])).interfaces

@@ -79,7 +79,7 @@ async def test_answers_of_a_pod_leave_by_the_interface_that_was_asked(real: Real
         assert (sent(real, own) > before[0], sent(real, other)) == (True, before[1]), address
 
 
-async def test_what_a_pod_begins_by_itself_leaves_by_the_first(real: RealWorld) -> None:
+async def test_connections_of_a_pod_leave_by_its_first_interface(real: RealWorld) -> None:
     await begin(real)
     before = sent(real, "eth1")
     assert [await real.reaches("a", each) for each in (B, FAR, FAR6)] == ["b", "far", "far"]

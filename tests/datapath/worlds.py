@@ -1,4 +1,4 @@
-"""One way to ask a real and a fake datapath the same questions: nodes, pods on them, and who reaches whom.
+"""One interface to a real and a fake datapath: nodes, their pods, and reachability between them.
 
 In a world of machines everything that tests call a pod is a virtual machine: it has taps, and a kernel behind them.
 """

@@ -1,4 +1,4 @@
-"""Between cities external services are encrypted, and what cannot be is refused."""
+"""External services between cities are encrypted, or refused if encryption is impossible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External services on real nodes: `tarmac up --outside`, real instances, a server outside that says whom it sees."""
+"""External services on real nodes: `tarmac up --outside`, real instances, and a server that reports their source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_server_reaches_each_service_back_at_the_same_address(outside: Outsi
     assert outside.answers(BILLING) in outside.pods("billing")
 
 
-def test_what_servers_and_nodes_tell_is_text_that_prometheus_reads(outside: Outside) -> None:
+def test_metrics_of_servers_and_nodes_are_valid_prometheus_text(outside: Outside) -> None:
     """One line that is none would cost all metrics of the node."""
     assert {outside.seen(pod) for pod in outside.pods("orders")} == {ORDERS}
     for path in ("metrics", "metrics/resource"):
@@ -95,7 +95,7 @@ def test_a_connection_stays_and_keeps_its_source_while_its_gateway_is_cordoned_k
     outside.planet.wait(f"externalservice/{SERVICE}", "condition=Ready", 60)
 
 
-def test_whoever_is_no_source_is_refused_at_once_and_a_source_that_is_withdrawn_ends(outside: Outside) -> None:
+def test_pods_without_a_source_are_refused_and_withdrawn_sources_end(outside: Outside) -> None:
     billing = outside.pods("billing")[0]
     eventually(lambda: outside.seen(billing) == BILLING, what="an agent that was killed comes back")
     with Stream(outside, billing, outside.dialled()) as stream:

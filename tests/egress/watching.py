@@ -1,4 +1,4 @@
-"""What gateways of a real planet send to the outside: each frame under an address of the platform, and of one gateway.
+"""Watches frames of real gateways: each source address belongs to the platform and to one gateway at a time.
 
 Nobody here knows until when a lease lasts. But every address is carried by one gateway at a time and goes from one to
 the next as often as its epoch grows: frames that took turns between two more often were of two owners at once.

@@ -1,4 +1,4 @@
-"""A planet under attack: pods come and go while what they depend on is killed, and what must hold in the end."""
+"""A planet under fault injection: pods come and go while their dependencies are killed; invariants at the end."""
 
 from __future__ import annotations
 

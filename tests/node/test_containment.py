@@ -1,4 +1,4 @@
-"""What a tenant's processes, and the bytes a tenant sends, can take of a machine: no more than they were given."""
+"""Processes and requests of a tenant use no more of a host than the tenant was granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on real nodes: a shell that is typed in, logs of what crashes, and many streams at once."""
+"""The dashboard on real nodes: a shell, logs of crashed containers, and many streams at once."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_a_machine_boots_an_uploaded_system_once_its_account_may_pull_it(
     ],
     ids=["loopback", "metadata", "sum"],
 )
-def test_what_a_node_does_not_fetch_or_take_is_told(
+def test_refused_images_are_reported_to_the_user(
     planet: Planet, workload: Json, server: str, url: str, content: bytes, message: str
 ) -> None:
     planet.apply(workload, image(url or server, content))

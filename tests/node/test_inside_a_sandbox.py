@@ -1,4 +1,4 @@
-"""What is inside a sandbox: a kernel of its own, shared by its containers, with their limits."""
+"""Inside a sandbox: its own kernel, shared by its containers, with their limits."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_the_dashboard_has_its_console_its_screen_and_what_was_recorded(guest: G
         expect(page.locator(".replay")).to_contain_text("typed-in-the-page")
 
 
-def test_what_a_guest_discards_or_fills_with_zeros_takes_no_room_on_the_host(guest: Guest) -> None:
+def test_discarded_and_zeroed_blocks_are_freed_on_the_host(guest: Guest) -> None:
     volume = guest.planet.get("pvc", f"{guest.name}-logs")["spec"]["volumeName"]
     disk = guest.planet.data_dir / f"cities/dfw/agent/disks/{volume}.img"
 

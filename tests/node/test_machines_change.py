@@ -1,4 +1,4 @@
-"""Machines on real nodes are rolled out, scaled and restarted as containers are, and wait for what is not there.
+"""Machines on real nodes are rolled out, scaled and restarted as containers are, and wait for missing objects.
 
 Their guests are a few bytes which say who they are on the serial port, so that each start takes a moment.
 """

@@ -107,7 +107,7 @@ def test_an_archive_is_loaded_runs_in_two_cities_and_is_updated(planet: Planet, 
         planet.kubectl.run("delete", "workload", "mine", "--wait=true")
 
 
-def test_what_cannot_be_loaded_is_refused_in_words(planet: Planet, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_loaded_is_refused_with_a_message(planet: Planet, tmp_path: Path) -> None:
     data = ("--data-dir", str(planet.data_dir))
     path = tmp_path / "app.tar"
     path.write_bytes(b"nothing of the kind")

@@ -1,4 +1,4 @@
-"""What a planet has in the kernel and on the disk: everything that can leak, as text that can be compared."""
+"""Kernel objects and files of a planet that can leak, as comparable text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The contract that every runtime keeps, and what only real ones can show."""
+"""The contract of every runtime, and behaviour that only real runtimes show."""

@@ -1,4 +1,4 @@
-"""What the contract suite runs on: a runtime, and ways to say what a container should do that each of them understands.
+"""Fixture of the contract suite: a runtime, and instructions for containers that every runtime understands.
 
 The imaginary runtime is told by a script, a real one by a shell command. Sandboxes that a test made are removed after
 it, by their ids.

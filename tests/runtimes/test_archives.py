@@ -1,4 +1,4 @@
-"""Archives of images say what they hold, whoever wrote them, or are refused in words."""
+"""Image archives of every common tool are read, and invalid ones are refused with a message."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_names_become_those_that_containerd_knows(short: str, full: str) -> None
 @pytest.mark.parametrize(
     "documents", [{}, {"other": {}}, {"index": b"{"}, {"index": b"\xff"}, {"index": b"1" * (5 << 20)}]
 )
-def test_what_is_no_archive_of_images_is_refused(tmp_path: Path, documents: Any) -> None:
+def test_a_file_that_is_no_image_archive_is_refused(tmp_path: Path, documents: Any) -> None:
     with pytest.raises(BadArchive, match=r"app\.tar is no archive of images"):
         image_names(archive(tmp_path, **documents))
 

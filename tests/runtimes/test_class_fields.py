@@ -1,4 +1,4 @@
-"""Classes on the wire: field numbers of Tarmac's own, sent to nobody who did not announce classes."""
+"""QoS classes in CRI: Tarmac's own field numbers, sent only to runtimes that announce classes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def native(tmp_path: Path) -> AsyncIterator[tuple[Server, CriRuntime]]:
     await server.stop(None)
 
 
-async def test_what_is_announced_and_in_effect(native: tuple[Server, CriRuntime]) -> None:
+async def test_announced_and_effective_classes_are_decoded(native: tuple[Server, CriRuntime]) -> None:
     _, runtime = native
     classes = {"slow": 2, "fast": 0}
     assert (await runtime.status()).classes == RuntimeClasses(
@@ -175,7 +175,7 @@ async def test_a_runtime_that_is_no_containerd_lets_nobody_change_specifications
         await native[1].amend_spec("c", {"linux": {}})
 
 
-def test_what_is_not_named_in_a_specification_stays() -> None:
+def test_fields_without_a_change_stay_in_a_specification() -> None:
     before = {"process": {"args": ["x"]}, "linux": {"resources": {"blockIO": {"weight": 5}, "cpu": {}}, "intelRdt": {}}}
     changes = {"linux": {"resources": {"blockIO": {"weight": 7}}, "intelRdt": None}}
     assert merged(before, changes) == {

@@ -1,4 +1,4 @@
-"""A containerd of one's own: told what it must be, started where it should be, adopted, and gone for good."""
+"""A private containerd: configured, started in a namespace, adopted, and removed completely."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ async def test_a_runtime_that_is_not_there_is_not_reachable(tmp_path: Path) -> N
     await runtime.close()
 
 
-def test_what_came_went_or_changed_is_a_change() -> None:
+def test_added_removed_and_changed_objects_are_changes() -> None:
     before = {"1": ("a", "running"), "2": ("b", "running"), "3": ("c", True)}
     after = {"1": ("a", "exited"), "3": ("c", True), "4": ("d", True)}
     assert changed(before, after) == {"a", "b", "d"}

@@ -1,4 +1,4 @@
-"""What a container says about itself: the names of its processes, and the output of commands in it."""
+"""Hostile text from containers: process names and the output of commands."""
 
 from __future__ import annotations
 

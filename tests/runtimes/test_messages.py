@@ -1,4 +1,4 @@
-"""What the driver says on the wire, where a runtime's behaviour does not show it."""
+"""CRI messages of the driver, where a runtime's behaviour does not show them."""
 
 from __future__ import annotations
 

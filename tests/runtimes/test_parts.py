@@ -30,7 +30,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_the_path_does_not_have_comes_from_set_up(ours: Path, tmp_path: Path) -> None:
+def test_parts_missing_in_the_path_come_from_set_up(ours: Path, tmp_path: Path) -> None:
     parts = find_parts(path=str(tmp_path / "empty"))
     assert parts.containerd == ours / "bin" / "containerd"
     assert parts.runsc == ours / "bin" / "runsc"

@@ -1,4 +1,4 @@
-"""What sandboxes call stays as it was when they were started, and goes when nobody runs from it any more."""
+"""Programs of running sandboxes stay pinned, and are removed when no process runs from them."""
 
 from __future__ import annotations
 

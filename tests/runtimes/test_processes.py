@@ -1,4 +1,4 @@
-"""What a container's process finds: its environment, files, rights and neighbours, with either kind of kernel."""
+"""A container's process: its environment, files, rights and neighbours, with both kinds of kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several drivers look like one: who runs a pod follows from its handler, whose a sandbox is from its id."""
+"""Several drivers as one runtime: pods are routed by handler, sandboxes and containers by id."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_pod_does_not_wait_for_a_driver_that_is_not_its_own(tmp_path: Pa
     assert pair.main.calls == []
 
 
-async def test_what_is_not_known_is_not_taken_for_gone(tmp_path: Path) -> None:
+async def test_an_unreachable_driver_is_not_taken_for_empty(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     container, vm = await pair.start("runc"), await pair.start("vm")
     pair.other.unplug()

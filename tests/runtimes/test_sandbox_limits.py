@@ -1,4 +1,4 @@
-"""The pod's cgroup holds a sandbox with its own kernel, and its first process does what a first process must."""
+"""The pod's cgroup limits a sandbox with its own kernel, and the first process reaps its children."""
 
 from __future__ import annotations
 

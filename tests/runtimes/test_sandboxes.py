@@ -79,7 +79,7 @@ async def test_an_unknown_handler_is_refused_by_name(machine: Machine) -> None:
         await machine.runtime.run_sandbox(machine.sandbox(), "nonesuch")
 
 
-async def test_what_is_not_there_is_stopped_and_removed_without_complaint(machine: Machine) -> None:
+async def test_stopping_and_removing_an_absent_sandbox_succeeds(machine: Machine) -> None:
     await machine.runtime.stop_sandbox("nonesuch")
     await machine.runtime.remove_sandbox("nonesuch")
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""A stream to a command carries what it says and how it ended, whatever the runtime behind it."""
+"""A stream to a command carries its output and exit code, on every runtime."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ ATTACKS = {
         (
             meddling.test_a_part_that_the_kernel_does_not_take_harms_no_other,
             values.test_parts_that_the_kernel_does_not_take_are_found_by_halving,
-            values.test_what_is_no_address_never_becomes_a_rule,
+            values.test_an_invalid_address_never_becomes_a_rule,
             controllers.test_one_bad_object_harms_no_other_and_each_namespace_has_its_own_short_names,
         ),
     ),

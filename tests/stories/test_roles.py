@@ -24,6 +24,7 @@ from tarmac.server.security.policy import Rule as RuleText
 from tarmac.server.security.users import User
 from tests.controllers import (
     test_boot_disks,
+    test_controller_roles,
     test_deployments,
     test_disruption_budgets,
     test_endpoints_objects,
@@ -34,13 +35,12 @@ from tests.controllers import (
     test_interfaces_of_pods,
     test_lost_nodes,
     test_machine_images,
-    test_nodes_for_pods,
-    test_nodes_that_leave,
+    test_node_decommission,
     test_orphaning,
+    test_pod_scheduling,
     test_preemption,
     test_revisions,
     test_source_ip_claims,
-    test_under_their_own_roles,
     test_workloads,
 )
 from tests.stories.all import STORIES
@@ -65,7 +65,7 @@ CHORES: tuple[Chore, ...] = (
     test_interfaces_of_pods.test_a_network_goes_only_when_its_pods_are_gone,
     test_interfaces_of_pods.test_a_pod_that_was_put_on_a_node_by_others_gets_one_too,
     test_lost_nodes.test_pods_of_a_deleted_node_are_removed,
-    test_nodes_for_pods.test_a_reason_that_stays_is_written_once,
+    test_pod_scheduling.test_a_reason_that_stays_is_written_once,
     test_orphaning.test_a_deployment_takes_its_instances_with_it_and_is_made_again,
     test_preemption.test_an_important_workload_gets_its_room_in_a_full_city_and_the_plan_says_whose,
     test_preemption.test_the_least_important_goes_and_the_pod_gets_its_place,
@@ -75,11 +75,11 @@ CHORES: tuple[Chore, ...] = (
     *_tests_of(test_external_services),
     *_tests_of(test_instance_types),
     *_tests_of(test_machine_images),
-    test_nodes_that_leave.test_certificates_of_all_who_left_stay_refused,
-    test_nodes_that_leave.test_its_pods_go_then_its_certificates_then_it,
-    test_nodes_that_leave.test_its_disks_go_only_when_it_says_so,
+    test_node_decommission.test_certificates_of_all_who_left_stay_refused,
+    test_node_decommission.test_its_pods_go_then_its_certificates_then_it,
+    test_node_decommission.test_its_disks_go_only_when_it_says_so,
     *_tests_of(test_source_ip_claims),
-    *_tests_of(test_under_their_own_roles),
+    *_tests_of(test_controller_roles),
 )
 
 # What takes a race or a server of another kind.

@@ -1,4 +1,4 @@
-"""A node's volumes on a bench: the driver over a medium, the objects it may ask for, and what is on the machine."""
+"""Fixture: a volume driver over a medium, the API objects it reads, and its mounts on the machine."""
 
 from __future__ import annotations
 

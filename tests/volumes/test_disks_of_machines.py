@@ -163,7 +163,7 @@ def test_an_image_that_is_larger_than_the_disk_is_refused(tmp_path: Path) -> Non
         copy_disk(str(source), str(target))
 
 
-def test_what_the_firmware_remembers_goes_with_the_boot_disk(tmp_path: Path) -> None:
+def test_firmware_variables_are_removed_with_the_boot_disk(tmp_path: Path) -> None:
     layout = VolumeLayout(str(tmp_path))
     os.makedirs(layout.disks)
     disk, beside = Path(layout.disk("pvc-1.2")), Path(layout.disk("pvc-1"))

@@ -1,4 +1,4 @@
-"""What a container finds in its volumes, with the host's kernel and with one of its own."""
+"""Volumes seen from containers, with the host's kernel and with one of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept in memory, what containers share with the host, and what is never reached by taking volumes away."""
+"""Volumes in memory, volumes shared with the host, and host files that unmounting never touches."""
 
 from __future__ import annotations
 

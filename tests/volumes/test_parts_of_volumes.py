@@ -1,4 +1,4 @@
-"""A subPath shows a part of its volume and never anything else, whatever links the volume's owner makes and when."""
+"""A subPath shows a part of its volume and nothing else, despite symlinks that the volume's owner changes."""
 
 from __future__ import annotations
 

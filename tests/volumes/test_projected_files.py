@@ -57,7 +57,7 @@ def test_a_change_replaces_the_whole_set_and_leaves_no_old_one(tmp_path: Path) -
     assert sorted(os.listdir(tmp_path)) == sorted([os.readlink(tmp_path / "..data"), "..data", "colour", "other"])
 
 
-def test_what_an_interrupted_write_left_is_finished_or_removed(tmp_path: Path) -> None:
+def test_an_interrupted_write_is_finished_or_removed(tmp_path: Path) -> None:
     put(tmp_path, colour="red")
     os.mkdir(tmp_path / "..2020_01_01_00_00_00.half")
     os.symlink("..2020_01_01_00_00_00.half", tmp_path / "..data_tmp")

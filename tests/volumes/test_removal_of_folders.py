@@ -36,7 +36,7 @@ def test_no_depth_is_too_much(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_not_there_is_no_failure(tmp_path: Path) -> None:
+def test_removing_an_absent_folder_succeeds(tmp_path: Path) -> None:
     remove_folder(str(tmp_path / "none"))
 
 

@@ -1,4 +1,4 @@
-"""What every driver does with a pod's volumes: makes them, repeats itself harmlessly, and takes them away."""
+"""The contract of every volume driver: mounting, idempotent repetition, and unmounting."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_work_that_was_cancelled_is_over_before_the_next_begins(
     assert not any(bench.leftovers().values())
 
 
-async def test_what_others_keep_in_a_pods_folder_stays(bench: Bench) -> None:
+async def test_foreign_files_in_a_pods_folder_stay(bench: Bench) -> None:
     await bench.mount(SCRATCH)
     put(f"{bench.root}/pods/{UID}/etc-hosts", "127.0.0.1")
     await bench.volumes.unmount(UID)

@@ -1,4 +1,4 @@
-"""People at a console, and a machine to be at."""
+"""Clients of a console, and a fake machine for them."""
 
 from __future__ import annotations
 

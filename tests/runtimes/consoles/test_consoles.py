@@ -1,4 +1,4 @@
-"""A console: everybody sees the same bytes, one has the keyboard, nobody waits for somebody else."""
+"""A console: all sessions see the same bytes, one has the keyboard, and no slow session delays the rest."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_the_keyboard_goes_round_in_the_order_in_which_it_was_asked_for(ma
     assert (bob.has_keyboard, eve.has_keyboard) == (False, True)
 
 
-async def test_who_insists_takes_the_keyboard_and_gives_it_back(machine: FakeMachine) -> None:
+async def test_a_takeover_session_gets_the_keyboard_and_returns_it(machine: FakeMachine) -> None:
     ann, bob = come(machine.console, "ann"), come(machine.console, "bob")
     root = come(machine.console, "root", takeover=True)
     await turns()
@@ -99,7 +99,7 @@ async def test_a_client_that_was_cut_off_resumes_with_nothing_missing(machine: F
     assert ann.notices[0]["offset"] == 4_000
 
 
-async def test_what_is_not_kept_any_more_is_told_as_a_gap(machine: FakeMachine) -> None:
+async def test_discarded_output_is_reported_as_a_gap(machine: FakeMachine) -> None:
     machine.guest.write(b"x" * 10_000)
     machine.guest.forget(9_000)
     ann = come(machine.console, "ann", since=(0, 4_000))
@@ -169,7 +169,7 @@ async def test_through_attach_notices_are_lines_and_names_cannot_talk_to_the_ter
     )
 
 
-async def test_what_is_typed_shows_before_the_timer_looks(machine: FakeMachine) -> None:
+async def test_an_echo_is_shown_before_the_timer_fires(machine: FakeMachine) -> None:
     machine.guest.echoes = False
     ann = come(machine.console, "ann")
     ann.stream.write(b"k")
@@ -180,7 +180,7 @@ async def test_what_is_typed_shows_before_the_timer_looks(machine: FakeMachine) 
     assert ann.output_seen == b"k"
 
 
-async def test_what_was_typed_before_somebody_left_arrives(machine: FakeMachine) -> None:
+async def test_keys_typed_before_a_session_closed_reach_the_guest(machine: FakeMachine) -> None:
     bob = come(machine.console, "bob")
     bob.stream.write(b"reboot\r")
     bob.stream.close()  # before the keyboard was connected
@@ -215,7 +215,7 @@ def test_a_tilde_counts_at_the_beginning_of_a_line(typed: bytes, passed: bytes, 
 
 
 @given(st.lists(st.sampled_from([b"~", b".", b"\r", b"a", b"xyz"])))
-def test_how_keys_arrive_makes_no_difference(pieces: list[bytes]) -> None:
+def test_the_escape_sequence_is_independent_of_chunk_boundaries(pieces: list[bytes]) -> None:
     def typed(parts: list[bytes]) -> tuple[bytes, bool]:
         keys, sent = EscapeSequence(), b""
         for part in parts:

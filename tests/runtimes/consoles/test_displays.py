@@ -1,4 +1,4 @@
-"""A screen: what viewers send is read, and only the one with the keyboard changes anything."""
+"""A display: messages of viewers are parsed, and only the owner of the keyboard changes anything."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def viewer() -> ViewerMessages:
 
 
 @given(st.lists(st.sampled_from(QUESTIONS + CHANGES)), st.lists(st.integers(1, 30)))
-def test_who_only_watches_changes_nothing_however_it_arrives(messages: list[bytes], cuts: list[int]) -> None:
+def test_input_of_view_only_sessions_is_dropped_at_any_chunk_boundary(messages: list[bytes], cuts: list[int]) -> None:
     sent, watching, writing, begin = b"".join(messages), viewer(), viewer(), 0
     passed = {False: b"", True: b""}
     for cut in [*cuts, len(sent)]:
@@ -77,7 +77,7 @@ def test_the_oldest_version_has_no_choice_of_security() -> None:
     ],
 )
 @pytest.mark.parametrize("may_change", [True, False])
-def test_what_no_viewer_sends_ends_the_session(sent: bytes, why: str, may_change: bool) -> None:
+def test_an_invalid_viewer_message_ends_the_session(sent: bytes, why: str, may_change: bool) -> None:
     with pytest.raises(NotRfb, match=why):
         ViewerMessages().pass_on(sent, may_change=may_change)
 
@@ -157,7 +157,7 @@ async def test_each_viewer_has_its_own_connection_and_one_has_the_keyboard(scree
     await until(lambda: server.heard[1:] == [passed + KEY, passed + REFRESH])
 
 
-def test_what_qemu_says_before_the_viewer_is_there_is_not_lost(tmp_path: Path) -> None:
+def test_output_of_qemu_before_the_viewer_attaches_is_kept(tmp_path: Path) -> None:
     """On the loop that agents run on, which reads as soon as it is connected."""
 
     async def greeted() -> bytes:

@@ -1,4 +1,4 @@
-"""What machines run with is found out by booting, once, and kept while host and QEMU are the same."""
+"""The accelerator is probed by booting once, and the result is kept while host and QEMU are the same."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_where_nothing_boots_no_machine_runs() -> None:
         await accelerator.decide("7", Host().boot)
 
 
-async def test_what_is_known_is_not_tried_again_until_qemu_or_the_boot_is_another(
+async def test_a_probe_is_repeated_only_for_another_qemu_or_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, version = Host("tcg"), ["7.2"]

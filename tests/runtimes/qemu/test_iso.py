@@ -74,7 +74,7 @@ def test_the_same_files_make_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("files", [{"a": IsoFile(bytes(101))}, {"n" * 200: IsoFile(b"")}], ids=["bytes", "name"])
-def test_what_does_not_fit_is_refused(files: dict[str, IsoFile]) -> None:
+def test_files_that_exceed_a_limit_are_refused(files: dict[str, IsoFile]) -> None:
     with pytest.raises(IsoTooLarge):
         iso_image("x", files, 100)
 

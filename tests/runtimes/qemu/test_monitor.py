@@ -52,7 +52,7 @@ def test_messages_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"{", b'{"return": 1}', b'{"event": 3}', b"\xff", b"[" * 100_000])
-def test_what_is_no_message_is_refused(text: bytes) -> None:
+def test_a_line_that_is_no_message_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_message(text)
 
@@ -229,7 +229,7 @@ async def test_a_machine_that_ends_is_unreachable_for_those_who_wait_and_for_all
                 await monitor.execute("query-status")
 
 
-async def test_what_is_not_of_the_protocol_ends_the_connection() -> None:
+async def test_a_protocol_violation_ends_the_connection() -> None:
     async with playing(lambda played, command: played.say(b"HTTP/1.1 400 Bad Request\r\n")) as (_, monitor):
         with pytest.raises(Unreachable, match="not a message"):
             await monitor.execute("query-status")

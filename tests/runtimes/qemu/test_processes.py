@@ -1,4 +1,4 @@
-"""A machine's process is nobody's child, has no way to anything of the host, and is known again later."""
+"""A machine's process outlives its agent, has no access to the host, and is adopted by the next agent."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_a_new_agent_adds_the_processors_that_a_killed_one_did_not(qemu: Q
     assert len(await later.machines.supervisor(running.id).execute("query-cpus-fast")) == 3
 
 
-async def test_what_its_disks_carry_is_counted(qemu: QemuMachine) -> None:
+async def test_disk_traffic_is_counted(qemu: QemuMachine) -> None:
     running, _ = await started(qemu)
     await running.log("hello")  # so its first sector was read
     await qemu.restart()  # which looks at once
@@ -194,7 +194,7 @@ async def test_what_its_disks_carry_is_counted(qemu: QemuMachine) -> None:
     assert shown["tarmac_machine_disk_read_bytes_total"] == (labels, supervisor.traffic["boot"].read)
 
 
-async def test_whoever_answers_at_the_socket_of_a_machine_must_be_that_machine(qemu: QemuMachine) -> None:
+async def test_a_monitor_of_another_machine_is_rejected(qemu: QemuMachine) -> None:
     running, record = await started(qemu)
     await qemu.qemu.close()
     record.labels["io.kubernetes.pod.name"] = "somebody-else"

@@ -1,4 +1,4 @@
-"""Headers of qcow2 files: what stands alone is taken, and everything that could reach for another file is refused."""
+"""Headers of qcow2 files: self-contained disks are accepted, references to other files are refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("first", ALONE.values(), ids=ALONE.keys())
-def test_what_stands_alone_is_taken(first: bytes) -> None:
+def test_a_self_contained_disk_is_accepted(first: bytes) -> None:
     check_qcow2(first, 10 * GIB)
 
 

@@ -191,14 +191,14 @@ def seed(**given: Any) -> Seed:
     return Seed(instance_id="7f0c2c9e", name="db-0", interfaces=[FIRST], guest_network=AROUND, **given)
 
 
-def test_what_the_user_gave_is_there_byte_for_byte() -> None:
+def test_user_data_is_passed_byte_for_byte() -> None:
     made = documents(seed(user_data=b"#!/bin/sh\r\n\xff\x00", network_data=b"version: 1\n"))
     assert made["user-data"] == b"#!/bin/sh\r\n\xff\x00"
     assert made["network-config"] == b"version: 1\n"
     assert list(made) == ["meta-data", "user-data", "network-config", "vendor-data"]
 
 
-def test_what_the_user_did_not_give_is_the_platforms() -> None:
+def test_missing_user_documents_are_filled_by_the_platform() -> None:
     made = documents(seed())
     assert made["user-data"] == b"#cloud-config\n{}\n"
     assert made["network-config"] == network_config([FIRST], AROUND).encode()

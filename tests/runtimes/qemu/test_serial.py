@@ -1,4 +1,4 @@
-"""The serial port of a machine becomes a log: every line once, whoever is killed between which two steps."""
+"""The serial port of a machine becomes a log with every line once, for a kill between any two steps."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_line_ends_with_its_newline_and_a_cr_before_that_is_cut() -> None:
     assert taken == len(b"one\r\ntwo\n\r\n")
 
 
-def test_what_has_no_end_is_shown_as_a_part_that_the_rest_is_joined_to() -> None:
+def test_an_unfinished_line_is_logged_as_a_part() -> None:
     text, taken = log_lines(b"login: \r", TIME, "part")
     assert (lines_of(text), taken) == ([b"P login: "], len(b"login: "))
     assert log_lines(b"\r", TIME, "part") == (b"", 0)
@@ -126,7 +126,7 @@ def test_lines_go_to_the_log_as_they_come_and_unfinished_ones_after_a_second(tmp
     assert text_of((tmp_path / "0.log").read_bytes()) == b"boot\nlogin: root\n"
 
 
-def test_what_was_missed_while_no_agent_ran_comes_first(tmp_path: Path) -> None:
+def test_output_missed_without_an_agent_is_logged_first(tmp_path: Path) -> None:
     place, clock = files(tmp_path), ManualClock()
     first = SerialLog(place, clock)
     write(place, b"one\ntw")

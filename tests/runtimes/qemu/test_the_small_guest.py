@@ -1,4 +1,4 @@
-"""The small image, booted by QEMU alone: it says that it runs, does what the seed says, ends by the power button."""
+"""The small image, booted by QEMU alone: it reports its start, applies the seed, and powers off on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images that start by UEFI: the firmware boots them, and what it remembers stays with the boot disk."""
+"""Images that start by UEFI: the firmware boots them, and its variables stay with the boot disk."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_a_server_that_knows_no_ranges_sends_all_of_it_again(server: FileServer,
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_what_is_all_here_is_not_fetched_again(server: FileServer, tmp_path: Path) -> None:
+def test_a_complete_file_is_not_fetched_again(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(CONTENT)
     fetch(server.url, tmp_path / "file", nothing)
     assert (tmp_path / "file").read_bytes() == CONTENT
@@ -74,7 +74,7 @@ def test_no_other_scheme_is_spoken_neither_asked_for_nor_by_redirect(
     assert not (tmp_path / "file").exists()
 
 
-def test_what_a_server_says_is_not_passed_on(server: FileServer, tmp_path: Path) -> None:
+def test_a_servers_error_body_is_not_passed_on(server: FileServer, tmp_path: Path) -> None:
     server.status = 403
     with pytest.raises(ImageRefused, match="answered 403") as caught:
         fetch(server.url, tmp_path / "file", nothing)

@@ -1,4 +1,4 @@
-"""An image is what the catalogue says or it is refused; whatever it is, no other file of the host gets into a disk."""
+"""An image matches its catalogue entry or is refused, and no image brings another file of the host into a disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images of machines are got once, kept over restarts, told of as images are, and let go of when nobody needs them."""
+"""Machine images are provided once, kept across restarts, listed as images, and removed when unused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_file_that_was_changed_since_is_looked_at_again(images: NodeMach
         await images.pull("acme/os", None)
 
 
-async def test_how_it_boots_and_what_it_reads_is_known_after_a_restart(
+async def test_boot_files_and_cloud_init_support_survive_a_restart(
     images: NodeMachineImages, tmp_path: Path, local: Path
 ) -> None:
     kernel = {"file": "vmlinuz", "checksum": checksum(b"kernel")}
@@ -105,7 +105,7 @@ async def test_another_word_of_the_catalogue_is_another_image(images: NodeMachin
         await images.pull("acme/os", None)
 
 
-async def test_what_cannot_be_had_is_said(images: NodeMachineImages) -> None:
+async def test_an_unavailable_image_is_refused_with_the_reason(images: NodeMachineImages) -> None:
     with pytest.raises(ImageRefused, match="nobody has said what image acme/os is"):
         await images.pull("acme/os", None)
     images.learn(annotation())
@@ -169,7 +169,7 @@ async def test_a_pull_that_nobody_waits_for_ends(images: NodeMachineImages, serv
     assert await images.images() == []
 
 
-async def test_what_a_killed_agent_left_unfinished_goes_at_the_next_start(tmp_path: Path, local: Path) -> None:
+async def test_unfinished_files_of_a_killed_agent_are_removed_at_start(tmp_path: Path, local: Path) -> None:
     kept = tmp_path / "kept"
     (kept / "x.cage").mkdir(parents=True)
     for name in ("x.new", "x.unpacked", "x.json~", "x.part"):

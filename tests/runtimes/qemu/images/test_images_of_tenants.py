@@ -162,7 +162,7 @@ async def test_a_sum_alone_gives_nobody_the_image_of_another(server: FileServer,
         ({"format": "qcow2"}, "qcow2"),
     ],
 )
-async def test_what_is_not_a_disk_of_the_stated_sort_is_refused(
+async def test_a_file_that_contradicts_its_stated_format_is_refused(
     server: FileServer, tmp_path: Path, spec: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "secret.raw").write_bytes(b"secret")

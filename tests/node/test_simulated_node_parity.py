@@ -1,4 +1,4 @@
-"""Simulated nodes tell the truth: each story is played on simulated and on real nodes, and a user sees the same."""
+"""Simulated nodes behave as real ones: each scenario is run on both, with the same visible result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rare chores of controllers on a server that looks at their rights: none is refused what it needs."""
+"""Rare writes of controllers under RBAC: each role permits everything that its controller does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine said last is kept, and of a panic the line that says why."""
+"""The end of a machine's log is kept, and the line with the cause of a panic."""
 
 from __future__ import annotations
 

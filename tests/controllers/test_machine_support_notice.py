@@ -1,4 +1,4 @@
-"""`tarmac up` says once whether virtual machines have the processor's support, as soon as a node has found out."""
+"""`tarmac up` reports once if virtual machines have hardware support, as soon as a node has probed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A handler with a kernel of its own is offered only after a sandbox ran with it."""
+"""A handler with its own kernel is offered only after a sandbox has run with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_handler_that_fails_is_left_out_with_its_reason(tmp_path: Path) 
     assert proof.failures == {"gvisor": "the platform is not supported"}
 
 
-async def test_what_an_interrupted_trial_left_does_not_spoil_the_next(tmp_path: Path) -> None:
+async def test_the_sandbox_of_an_interrupted_check_does_not_fail_the_next(tmp_path: Path) -> None:
     runtime = FakeRuntime()
     runtime.trouble("remove_sandbox", RuntimeRefused("busy"))
     await check_handlers(runtime, str(tmp_path), "/tarmac")

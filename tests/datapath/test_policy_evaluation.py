@@ -1,4 +1,4 @@
-"""What rules permit, and when a change of them could have taken something away."""
+"""Evaluation of policy rules, and detection of changes that revoke a permission."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_packet_without_ports_passes_only_where_ports_do_not_matter() -> None:
         ((NARROW,), (replace(WIDER, excluded=("10.0.0.1/32",)),), False),
     ],
 )
-def test_whether_rules_only_became_wider(
+def test_widened_rules_are_recognised(
     before: tuple[Allowance, ...] | None, after: tuple[Allowance, ...] | None, expected: bool
 ) -> None:
     assert widens(before, after) is expected

@@ -1,4 +1,4 @@
-"""A datapath killed at any step is taken up by the next process, and rules that were meddled with come back."""
+"""A datapath killed at any step is adopted by the next process, and rules changed by other programs are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys reach a guest, and what it writes is there once, whoever types meanwhile."""
+"""Keys reach a guest, and its output is delivered once, with any number of sessions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def heard(listener: Listener, text: bytes) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_what_is_typed_reaches_the_guest_and_comes_back(qemu: QemuMachine) -> None:
+async def test_typed_keys_reach_the_guest_and_are_echoed(qemu: QemuMachine) -> None:
     running = await qemu.run(qemu.node.machine("echoes"))
     await running.log("hello")
     listener = Listener(await qemu.runtime.console_stream(running.id, TYPING))

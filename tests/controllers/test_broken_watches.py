@@ -1,4 +1,4 @@
-"""A controller whose own watch is dead does not take the silence for that of the nodes."""
+"""A controller with a broken watch does not declare nodes silent."""
 
 from __future__ import annotations
 

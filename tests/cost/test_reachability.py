@@ -1,4 +1,4 @@
-"""Who reaches whom among ten thousand pods and a thousand policies holds nobody up, however much has to be read.
+"""Reachability among ten thousand pods and a thousand policies is computed without blocking the event loop.
 
 The answer is worked out in a thread, which holds the loop up too whenever it keeps the interpreter. So what is measured
 is CPU of the whole process between two turns of the loop: other programs add nothing to it.

@@ -1,4 +1,4 @@
-"""`tarmac controllers` beside a stock kube-apiserver: what does not belong to Workloads is as it was, to the version.
+"""`tarmac controllers` beside a stock kube-apiserver changes no object that does not belong to a Workload.
 
 The controllers have exactly the rights that `tarmac crds --rbac` prints. The cluster has Nodes, Pods, Services and much
 else of its own; this test is its kubelet.

@@ -1,4 +1,4 @@
-"""After kill -9 of everything, `tarmac down` leaves nothing of a planet with an outside. It is the planet's last test.
+"""After kill -9 of all processes, `tarmac down` removes a planet with an outside completely. Runs last on its planet.
 
 What there was is written down before: other planets on the machine have things of the same names.
 """

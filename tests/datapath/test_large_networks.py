@@ -1,4 +1,4 @@
-"""A Network that is very large, or that the kernel refuses, on a real node: pods of others are attached meanwhile."""
+"""A very large Network, or one that the kernel refuses, does not delay pods of other Networks on the node."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_policy_as_large_as_that_is_closed_and_gone_at_once_when_it_is_d
         assert time.monotonic() - began < ATTACHED_WITHIN
 
 
-async def test_what_the_kernel_refuses_fails_by_itself_and_can_be_closed_and_mended(real: RealWorld) -> None:
+async def test_a_network_that_the_kernel_refuses_fails_alone_and_recovers(real: RealWorld) -> None:
     node, open_ = real.node(1), replace(PLAIN, rules={A: Rules(), B: Rules()})
     wrong = replace(open_, services=(ServicePort("10.96.0.9", "TCP", 80, (("fd20::1", 80),)),))
     failures = await node.apply(on(wrong, OTHER))

@@ -1,4 +1,4 @@
-"""No instance is on two Networks that have addresses in common, whichever was there first; and everybody says why."""
+"""No instance is on two Networks with common addresses, and every object involved reports the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several people at a real machine: the same bytes for all, and nobody who is stuck stops the guest."""
+"""Several sessions at a real machine: the same bytes for all, and a stuck session does not stop the guest."""
 
 from __future__ import annotations
 
