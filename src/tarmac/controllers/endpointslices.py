@@ -67,7 +67,7 @@ async def write_slice(
     """
     if present is None:
         return await create_if_absent(slices, document, manager)
-    if _says(present.object, document, exactly):
+    if _matches(present.object, document, exactly):
         return False
     # Conditional: a full update would undo changes that the cache does not show yet.
     document["metadata"]["resourceVersion"] = present.metadata.resource_version
@@ -164,7 +164,7 @@ def _members(item: Item[Any]) -> list[str]:
     return [each["targetRef"]["uid"] for each in item.object.get("endpoints") or ()]
 
 
-def _says(known: JsonObject, wanted: JsonObject, exactly: bool) -> bool:
+def _matches(known: JsonObject, wanted: JsonObject, exactly: bool) -> bool:
     """Return True if a slice has the wanted content.
 
     Extra labels and annotations count as a difference only if `exactly`.

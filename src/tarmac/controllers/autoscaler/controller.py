@@ -97,7 +97,7 @@ class AutoscalerController:
         metadata = await self._act(deployment, outcome, past)
         # Not before the write: after a conflict the pass is repeated at once, and not one period later.
         past.looked = now
-        await self._explain(deployment, metadata, outcome, readings)
+        await self._write_status(deployment, metadata, outcome, readings)
         return RetryAfter(self._period)
 
     def _remembered(self, key: str, deployment: WorkloadDeployment) -> _Past:
@@ -138,7 +138,7 @@ class AutoscalerController:
         # The status write that follows is conditional. With the version from before our own write it would conflict.
         return msgspec.structs.replace(own, resource_version=written["metadata"]["resourceVersion"])
 
-    async def _explain(
+    async def _write_status(
         self, deployment: WorkloadDeployment, metadata: ObjectMeta, outcome: ScaleDecision, readings: Sequence[Reading]
     ) -> None:
         known, settings = deployment.status or WorkloadDeploymentStatus(), deployment.spec.scale_settings

@@ -44,19 +44,19 @@ class CertificateController:
         self._requests = context.client.resource(CERTIFICATE_REQUESTS)
         self._sign = context.sign
         self._informer = context.informers.informer(CERTIFICATE_REQUESTS)
-        self._new_nodes = BootstrapApprover(context.client)
-        self._holders = NameOwners(context)
-        self._expired = TokenCleaner(context)
+        self._bootstrap_approver = BootstrapApprover(context.client)
+        self._name_owners = NameOwners(context)
+        self._token_cleaner = TokenCleaner(context)
         self._controller = context.controller("certificates", self.reconcile)
         self._controller.watches(self._informer)
-        self._controller.awaits(self._holders.nodes)
-        self._controller.awaits(self._holders.services)
+        self._controller.awaits(self._name_owners.nodes)
+        self._controller.awaits(self._name_owners.services)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
-            group.create_task(self._expired.run())
+            group.create_task(self._token_cleaner.run())
 
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Take the due step for one request: approve, sign or delete it."""
@@ -91,7 +91,7 @@ class CertificateController:
         if request.is_own and await self._may(document, "selfnodeclient"):
             return _approved("Auto approving self kubelet client certificate after SubjectAccessReview.")
         if await self._may(document, "nodeclient"):
-            return await self._new_nodes.decide(document["spec"], request.node, request.key)
+            return await self._bootstrap_approver.decide(document["spec"], request.node, request.key)
         return None
 
     async def _about_serving(self, request: CertificateRequest) -> ApprovalDecision | None:
@@ -105,7 +105,7 @@ class CertificateController:
         addresses = frozenset(each["address"] for each in (node.get("status") or {}).get("addresses") or ())
         if request.names.hosts != addresses:
             return None
-        why = await self._holders.objection(request, node)
+        why = await self._name_owners.objection(request, node)
         if why is not None:
             return ApprovalDecision(
                 "Denied", "NotTheNodesOwn", f'node "{request.node}" may not serve under this: {why}'

@@ -72,7 +72,7 @@ class DeploymentController:
             return None
         location = deployment.status.location if deployment.status else None
         if location is None:
-            await self._explain(deployment, self._scheduling(deployment), network_ready=False)
+            await self._write_status(deployment, self._scheduling(deployment), network_ready=False)
             return None
         refusal = await self._bindings.ensure(deployment, location)
         networks = self._networks.attachments(deployment)
@@ -81,7 +81,7 @@ class DeploymentController:
         except InstanceRefused as refused:
             refusal = refused.refusal
         blocks = networks.refusals if refusal is None else (refusal, *networks.refusals)
-        again = await self._explain(deployment, blocks, network_ready=networks.decided)
+        again = await self._write_status(deployment, blocks, network_ready=networks.decided)
         return (
             RetryAfter(min(RETRY_SECONDS, again or RETRY_SECONDS)) if refusal else RetryAfter(again) if again else None
         )
@@ -119,7 +119,7 @@ class DeploymentController:
         ordinals = {view.ordinal for view in self._fleets.views(uid)}
         await self._instances.remove_disks(uid, goal.desired, ordinals)
 
-    async def _explain(
+    async def _write_status(
         self, deployment: WorkloadDeployment, blocks: Sequence[Refusal], *, network_ready: bool
     ) -> float | None:
         """Write the status. Return the seconds after which time alone changes it, or None."""

@@ -101,7 +101,7 @@ class InstanceWriter:
                 instance, namespace=instance.metadata.namespace, manager=MANAGER, tracked=False
             )
         except AlreadyExists:
-            await self._recognise(instance, key)
+            await self._check_existing(instance, key)
         except ApiError as error:
             if error.http_code < 500:  # otherwise it may have been created
                 self._addresses.forget(key)
@@ -109,7 +109,7 @@ class InstanceWriter:
                 raise InstanceRefused(Refusal(reasons.QUOTA_EXHAUSTED, str(error))) from error
             raise
 
-    async def _recognise(self, instance: Instance, key: str) -> None:
+    async def _check_existing(self, instance: Instance, key: str) -> None:
         """Check an existing Instance: ours, with the promised addresses, if the response to its creation was lost.
 
         Raises InstanceRefused when it belongs to another owner.

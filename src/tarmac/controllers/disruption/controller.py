@@ -72,7 +72,7 @@ class DisruptionController:
         namespace = states[0].metadata.namespace
         if not self._selectors.get(namespace):  # most namespaces have no budget, and pods change all the time
             return
-        if len(states) == 2 and _alike(states[0], states[1]):
+        if len(states) == 2 and _is_irrelevant(states[0], states[1]):
             return
         # Both states: a pod that has lost a label no longer counts for the budget that selected it before.
         for state in states:
@@ -111,7 +111,7 @@ class DisruptionController:
         now = self._clock.now()
         census = status_of(budget, health, scales, now)
         if await self._write(item, census.status):
-            self._tell(budget, pods, census.overdue)
+            self._record_events(budget, pods, census.overdue)
         return RetryAfter(max(0.0, census.recheck - now)) if census.recheck is not None else None
 
     async def _write(self, item: Item[JsonObject], status: JsonObject) -> bool:
@@ -124,7 +124,7 @@ class DisruptionController:
         await self._budgets.patch(own.name, body, own.namespace, subresource="status", manager=MANAGER)
         return True
 
-    def _tell(self, budget: JsonObject, pods: Iterable[Item[Any]], overdue: tuple[str, ...]) -> None:
+    def _record_events(self, budget: JsonObject, pods: Iterable[Item[Any]], overdue: tuple[str, ...]) -> None:
         own = budget["metadata"]
         found = {pod.metadata.name: pod.metadata for pod in pods}
         if not found:
@@ -141,7 +141,7 @@ class DisruptionController:
             self._recorder.event(about, "Warning", reasons.NOT_DELETED, message)
 
 
-def _alike(old: Item[Any], new: Item[Any]) -> bool:
+def _is_irrelevant(old: Item[Any], new: Item[Any]) -> bool:
     """Return True if a change of a pod does not affect any count."""
     return (old.metadata.labels, read_health(old.raw)) == (new.metadata.labels, read_health(new.raw))
 

@@ -32,36 +32,36 @@ _TOLD = {"Quarantined": "Quarantined", "Available": "Freed"}
 class AddressLoop:
     """Reconciles by the name of the SourceIP. One worker, since it assigns the identities."""
 
-    def __init__(self, context: ControllerContext, stock: EgressCaches) -> None:
-        self._stock = stock
+    def __init__(self, context: ControllerContext, caches: EgressCaches) -> None:
+        self._caches = caches
         self._last_id = 0
         self.controller = context.controller("source-ips", self.reconcile, workers=1)
-        self.controller.watches(stock.known_source_ips)
+        self.controller.watches(caches.known_source_ips)
         self.controller.watches(
-            stock.claims, lambda item: item.object.status.source_ip_names if item.object.status else []
+            caches.claims, lambda item: item.object.status.source_ip_names if item.object.status else []
         )
-        self.controller.watches(stock.known_gateways, lambda item: (item.metadata.name,))
-        self.controller.awaits(stock.classes)
-        self.controller.awaits(stock.namespaces)
+        self.controller.watches(caches.known_gateways, lambda item: (item.metadata.name,))
+        self.controller.awaits(caches.classes)
+        self.controller.awaits(caches.namespaces)
 
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Take the next step for one address."""
-        known = self._stock.source_ips.get(name)
+        known = self._caches.source_ips.get(name)
         if known is None:
             return None
         protected = ADDRESS_FINALIZER in known.metadata.finalizers
         # The finalizer first, alone: without it the object could vanish while a node still serves the address.
         if not protected and known.metadata.deletion_timestamp is None:
             finalizers = [*known.metadata.finalizers, ADDRESS_FINALIZER]
-            await set_finalizers(self._stock.source_ip_resource, known.metadata, finalizers)
+            await set_finalizers(self._caches.source_ip_resource, known.metadata, finalizers)
             return None
-        offered = self._stock.classes.get(known.spec.class_name)
+        offered = self._caches.classes.get(known.spec.class_name)
         rest = hold_down(offered.spec.hold_down if offered is not None else "")
         # A holder missing in the cache counts as gone only if the server agrees: released too early, the address could
         # be given to another claim while services use it.
         alive = [self._placed(each) for each in holders(known) if await self._is_alive(each, name)]
-        carried = self._stock.gateways.get(f"{NAMESPACE}/{name}") is not None
-        step = next_step(known, alive, carried=carried, rest=rest, now=self._stock.clock.now())
+        carried = self._caches.gateways.get(f"{NAMESPACE}/{name}") is not None
+        step = next_step(known, alive, carried=carried, rest=rest, now=self._caches.clock.now())
         await self._take(known, step, protected=protected)
         return RetryAfter(step.after) if step.after is not None else None
 
@@ -70,7 +70,7 @@ class AddressLoop:
 
         The claim exists, and a namespace outlives its claims: the namespace is the one that the claim was made in.
         """
-        uid = reference.namespace_uid or self._stock.uid_of(reference.namespace)
+        uid = reference.namespace_uid or self._caches.uid_of(reference.namespace)
         return replace(reference, namespace_uid=uid)
 
     async def _is_alive(self, reference: ClaimReference, name: str) -> bool:
@@ -82,10 +82,10 @@ class AddressLoop:
         """
         if not reference.uid:
             return False
-        known = self._stock.claims.get(f"{reference.namespace}/{reference.name}")
+        known = self._caches.claims.get(f"{reference.namespace}/{reference.name}")
         if known is None:
             try:
-                known = await self._stock.claim_resource.get(reference.name, reference.namespace)
+                known = await self._caches.claim_resource.get(reference.name, reference.namespace)
             except NotFound:
                 return False
         settled = known.status is not None and known.status.phase == "Bound"
@@ -93,38 +93,38 @@ class AddressLoop:
         return known.metadata.uid == reference.uid and (not settled or name in named)
 
     async def _take(self, known: SourceIP, step: Step, *, protected: bool) -> None:
-        resource = self._stock.source_ip_resource
+        resource = self._caches.source_ip_resource
         if step.delete:
             await delete_same(resource, known.metadata)
-            self._say(known, "Normal", "Freed", f"{known.spec.address} has rested and is free.")
+            self._record(known, "Normal", "Freed", f"{known.spec.address} has rested and is free.")
         elif step.unprotect:
             if protected:
                 await release(resource, known.metadata, ADDRESS_FINALIZER)
         elif step.claims is not None:
             await self._rewrite_claims(known, step.claims)
         else:
-            await self._tell(known, step.status or known.status or SourceIPStatus())
+            await self._write_status(known, step.status or known.status or SourceIPStatus())
 
     async def _rewrite_claims(self, known: SourceIP, claims: tuple[ClaimReference, ...]) -> None:
         first, others = (encode(claims[0]) if claims else None), [encode(each) for each in claims[1:]]
         version = {"resourceVersion": known.metadata.resource_version}
         body: JsonObject = {"metadata": version, "spec": {"claimRef": first, "sharedBy": others or None}}
-        changed = await self._stock.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
-        self._stock.source_ips.wrote(changed)
+        changed = await self._caches.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
+        self._caches.source_ips.wrote(changed)
 
-    async def _tell(self, known: SourceIP, wanted: SourceIPStatus) -> None:
+    async def _write_status(self, known: SourceIP, wanted: SourceIPStatus) -> None:
         """Write the status: phase, identity, and the owner according to the nodes."""
         own, old = known.metadata, known.status or SourceIPStatus()
-        gateway = self._stock.gateways.get(f"{NAMESPACE}/{own.name}")
+        gateway = self._caches.gateways.get(f"{NAMESPACE}/{own.name}")
         said, conflict = owner_of(gateway), next(conflicts(own.name, gateway), None)
         owner = AddressOwner(said.name, said.epoch, said.since) if said is not None else None
         number = old.id or self._next_id()
         # Taken before the write: its outcome may stay unknown, and no other address may get the same identity.
-        self._stock.identities.put(own.name, number)
+        self._caches.identities.put(own.name, number)
         finding = owned(owner, number, conflict)
         status = SourceIPStatus(
             observed_generation=own.generation,
-            conditions=merge(old.conditions, [finding], own.generation, self._stock.clock.now()),
+            conditions=merge(old.conditions, [finding], own.generation, self._caches.clock.now()),
             phase=phase_with(wanted.phase, conflict),
             id=number,
             owner=owner,
@@ -132,16 +132,16 @@ class AddressLoop:
             quarantined_until=wanted.quarantined_until,
             last_claim=wanted.last_claim,
         )
-        written = await write_status(self._stock.source_ip_resource, own, known.status, status, MANAGER)
+        written = await write_status(self._caches.source_ip_resource, own, known.status, status, MANAGER)
         if written is not None:
-            self._stock.source_ips.wrote(written)
+            self._caches.source_ips.wrote(written)
             self._event(known, status, conflict)
             if news := owner_changed(known.spec.address, old.owner, said):
-                self._say(known, "Normal", "OwnerChanged", news)
+                self._record(known, "Normal", "OwnerChanged", news)
 
     def _next_id(self) -> int:
         """Return a free identity; 0 while none is free, and no node carries the address then."""
-        taken = self._stock.identities.taken
+        taken = self._caches.identities.taken
         found = next_id(taken, self._last_id or max(taken, default=0))
         self._last_id = found or self._last_id
         return found or 0
@@ -151,14 +151,14 @@ class AddressLoop:
         if not before or status.phase == before:
             return
         if status.phase == "Conflict" and conflict is not None:
-            self._say(known, "Warning", reasons.ADDRESS_CONFLICT, conflict.message)
+            self._record(known, "Warning", reasons.ADDRESS_CONFLICT, conflict.message)
         elif status.phase == "Released" and last is not None:
             about = InvolvedObject(API_VERSION, "SourceIPClaim", last.name, last.namespace, last.uid)
-            self._stock.recorder.event(about, "Normal", "Released", f"{address} is released, and will rest.")
+            self._caches.recorder.event(about, "Normal", "Released", f"{address} is released, and will rest.")
         elif told := _TOLD.get(status.phase or ""):
             whose = f" It was that of {last.namespace}/{last.name}." if last is not None else ""
-            self._say(known, "Normal", told, f"{address} is {status.phase}.{whose}")
+            self._record(known, "Normal", told, f"{address} is {status.phase}.{whose}")
 
-    def _say(self, known: SourceIP, type: EventType, reason: str, message: str) -> None:
+    def _record(self, known: SourceIP, type: EventType, reason: str, message: str) -> None:
         about = InvolvedObject(API_VERSION, "SourceIP", known.metadata.name, "", known.metadata.uid)
-        self._stock.recorder.event(about, type, reason, message)
+        self._caches.recorder.event(about, type, reason, message)

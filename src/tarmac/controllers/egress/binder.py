@@ -24,8 +24,8 @@ _TRIES = 64  # addresses lost to concurrent writers before the pass fails and is
 class SourceIPBinder:
     """Writes SourceIPs on behalf of claims."""
 
-    def __init__(self, stock: EgressCaches, world: CachedEgressModel) -> None:
-        self._stock, self._world = stock, world
+    def __init__(self, caches: EgressCaches, model: CachedEgressModel) -> None:
+        self._caches, self._model = caches, model
 
     async def bind(self, claim: SourceIPClaim, pool: Pool) -> Verdict[Takes]:
         """Take the addresses that the pool chooses for the claim, one after another.
@@ -35,7 +35,7 @@ class SourceIPBinder:
         for _ in range(_TRIES):
             verdict = pool.bind(claim)
             if verdict.value is None:
-                await self._give_back(claim, pool)
+                await self._release_held(claim, pool)
                 return verdict
             free = next((take for take in verdict.value if not take.held), None)
             if free is None:
@@ -47,10 +47,10 @@ class SourceIPBinder:
             except (AlreadyExists, Conflict, NotFound):
                 # Lost to a concurrent writer: the pool must not choose it again in this pass, whatever the cache shows.
                 pool.lose(free.address)
-                taken = await self._taken_by_others(free.name)
+                taken = await self._written_concurrently(free.name)
             if taken is not None:
                 # Visible at once: the next claim of this pass must not take the same address from an outdated cache.
-                self._stock.source_ips.wrote(taken)
+                self._caches.source_ips.wrote(taken)
                 pool.put(taken)
         raise Conflict("too many others take addresses of this class")
 
@@ -59,14 +59,14 @@ class SourceIPBinder:
 
         The cache of claims may be ahead of that of namespaces: the claim may be of a namespace made again.
         """
-        found = await self._stock.namespace_resource.get(name)
-        if found["metadata"]["uid"] != self._stock.uid_of(name):
+        found = await self._caches.namespace_resource.get(name)
+        if found["metadata"]["uid"] != self._caches.uid_of(name):
             raise Conflict("our copy of the namespace is behind")
 
-    async def _taken_by_others(self, name: str) -> SourceIP | None:
+    async def _written_concurrently(self, name: str) -> SourceIP | None:
         """Return the SourceIP that was written concurrently. Another process may have taken it for this very claim."""
         try:
-            return await self._stock.source_ip_resource.get(name)
+            return await self._caches.source_ip_resource.get(name)
         except NotFound:
             return None
 
@@ -75,8 +75,8 @@ class SourceIPBinder:
 
         Creating the object is the lock; an update is conditional on the version read.
         """
-        resource, own = self._stock.source_ip_resource, claim.metadata
-        place = {"namespace": own.namespace, "namespaceUID": self._stock.uid_of(own.namespace)}
+        resource, own = self._caches.source_ip_resource, claim.metadata
+        place = {"namespace": own.namespace, "namespaceUID": self._caches.uid_of(own.namespace)}
         reference: JsonObject = {**place, "name": own.name, "uid": own.uid}
         if take.known is None:
             spec: JsonObject = {
@@ -106,15 +106,15 @@ class SourceIPBinder:
 
     def _place(self, claim: SourceIPClaim, offered: SourceIPClass) -> str:
         """Return the Location where the address is to be carried; empty: any Location of the class."""
-        users = self._stock.users(claim)
+        users = self._caches.users(claim)
         if claim.spec.location or offered.spec.binding_mode == "Immediate" or not users:
             return claim.spec.location
-        return first_place(users[0], offered, self._world)
+        return first_place(users[0], offered, self._model)
 
-    async def _give_back(self, claim: SourceIPClaim, pool: Pool) -> None:
+    async def _release_held(self, claim: SourceIPClaim, pool: Pool) -> None:
         """Release the addresses of an interrupted pass that the claim does not use: it gets all families or none."""
         for known in pool.held_by(claim):
             version = {"resourceVersion": known.metadata.resource_version}
             body: JsonObject = {"metadata": version, "spec": {"claimRef": None}}
-            freed = await self._stock.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
-            self._stock.source_ips.wrote(freed)
+            freed = await self._caches.source_ip_resource.patch(known.metadata.name, body, manager=MANAGER)
+            self._caches.source_ips.wrote(freed)

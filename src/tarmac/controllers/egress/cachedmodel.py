@@ -25,9 +25,9 @@ BY_NAMESPACE = "namespace"
 class CachedEgressModel(KnownWorld):
     """The objects of external services, as this process knows them."""
 
-    def __init__(self, context: ControllerContext, stock: EgressCaches) -> None:
+    def __init__(self, context: ControllerContext, caches: EgressCaches) -> None:
         informers = context.informers
-        self._stock = stock
+        self._caches = caches
         self.services = informers.informer(SERVICES)
         self.slices = informers.informer(ENDPOINT_SLICES)
         self.slices.add_index(BY_SERVICE, service_of)
@@ -38,7 +38,7 @@ class CachedEgressModel(KnownWorld):
 
     def now(self) -> float:
         """Return the present time."""
-        return self._stock.clock.now()
+        return self._caches.clock.now()
 
     def service(self, key: str) -> ServiceView | None:
         """Return a Service with the endpoints of its slices."""
@@ -58,35 +58,35 @@ class CachedEgressModel(KnownWorld):
 
     def nodes(self) -> Mapping[str, NodeView]:
         """Return every node, by name."""
-        return self._stock.nodes_seen.views
+        return self._caches.node_views.views
 
     def is_of_a_node(self, address: Address) -> bool:
         """Return True if the address is a node's own."""
-        return self._stock.nodes_seen.have(address)
+        return self._caches.node_views.have(address)
 
     def claim(self, key: str) -> SourceIPClaim | None:
         """Return a claim by key."""
-        return self._stock.claims.get(key)
+        return self._caches.claims.get(key)
 
     def source_ip(self, name: str) -> SourceIP | None:
         """Return an address by the name of its object."""
-        return self._stock.source_ips.get(name)
+        return self._caches.source_ips.get(name)
 
     def gateway(self, name: str) -> Gateway | None:
         """Return the Gateway of an address."""
-        return self._stock.gateways.get(f"{NAMESPACE}/{name}")
+        return self._caches.gateways.get(f"{NAMESPACE}/{name}")
 
     def address_class(self, name: str) -> SourceIPClass | None:
         """Return a class by name."""
-        return self._stock.classes.get(name)
+        return self._caches.classes.get(name)
 
     def classes(self) -> Iterable[SourceIPClass]:
         """Return every class."""
-        return (item.object for item in self._stock.classes.cache.items())
+        return (item.object for item in self._caches.classes.cache.items())
 
     def labels_of(self, namespace: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None when it does not exist."""
-        found = self._stock.namespaces.get(namespace)
+        found = self._caches.namespaces.get(namespace)
         return None if found is None else found["metadata"].get("labels") or {}
 
     def has_location(self, name: str) -> bool:
@@ -103,8 +103,8 @@ class CachedEgressModel(KnownWorld):
 
     def naming(self, claim: SourceIPClaim) -> Sequence[ExternalService]:
         """Return the ExternalServices that name a claim or an address that it holds, the oldest first."""
-        return self._stock.users(claim)
+        return self._caches.users(claim)
 
     def load(self, but: str) -> Mapping[str, int]:
         """Return the number of addresses that each node carries, not counting `but`."""
-        return self._stock.carriers.load(but)
+        return self._caches.address_owners.load(but)

@@ -89,7 +89,7 @@ class EgressCaches:
         self.known_forwarders = informers.informer(FORWARDERS)
         self.known_gateways.add_index(BY_OWNER, owners_of_gateway)
         self.known_forwarders.add_index(BY_OWNER, owner_of_forwarder)
-        self.transits, self.dialled, self.carriers, self.nodes_seen = (
+        self.transit_numbers, self.dialled_addresses, self.address_owners, self.node_views = (
             TransitNumbers(),
             DialledAddresses(),
             AddressOwners(),
@@ -99,10 +99,10 @@ class EgressCaches:
         self.known_source_ips.on_change(self.identities.changed)
         self.known_source_ips.add_index(BY_HOLDER, lambda item: {each.namespace for each in holders(item.object)})
         self.claims.add_index(BY_NAMESPACE, by_namespace)
-        self.known_forwarders.on_change(self.transits.changed)
-        self.services.on_change(self.dialled.changed)
-        self.known_gateways.on_change(self.carriers.changed)
-        self.nodes.on_change(self.nodes_seen.changed)
+        self.known_forwarders.on_change(self.transit_numbers.changed)
+        self.services.on_change(self.dialled_addresses.changed)
+        self.known_gateways.on_change(self.address_owners.changed)
+        self.nodes.on_change(self.node_views.changed)
         self.source_ips = Lately(self.known_source_ips)
         self.gateways = Lately(self.known_gateways)
         self.forwarders = Lately(self.known_forwarders)

@@ -41,33 +41,33 @@ class ClaimLoop:
     """Reconciles by the name of the class. One worker, so that no address is assigned twice."""
 
     def __init__(
-        self, context: ControllerContext, stock: EgressCaches, world: CachedEgressModel, bound: Histogram
+        self, context: ControllerContext, caches: EgressCaches, model: CachedEgressModel, bound: Histogram
     ) -> None:
         """`bound` observes the time from a claim's creation to its binding."""
         self._bound = bound
-        self._stock, self._world, self._taking = stock, world, SourceIPBinder(stock, world)
+        self._caches, self._model, self._binder = caches, model, SourceIPBinder(caches, model)
         self.controller = context.controller("source-ip-claims", self.reconcile, workers=1)
-        self.controller.watches(stock.classes)
-        self.controller.watches(stock.claims, lambda item: (item.object.spec.class_name,))
-        self.controller.watches(stock.known_source_ips, lambda item: (item.object.spec.class_name,))
-        self.controller.watches(stock.services, lambda item: self._classes_of(item.metadata.namespace))
-        self.controller.watches(stock.namespaces, lambda item: self._classes_of(item.metadata.name))
-        for informer in (stock.nodes, world.services, world.slices, world.pods):
+        self.controller.watches(caches.classes)
+        self.controller.watches(caches.claims, lambda item: (item.object.spec.class_name,))
+        self.controller.watches(caches.known_source_ips, lambda item: (item.object.spec.class_name,))
+        self.controller.watches(caches.services, lambda item: self._classes_of(item.metadata.namespace))
+        self.controller.watches(caches.namespaces, lambda item: self._classes_of(item.metadata.name))
+        for informer in (caches.nodes, model.services, model.slices, model.pods):
             self.controller.awaits(informer)
 
     def _classes_of(self, namespace: str) -> list[str]:
         """Return the classes that a namespace's claims request."""
-        claims = self._stock.claims.indexed(BY_NAMESPACE, namespace)
+        claims = self._caches.claims.indexed(BY_NAMESPACE, namespace)
         return sorted({item.object.spec.class_name for item in claims})
 
     async def reconcile(self, name: str) -> RetryAfter | None:
         """Bind every claim of one class and write its status."""
-        claims = [item.object for item in self._stock.claims.indexed(BY_CLASS, name)]
+        claims = [item.object for item in self._caches.claims.indexed(BY_CLASS, name)]
         # The oldest first: when addresses are scarce, a new claim must not overtake one that waits.
         claims.sort(
             key=lambda claim: (claim.metadata.creation_timestamp or "", claim.metadata.namespace, claim.metadata.name)
         )
-        offered = self._stock.classes.get(name)
+        offered = self._caches.classes.get(name)
         pool = self._pool(offered) if offered is not None else None
         failures: list[ApiError] = []
         unplaced = False
@@ -75,7 +75,7 @@ class ClaimLoop:
             try:
                 verdict = await self._decided(claim, offered, pool)
                 unplaced |= any(each.rule == UNPLACED for each in verdict.refusals)
-                await self._tell(claim, offered, verdict)
+                await self._write_status(claim, offered, verdict)
             except ApiError as error:
                 failures.append(error)  # concerns this claim only: the remaining claims are served
         if any(not isinstance(each, Conflict | NotFound) for each in failures):
@@ -85,18 +85,18 @@ class ClaimLoop:
         return RetryAfter(_PODS_SECONDS) if unplaced else None
 
     def _pool(self, offered: SourceIPClass) -> Pool:
-        name, stock = offered.metadata.name, self._stock
-        known = (each for each in stock.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name)
-        return Pool(offered, known, stock.nodes_seen.addresses, stock.uid_of)
+        name, caches = offered.metadata.name, self._caches
+        known = (each for each in caches.source_ips.indexed(BY_CLASS, name) if each.spec.class_name == name)
+        return Pool(offered, known, caches.node_views.addresses, caches.uid_of)
 
     async def _decided(self, claim: SourceIPClaim, offered: SourceIPClass | None, pool: Pool | None) -> Verdict[Takes]:
         """Return the addresses that the claim holds after this pass. A refusal leaves its status unchanged."""
         if has_been_bound(claim):
             return await self._kept(claim, pool)
-        refusal = refused(claim, offered, self._stock.users(claim), self._world)
+        refusal = refused(claim, offered, self._caches.users(claim), self._model)
         if refusal is not None or pool is None:
             return Verdict(None, (refusal,) if refusal is not None else ())
-        return await self._taking.bind(claim, pool)
+        return await self._binder.bind(claim, pool)
 
     async def _kept(self, claim: SourceIPClaim, pool: Pool | None) -> Verdict[Takes]:
         """Return the addresses of a bound claim.
@@ -111,52 +111,52 @@ class ClaimLoop:
     async def _still_there(self, claim: SourceIPClaim) -> bool:
         names = claim.status.source_ip_names if claim.status is not None else []
         for name in names:
-            if self._stock.source_ips.get(name) is not None:
+            if self._caches.source_ips.get(name) is not None:
                 continue
             try:
-                found = await self._stock.source_ip_resource.get(name)
+                found = await self._caches.source_ip_resource.get(name)
             except NotFound:
                 return False
-            self._stock.source_ips.wrote(found)
+            self._caches.source_ips.wrote(found)
             return is_held_by(found, claim)
         return False
 
-    async def _tell(self, claim: SourceIPClaim, offered: SourceIPClass | None, verdict: Verdict[Takes]) -> None:
+    async def _write_status(self, claim: SourceIPClaim, offered: SourceIPClass | None, verdict: Verdict[Takes]) -> None:
         """Set the finalizer, then the status of the claim."""
-        users = self._stock.users(claim)
+        users = self._caches.users(claim)
         # The finalizer before the status: a bound claim without it could be deleted while services use its address.
-        if await hold(self._stock.claim_resource, claim.metadata, CLAIM_FINALIZER, used=bool(users)):
+        if await hold(self._caches.claim_resource, claim.metadata, CLAIM_FINALIZER, used=bool(users)):
             return
         old, own = claim.status or SourceIPClaimStatus(), claim.metadata
         findings = [_bound_finding(verdict), self._authorized(claim, offered), _in_use(users)]
         status = SourceIPClaimStatus(
             observed_generation=own.generation,
-            conditions=merge(old.conditions, findings, own.generation, self._stock.clock.now()),
+            conditions=merge(old.conditions, findings, own.generation, self._caches.clock.now()),
             phase=_phase(old, verdict),
             addresses=[str(take.address) for take in verdict.value or ()] or old.addresses,
             source_ip_names=[take.name for take in verdict.value or ()] or old.source_ip_names,
         )
-        written = await write_status(self._stock.claim_resource, own, claim.status, status, MANAGER)
+        written = await write_status(self._caches.claim_resource, own, claim.status, status, MANAGER)
         if written is not None:
-            self._say(claim, old, findings[0])
+            self._record(claim, old, findings[0])
 
     def _authorized(self, claim: SourceIPClaim, offered: SourceIPClass | None) -> Finding:
-        if offered is not None and self._world.allowed(offered, claim.metadata.namespace):
+        if offered is not None and self._model.allowed(offered, claim.metadata.namespace):
             return Finding("Authorized", "True", reasons.ADDRESS_BOUND, "The class allows the namespace.")
         message = f"SourceIPClass {claim.spec.class_name} does not allow namespace {claim.metadata.namespace}."
         return Finding("Authorized", "False", reasons.NOT_AUTHORIZED, message)
 
-    def _say(self, claim: SourceIPClaim, old: SourceIPClaimStatus, found: Finding) -> None:
+    def _record(self, claim: SourceIPClaim, old: SourceIPClaimStatus, found: Finding) -> None:
         """Record an event once for a binding, and once for each reason against it."""
         own, before = claim.metadata, next((each for each in old.conditions if each.type == "Bound"), None)
         about = InvolvedObject(API_VERSION, "SourceIPClaim", own.name, own.namespace, own.uid)
         known = before is not None and (before.status, before.reason) == (found.status, found.reason)
         if found.holds and not holds(old.conditions, "Bound"):
             if own.creation_timestamp is not None:
-                self._bound.observe(max(0.0, self._stock.clock.now() - parse_rfc3339(own.creation_timestamp)))
-            self._stock.recorder.event(about, "Normal", "Bound", found.message)
+                self._bound.observe(max(0.0, self._caches.clock.now() - parse_rfc3339(own.creation_timestamp)))
+            self._caches.recorder.event(about, "Normal", "Bound", found.message)
         elif not found.holds and not known and found.reason != reasons.WAIT_FOR_FIRST_CONSUMER:
-            self._stock.recorder.event(about, "Warning", "BindFailed", found.message)
+            self._caches.recorder.event(about, "Warning", "BindFailed", found.message)
 
 
 def _phase(old: SourceIPClaimStatus, verdict: Verdict[Takes]) -> Literal["Bound", "Lost", "Pending"]:

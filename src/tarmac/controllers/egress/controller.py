@@ -19,16 +19,16 @@ class EgressController:
     """Reconciles claims by class; addresses, classes and Gateways by name; ExternalServices by key."""
 
     def __init__(self, context: ControllerContext) -> None:
-        stock = EgressCaches(context)
-        world = CachedEgressModel(context, stock)
-        gateways = GatewayLoop(context, stock, world)
-        services = ServiceLoop(context, stock, world, gateways)
-        figures = EgressMetrics(stock)
-        context.metrics.others.append(figures.families)
+        caches = EgressCaches(context)
+        model = CachedEgressModel(context, caches)
+        gateways = GatewayLoop(context, caches, model)
+        services = ServiceLoop(context, caches, model, gateways)
+        egress_metrics = EgressMetrics(caches)
+        context.metrics.others.append(egress_metrics.families)
         self._loops = (
-            ClaimLoop(context, stock, world, figures.bound),
-            AddressLoop(context, stock),
-            AddressClassLoop(context, stock),
+            ClaimLoop(context, caches, model, egress_metrics.bound),
+            AddressLoop(context, caches),
+            AddressClassLoop(context, caches),
             gateways,
             services,
         )

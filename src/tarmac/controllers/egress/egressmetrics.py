@@ -17,8 +17,8 @@ _BOUNDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0)
 class EgressMetrics:
     """Metrics of the loops of one process. The claim loop observes the histogram of binding times."""
 
-    def __init__(self, stock: EgressCaches) -> None:
-        self._stock = stock
+    def __init__(self, caches: EgressCaches) -> None:
+        self._caches = caches
         self.bound = Histogram(_BOUNDS)
 
     def families(self) -> Iterator[Family]:
@@ -32,14 +32,14 @@ class EgressMetrics:
         yield _counted("tarmac_externalservices", "ExternalServices.", ("ready",), self._services())
 
     def _addresses(self) -> Counter[tuple[str, ...]]:
-        every = (item.object for item in self._stock.known_source_ips.cache.items())
+        every = (item.object for item in self._caches.known_source_ips.cache.items())
         return Counter(
             (each.spec.class_name, "IPv6" if ":" in each.spec.address else "IPv4", phase_of(each)) for each in every
         )
 
     def _claims(self) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
-        for claim in (item.object for item in self._stock.claims.cache.items()):
+        for claim in (item.object for item in self._caches.claims.cache.items()):
             status = claim.status
             said = [each.reason for each in (status.conditions if status is not None else ()) if each.type == "Bound"]
             phase = (status.phase if status is not None else None) or "Pending"
@@ -47,7 +47,7 @@ class EgressMetrics:
         return found
 
     def _services(self) -> Counter[tuple[str, ...]]:
-        every = (item.object.status for item in self._stock.services.cache.items())
+        every = (item.object.status for item in self._caches.services.cache.items())
         ready = (each is not None and holds(each.conditions, "Ready") for each in every)
         return Counter(("true" if each else "false",) for each in ready)
 

@@ -32,12 +32,12 @@ _bytes = msgspec.json.Encoder().encode
 class ForwarderWriter:
     """Finds and writes Forwarders."""
 
-    def __init__(self, stock: EgressCaches) -> None:
-        self._stock = stock
+    def __init__(self, caches: EgressCaches) -> None:
+        self._caches = caches
 
     def of(self, key: str) -> list[Forwarder]:
         """Return the Forwarders of an ExternalService."""
-        return [each for each in self._stock.forwarders.indexed(BY_OWNER, key) if service_key(each) == key]
+        return [each for each in self._caches.forwarders.indexed(BY_OWNER, key) if service_key(each) == key]
 
     async def write(
         self, service: ExternalService, made: Compiled, known: Mapping[str, Forwarder], *, early: bool
@@ -54,10 +54,10 @@ class ForwarderWriter:
             await self._write(service, present, _kept(present.spec, spec) if early and present else spec)
         for node, present in known.items():
             if node not in made.forwarders:
-                await delete_same(self._stock.forwarder_resource, present.metadata)
+                await delete_same(self._caches.forwarder_resource, present.metadata)
 
     async def _write(self, service: ExternalService, known: Forwarder | None, spec: ForwarderSpec) -> None:
-        own, node, resource = service.metadata, spec.node_name, self._stock.forwarder_resource
+        own, node, resource = service.metadata, spec.node_name, self._caches.forwarder_resource
         name = forwarder_name(own.namespace, own.name, node)
         if known is None:
             labels = {LABEL_NAMESPACE: own.namespace, LABEL_EXTERNAL_SERVICE: own.name, LABEL_NODE: node_label(node)}
@@ -77,9 +77,9 @@ class ForwarderWriter:
             self._wrote(await resource.patch(name, body, NAMESPACE, manager=MANAGER))
 
     def _wrote(self, forwarder: Forwarder) -> None:
-        self._stock.forwarders.wrote(forwarder)
+        self._caches.forwarders.wrote(forwarder)
         # Counted at once: another service decided before the watch event must not get the same transit number.
-        self._stock.transits.put(f"{NAMESPACE}/{forwarder.metadata.name}", forwarder)
+        self._caches.transit_numbers.put(f"{NAMESPACE}/{forwarder.metadata.name}", forwarder)
 
 
 def _kept(present: ForwarderSpec, wanted: ForwarderSpec) -> ForwarderSpec:

@@ -18,18 +18,18 @@ from tarmac.decide.egress.views import World
 class OpeningIndex(Openings):
     """The ports of all ExternalServices."""
 
-    def __init__(self, stock: EgressCaches) -> None:
+    def __init__(self, caches: EgressCaches) -> None:
         super().__init__()
-        self._stock = stock
+        self._caches = caches
         self._changed: dict[str, None] = {}  # keys, in order
-        stock.services.on_change(self._service_changed)
+        caches.services.on_change(self._service_changed)
 
     def unknown(self, addresses: Iterable[str], world: World) -> Iterator[ExternalService]:
         """Yield the ExternalServices that have changed, of all addresses."""
         while self._changed:
             key = next(iter(self._changed))
             del self._changed[key]
-            service = self._stock.services.get(key)
+            service = self._caches.services.get(key)
             if service is not None and service.metadata.deletion_timestamp is None:
                 yield service
 

@@ -48,33 +48,35 @@ class ServiceLoop:
     """Reconciles by the ExternalService's key."""
 
     def __init__(
-        self, context: ControllerContext, stock: EgressCaches, world: CachedEgressModel, gateways: GatewayLoop
+        self, context: ControllerContext, caches: EgressCaches, model: CachedEgressModel, gateways: GatewayLoop
     ) -> None:
-        self._stock, self._world, self._gateways = stock, world, gateways
-        self._status, self._forwarders = ServiceStatus(stock, world), ForwarderWriter(stock)
-        self._openings, self._pieces = OpeningIndex(stock), context.client.pieces
+        self._caches, self._model, self._gateways = caches, model, gateways
+        self._status, self._forwarders = ServiceStatus(caches, model), ForwarderWriter(caches)
+        self._openings, self._pieces = OpeningIndex(caches), context.client.pieces
         self._pending: dict[str, float] = {}  # key -> time when new rules were written to a Gateway
-        stock.services.add_index(BY_SOURCE, sources_of)
+        caches.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)
-        self.controller.watches(stock.services)
-        self.controller.watches(world.services, lambda item: self._using(item.key), after=_DEBOUNCE)
-        self.controller.watches(world.slices, lambda item: [x for key in service_of(item) for x in self._using(key)],
+        self.controller.watches(caches.services)
+        self.controller.watches(model.services, lambda item: self._using(item.key), after=_DEBOUNCE)
+        self.controller.watches(model.slices, lambda item: [x for key in service_of(item) for x in self._using(key)],
                                 after=_DEBOUNCE)  # fmt: skip
-        self.controller.watches(stock.claims, lambda item: self._of_namespace(item.metadata.namespace), after=_DEBOUNCE)
-        self.controller.watches(stock.known_source_ips, lambda item: self._of_address(item.key), after=_DEBOUNCE)
-        self.controller.watches(stock.known_forwarders, owner_of_forwarder, after=_DEBOUNCE)
-        self.controller.watches(stock.known_gateways, owners_of_gateway, after=_DEBOUNCE)
-        stock.nodes_seen.listeners.append(self._nodes_changed)
-        self.controller.awaits(stock.nodes)
-        for informer in (stock.classes, world.locations, world.known_networks):
-            self.controller.watches(informer, lambda _: stock.services.cache.keys(), after=_HEAD_START)
-        stock.services.add_index(BY_PLACE, lambda item: sorted({key.partition("/")[0] for key in sources_of(item)}))
-        world.pods.on_change(self._pod_changed)
-        self.controller.awaits(world.pods)
-        self.controller.awaits(stock.namespaces)
+        self.controller.watches(
+            caches.claims, lambda item: self._of_namespace(item.metadata.namespace), after=_DEBOUNCE
+        )
+        self.controller.watches(caches.known_source_ips, lambda item: self._of_address(item.key), after=_DEBOUNCE)
+        self.controller.watches(caches.known_forwarders, owner_of_forwarder, after=_DEBOUNCE)
+        self.controller.watches(caches.known_gateways, owners_of_gateway, after=_DEBOUNCE)
+        caches.node_views.listeners.append(self._nodes_changed)
+        self.controller.awaits(caches.nodes)
+        for informer in (caches.classes, model.locations, model.known_networks):
+            self.controller.watches(informer, lambda _: caches.services.cache.keys(), after=_HEAD_START)
+        caches.services.add_index(BY_PLACE, lambda item: sorted({key.partition("/")[0] for key in sources_of(item)}))
+        model.pods.on_change(self._pod_changed)
+        self.controller.awaits(model.pods)
+        self.controller.awaits(caches.namespaces)
 
     def _nodes_changed(self) -> None:
-        for key in self._stock.services.cache.keys():  # noqa: SIM118 no mapping
+        for key in self._caches.services.cache.keys():  # noqa: SIM118 no mapping
             self.controller.queue.add_after(key, _HEAD_START)
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
@@ -83,44 +85,44 @@ class ServiceLoop:
         A slice may name a pod before the pod, or its addresses, are in the cache.
         """
         item = new or old
-        using = self._stock.services.indexed(BY_PLACE, item.metadata.namespace) if item is not None else []
+        using = self._caches.services.indexed(BY_PLACE, item.metadata.namespace) if item is not None else []
         if using and (old is None or new is None or pod_view(old.object) != pod_view(new.object)):
             for each in using:
                 self.controller.queue.add_after(each.key, _DEBOUNCE)
 
     def _using(self, service: str) -> list[str]:
-        return [item.key for item in self._stock.services.indexed(BY_SOURCE, service)]
+        return [item.key for item in self._caches.services.indexed(BY_SOURCE, service)]
 
     def _of_namespace(self, namespace: str) -> list[str]:
-        known = self._stock.services.cache.keys()
+        known = self._caches.services.cache.keys()
         return [key for key in known if key.startswith(f"{namespace}/")]
 
     def _of_address(self, name: str) -> list[str]:
-        return [f"{each.metadata.namespace}/{each.metadata.name}" for each in self._world.users(name)]
+        return [f"{each.metadata.namespace}/{each.metadata.name}" for each in self._model.users(name)]
 
     async def reconcile(self, key: str) -> RetryAfter | None:
         """Bring all objects derived from one ExternalService in line with it."""
         self._queue_moved()  # a deleted one may have left ports to others
-        service = self._stock.services.get(key)
+        service = self._caches.services.get(key)
         if service is None:
-            await self._sweep(key)
+            await self._delete_orphans(key)
             return None
         own = service.metadata
         if own.deletion_timestamp is not None:
             await self._remove(service)
             return None
-        if await hold(self._stock.service_resource, own, EXTERNAL_SERVICE_FINALIZER, used=True):
+        if await hold(self._caches.service_resource, own, EXTERNAL_SERVICE_FINALIZER, used=True):
             return None
-        found = await self._pieces.done(resolving(service, self._world, self._openings))
+        found = await self._pieces.done(resolving(service, self._model, self._openings))
         self._queue_moved()
         dialled = self._dial(service, found.target.version)
         known = {each.spec.node_name: each for each in self._forwarders.of(key)}
-        made = compile_fitting(found, dialled, known, self._stock.transits.of_others(key), self._world.gateway)
+        made = compile_fitting(found, dialled, known, self._caches.transit_numbers.of_others(key), self._model.gateway)
         # Gateways before Forwarders: an owner drops packets that match no rule of its own yet.
         gateways = await self._write_gateways(service, made)
         early = self._is_early(key, made, known, gateways)
         await self._forwarders.write(service, made, known, early=early)
-        await self._status.tell(found, made, dialled, self._forwarders.of(key))
+        await self._status.write(found, made, dialled, self._forwarders.of(key))
         return RetryAfter(_HEAD_START) if early else None
 
     def _queue_moved(self) -> None:
@@ -133,7 +135,7 @@ class ServiceLoop:
         It counts as taken before any status has it.
         """
         uid, status = service.metadata.uid, service.status
-        given = self._stock.dialled
+        given = self._caches.dialled_addresses
         known = given.get(uid) or next(iter(status.addresses if status is not None else ()), "")
         address = dialled_address(uid, family, given.of_others(uid), known)
         given.put(uid, address)
@@ -143,11 +145,11 @@ class ServiceLoop:
         """Write the service's rules to every Gateway that has or needs some. Without `made`, remove them."""
         own = service.metadata
         mine, key = rules_of(own.namespace, own.name), f"{own.namespace}/{own.name}"
-        present = {each.metadata.name for each in self._stock.gateways.indexed(BY_OWNER, key)
+        present = {each.metadata.name for each in self._caches.gateways.indexed(BY_OWNER, key)
                    if any(map(mine, (*each.spec.egress_rules, *each.spec.ingress_rules)))}  # fmt: skip
         written: dict[str, Gateway] = {}
         for name in sorted({*present, *(made.gateways if made is not None else ())}):
-            known, address = self._stock.gateways.get(f"{NAMESPACE}/{name}"), self._stock.source_ips.get(name)
+            known, address = self._caches.gateways.get(f"{NAMESPACE}/{name}"), self._caches.source_ips.get(name)
             base = known.spec if known is not None else self._gateways.wanted(address, None) if address else None
             if base is None:
                 continue
@@ -157,7 +159,7 @@ class ServiceLoop:
                 written[name] = changed
             # Of a Gateway that another controller has just created, these rules are still to be written.
             if changed is None or known is None or changed.metadata.generation != known.metadata.generation:
-                self._pending[key] = self._stock.clock.monotonic()
+                self._pending[key] = self._caches.clock.monotonic()
         return written
 
     def _is_early(
@@ -165,7 +167,7 @@ class ServiceLoop:
     ) -> bool:
         """Return True while a Gateway has not acknowledged rules that Forwarders lack; at most for `_HEAD_START`."""
         news = any(node not in known or spec != known[node].spec for node, spec in made.forwarders.items())
-        waited = self._stock.clock.monotonic() - self._pending.get(key, float("-inf"))
+        waited = self._caches.clock.monotonic() - self._pending.get(key, float("-inf"))
         if not news or waited >= _HEAD_START:
             return False
         if made.gateways.keys() - gateways.keys():
@@ -180,11 +182,11 @@ class ServiceLoop:
             return
         await self._write_gateways(service, None)
         for each in self._forwarders.of(f"{own.namespace}/{own.name}"):
-            await delete_same(self._stock.forwarder_resource, each.metadata)
+            await delete_same(self._caches.forwarder_resource, each.metadata)
         # Last: after a crash before this line the object still exists, and the next pass removes the remaining rules.
-        await release(self._stock.service_resource, own, EXTERNAL_SERVICE_FINALIZER)
+        await release(self._caches.service_resource, own, EXTERNAL_SERVICE_FINALIZER)
 
-    async def _sweep(self, key: str) -> None:
+    async def _delete_orphans(self, key: str) -> None:
         """Delete the Forwarders of a service that is gone because a third party removed its finalizer.
 
         The server is asked first, since the cache may be behind.
@@ -192,6 +194,6 @@ class ServiceLoop:
         self._pending.pop(key, None)
         orphans = self._forwarders.of(key)
         namespace, _, name = key.partition("/")
-        if orphans and not await exists(self._stock.service_resource, name, namespace):
+        if orphans and not await exists(self._caches.service_resource, name, namespace):
             for each in orphans:
-                await delete_same(self._stock.forwarder_resource, each.metadata)
+                await delete_same(self._caches.forwarder_resource, each.metadata)

@@ -95,9 +95,9 @@ class MirroringController:
         # Last: the old mirrors serve until the new ones exist.
         await remove_slices(self._slices, [each for name, each in present.items() if name not in wanted])
         if written and found.skipped:
-            self._tell(item, found.skipped)
+            self._warn_of_skipped(item, found.skipped)
 
-    def _tell(self, item: Item[Any], skipped: int) -> None:
+    def _warn_of_skipped(self, item: Item[Any], skipped: int) -> None:
         own = item.metadata
         about = InvolvedObject("v1", "Endpoints", own.name, own.namespace, own.uid)
         most = f"A max of {OF_A_SUBSET} addresses can be mirrored to EndpointSlices per Endpoints subset."

@@ -65,7 +65,7 @@ class GarbageCollector:
         self.controller = Controller(
             "garbage", self.reconcile, clock=client.clock, randomness=client.randomness, workers=workers
         )
-        self._monitors = Monitors(client, self.graph, self._look)
+        self._monitors = Monitors(client, self.graph, self._queue)
         self._absent: OrderedDict[tuple[str, OwnerReference], None] = OrderedDict()
 
     async def run(self) -> None:
@@ -75,7 +75,7 @@ class GarbageCollector:
             await self._monitors.synced()
             group.create_task(self.controller.run())
 
-    def _look(self, uids: Iterable[str]) -> None:
+    def _queue(self, uids: Iterable[str]) -> None:
         for uid in sorted(uids):
             self.controller.queue.add(uid)
 
@@ -90,7 +90,7 @@ class GarbageCollector:
         finalizers = live.finalizers or []
         try:
             if live.deletion_timestamp is None:
-                await self._judge(node, node.target, live)
+                await self._examine(node, node.target, live)
             elif ORPHAN in finalizers:
                 # Dependents first: once the finalizer is removed the owner is gone, and dependents that still name it
                 # are deleted.
@@ -103,7 +103,7 @@ class GarbageCollector:
             return RetryAfter(REFRESH_SECONDS)
         return None
 
-    async def _judge(self, node: GraphNode, target: Target[Any], live: Metadata) -> None:
+    async def _examine(self, node: GraphNode, target: Target[Any], live: Metadata) -> None:
         verdict = await self._classify(node, live)
         if not verdict.dangling and not verdict.waiting:
             return

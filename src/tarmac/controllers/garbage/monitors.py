@@ -31,32 +31,32 @@ _log = log("garbage")
 class _Monitor:
     """A reflector's sink for one resource's part of the graph."""
 
-    def __init__(self, target: Target[Any], graph: Graph, look: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, target: Target[Any], graph: Graph, queue: Callable[[Iterable[str]], None]) -> None:
         self._target = target
         self._graph = graph
-        self._look = look
+        self._queue = queue
 
     def replaced(self, state: Sequence[Change]) -> Work[None]:
         present = {change.metadata.uid for change in state}
         for change in state:
-            self._look(self._graph.observe(self._target, change.metadata))
+            self._queue(self._graph.observe(self._target, change.metadata))
             yield
-        self._look(self._graph.forget_others(self._target, present))
+        self._queue(self._graph.forget_others(self._target, present))
 
     def changed(self, change: Change) -> None:
         if change.type == "DELETED":
-            self._look(self._graph.forget(change.metadata.uid))
+            self._queue(self._graph.forget(change.metadata.uid))
         else:
-            self._look(self._graph.observe(self._target, change.metadata))
+            self._queue(self._graph.observe(self._target, change.metadata))
 
 
 class Monitors:
-    """Runs a monitor for each deletable resource. `look` is called with the uids to examine."""
+    """Runs a monitor for each deletable resource. `queue` is called with the uids to examine."""
 
-    def __init__(self, client: Client, graph: Graph, look: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, client: Client, graph: Graph, queue: Callable[[Iterable[str]], None]) -> None:
         self._client = client
         self._graph = graph
-        self._look = look
+        self._queue = queue
         self._reflectors: dict[tuple[str, str], tuple[Reflector, asyncio.Task[Any]]] = {}
         self._targets: dict[tuple[str, str], Target[Any]] = {}
         self._complete = asyncio.Event()
@@ -100,7 +100,7 @@ class Monitors:
         }
         for identity in sorted(wanted.keys() - self._reflectors.keys() - IGNORED):
             target = wanted[identity]
-            reflector = Reflector(self._client, target, _Monitor(target, self._graph, self._look), metadata_only=True)
+            reflector = Reflector(self._client, target, _Monitor(target, self._graph, self._queue), metadata_only=True)
             self._targets[target.group, target.kind] = target
             self._reflectors[identity] = (reflector, group.create_task(reflector.run()))
         # A group whose discovery failed may still exist.
@@ -112,4 +112,4 @@ class Monitors:
                 # collection.
                 reflector.synced.set()
                 self._targets.pop((reflector.target.group, reflector.target.kind), None)
-                self._look(self._graph.forget_others(reflector.target, set()))
+                self._queue(self._graph.forget_others(reflector.target, set()))

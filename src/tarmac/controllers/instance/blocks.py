@@ -30,18 +30,18 @@ _TARGETS = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
 class InstanceBlocks:
     """Looks up blocking reasons, and requeues the Instance when they change."""
 
-    def __init__(self, context: ControllerContext, waiting: DependentIndex) -> None:
+    def __init__(self, context: ControllerContext, dependents: DependentIndex) -> None:
         self._informers = context.informers
         self._bindings = context.informers.informer(NETWORK_BINDINGS)
         self._known_networks = context.informers.informer(NETWORKS)
         self._sources: dict[str, Informer[JsonObject]] = {}
-        self._waiting = waiting
+        self._dependents = dependents
         self._controller: Controller
 
     def wake(self, controller: Controller) -> None:
         """Set the controller to call for Instances whose blocking reasons change."""
         self._controller = controller
-        controller.watches(self._bindings, self._waiting.woken_by(_BINDING))
+        controller.watches(self._bindings, self._dependents.woken_by(_BINDING))
         controller.awaits(self._known_networks)  # a new range is reported by the binding too
 
     async def of(self, key: str, instance: Instance, *, started: bool) -> tuple[Refusal, ...]:
@@ -62,7 +62,7 @@ class InstanceBlocks:
         for index in range(len(instance.spec.network_interfaces)):
             binding_key = f"{instance.metadata.namespace}/{binding_name(deployment, index)}"
             # Before the read, without an await in between: no change of the binding is missed.
-            self._waiting.note(key, _BINDING, binding_key)
+            self._dependents.note(key, _BINDING, binding_key)
             binding = self._bindings.get(binding_key)
             said = find(binding.status.conditions, "Ready") if binding and binding.status else None
             if said is not None and said.status == "False":
@@ -77,7 +77,7 @@ class InstanceBlocks:
             source_key = f"{instance.metadata.namespace}/{source.name}"
             # No await between this look and the note: a source created in between would wake no Instance.
             if source_key not in (await self._known(source.kind)).cache:
-                self._waiting.note(key, source.kind, source_key)
+                self._dependents.note(key, source.kind, source_key)
                 missing[source] = None
         return [sources_missing(missing)] if missing else []
 
@@ -86,7 +86,7 @@ class InstanceBlocks:
         informer = self._sources.get(kind)
         if informer is None:
             informer = self._sources[kind] = self._informers.informer(_TARGETS[kind])
-            self._controller.watches(informer, self._waiting.woken_by(kind))
+            self._controller.watches(informer, self._dependents.woken_by(kind))
         # Until the first list every source would look missing.
         await informer.synced()
         return informer

@@ -77,15 +77,15 @@ class InstanceReconciler:
         self._known_claims = informers.informer(VOLUME_CLAIMS)
         self._known_types = informers.informer(INSTANCE_TYPES)
         self._endings = PodEndings(client.clock)
-        self._waiting = DependentIndex()
-        self._blocks = InstanceBlocks(context, self._waiting)
-        self._images = KnownImages(context, self._waiting)
+        self._dependents = DependentIndex()
+        self._blocks = InstanceBlocks(context, self._dependents)
+        self._images = KnownImages(context, self._dependents)
         self._controller = context.controller("instance", self.reconcile, workers=WORKERS)
         self._controller.watches(self._known)
         self._controller.awaits(self._known_pods)
         self._known_pods.on_change(self._pod_changed)
-        self._controller.watches(self._known_claims, self._waiting.woken_by(_CLAIM))
-        self._controller.watches(self._known_types, self._waiting.woken_by(_TYPE))
+        self._controller.watches(self._known_claims, self._dependents.woken_by(_CLAIM))
+        self._controller.watches(self._known_types, self._dependents.woken_by(_TYPE))
         self._blocks.wake(self._controller)
         self._images.wake(self._controller)
 
@@ -117,18 +117,18 @@ class InstanceReconciler:
         if is_stopped(instance.spec) and not gates_of(instance):
             if own is not None:
                 await self._delete_pod(own.metadata)
-            await self._explain(key, instance, own, None)
+            await self._write_status(key, instance, own, None)
             return None
         if pod is None and not gates_of(instance):
             if instance.status is not None and holds(instance.status.conditions, "Ready"):
                 # it is not ready any more, whether or not the new Pod succeeds
-                await self._explain(key, instance, None, None)
+                await self._write_status(key, instance, None, None)
             refusal = await self._make(key, instance)
             if refusal is None:
                 return None  # the new Pod triggers the next pass
         else:
             refusal = await self._check(key, instance, pod, own)
-        await self._explain(key, instance, own, refusal)
+        await self._write_status(key, instance, own, refusal)
         if refusal is not None and refusal.rule == BACKOFF:
             return RetryAfter(self._endings.left(key, instance.metadata.uid))
         return RetryAfter(RETRY_SECONDS) if refusal is not None and refusal.rule == _SERVER else None
@@ -139,15 +139,15 @@ class InstanceReconciler:
         if pod is not None:
             await self._delete_pod(pod.metadata)
         elif INSTANCE_FINALIZER in metadata.finalizers:
-            unheard = await self._unheard_pod(instance)
-            if unheard is not None:
-                await self._delete_pod(unheard)
+            uncached = await self._uncached_pod(instance)
+            if uncached is not None:
+                await self._delete_pod(uncached)
                 return RetryAfter(RETRY_SECONDS)
             # Only now: with the Instance gone its addresses are free, and a live Pod would still use them.
             await release(self._instances, metadata, INSTANCE_FINALIZER)
         return None
 
-    async def _unheard_pod(self, instance: Instance) -> Metadata | None:
+    async def _uncached_pod(self, instance: Instance) -> Metadata | None:
         """Return the Instance's Pod from the server: the cache may not show a Pod created a moment ago.
 
         If the Instance went before its Pod, its address could be reassigned while the Pod still uses it.
@@ -194,7 +194,7 @@ class InstanceReconciler:
         amounts = instance_amounts(instance.spec.runtime, self._known_types.get)
         if amounts is None:
             written = instance.spec.runtime.resources.instance_type
-            self._waiting.note(key, _TYPE, written.replace("/", "-"))
+            self._dependents.note(key, _TYPE, written.replace("/", "-"))
             change = "Create the InstanceType, or name one that exists."
             return Refusal(reasons.INSTANCE_TYPE_NOT_FOUND, f"InstanceType {written} does not exist.", change=change)
         images = await self._images.of(key, instance)
@@ -221,17 +221,17 @@ class InstanceReconciler:
         name = claim_name(instance.metadata.name, volume)
         item = self._known_claims.cache.item(f"{instance.metadata.namespace}/{name}")
         wanted = next(each for each in claims(instance, images) if each["metadata"]["name"] == name)
-        if item is None or not _is_left_from_another(item.metadata, wanted, instance):
+        if item is None or not _is_stale_boot_disk(item.metadata, wanted, instance):
             return None
         old, new = described(item.metadata.annotations or {}), described(wanted["metadata"]["annotations"])
         if is_retained(wanted):
             message = f"Boot disk {name} is retained and was made from {old}: the image {new} has no effect"
             self._recorder.event(reference(instance), "Warning", KEPT, message)
             return None
-        if await self._unheard_pod(instance) is not None:
+        if await self._uncached_pod(instance) is not None:
             return None  # the cache is behind: a Pod uses the disk
         # Note the claim before deleting it: otherwise its deletion might requeue no Instance.
-        self._waiting.note(key, _CLAIM, f"{instance.metadata.namespace}/{name}")
+        self._dependents.note(key, _CLAIM, f"{instance.metadata.namespace}/{name}")
         await delete_same(self._claims, item.metadata)
         self._recorder.event(
             reference(instance), "Normal", REPLACED, f"Boot disk {name} of {old} is made again from {new}"
@@ -253,7 +253,7 @@ class InstanceReconciler:
         """
         wanted = claim["metadata"]
         claim_key = f"{wanted['namespace']}/{wanted['name']}"
-        self._waiting.note(key, _CLAIM, claim_key)
+        self._dependents.note(key, _CLAIM, claim_key)
         item = self._known_claims.cache.item(claim_key)
         if item is None:
             try:
@@ -266,7 +266,7 @@ class InstanceReconciler:
         same = (found.labels or {}).get(LABEL_DEPLOYMENT_NAME) == wanted["labels"].get(LABEL_DEPLOYMENT_NAME)
         return None if same and not going else _taken(_CLAIM, claim_key, going)
 
-    async def _explain(
+    async def _write_status(
         self, key: str, instance: Instance, pod: Item[JsonObject] | None, refusal: Refusal | None
     ) -> None:
         view = PodView.of(_read_pod(pod.raw)) if pod is not None else None
@@ -325,7 +325,7 @@ def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
     return any(owner.kind == "WorkloadDeployment" and owner.uid != own for owner in claim.owner_references or ())
 
 
-def _is_left_from_another(claim: Metadata, wanted: JsonObject, instance: Instance) -> bool:
+def _is_stale_boot_disk(claim: Metadata, wanted: JsonObject, instance: Instance) -> bool:
     """Return True if a boot disk is older than this Instance, of the same deployment, and made from another image.
 
     A disk that this Instance started with stays, even if the catalogue has changed: a Pod that is lost and created

@@ -23,12 +23,12 @@ _KIND, _LOCAL_KIND = "MachineImage", "LocalMachineImage"
 class KnownImages:
     """Looks up images, and requeues the Instance when an image that it waits for changes."""
 
-    def __init__(self, context: ControllerContext, waiting: DependentIndex) -> None:
+    def __init__(self, context: ControllerContext, dependents: DependentIndex) -> None:
         self._informers = context.informers
         self._known: Informer[MachineImage] | None = None
         self._known_local: Informer[LocalMachineImage] | None = None
         self._locations: Informer[Location]
-        self._waiting = waiting
+        self._dependents = dependents
         self._controller: Controller
 
     def wake(self, controller: Controller) -> None:
@@ -41,7 +41,7 @@ class KnownImages:
             return Verdict(NO_IMAGES)
         if self._known is None:
             self._known = self._informers.informer(MACHINE_IMAGES)
-            self._controller.watches(self._known, self._waiting.woken_by(_KIND))
+            self._controller.watches(self._known, self._dependents.woken_by(_KIND))
             self._locations = self._informers.informer(LOCATIONS)
         await self._known.synced()
         await self._locations.synced()
@@ -57,15 +57,15 @@ class KnownImages:
             # Noted after the read, without an await in between, so no change is missed.
             if is_local(refusal.where):
                 name = f"{instance.metadata.namespace}/{image_object_name(refusal.where)}"
-                self._waiting.note(key, _LOCAL_KIND, name)
+                self._dependents.note(key, _LOCAL_KIND, name)
             else:
-                self._waiting.note(key, _KIND, refusal.where)
+                self._dependents.note(key, _KIND, refusal.where)
         return found
 
     async def _local(self) -> Informer[LocalMachineImage]:
         """Return the synced informer of namespaced images, starting it when an Instance first names one."""
         if self._known_local is None:
             self._known_local = self._informers.informer(LOCAL_MACHINE_IMAGES)
-            self._controller.watches(self._known_local, self._waiting.woken_by(_LOCAL_KIND))
+            self._controller.watches(self._known_local, self._dependents.woken_by(_LOCAL_KIND))
         await self._known_local.synced()
         return self._known_local

@@ -35,7 +35,7 @@ class LocationController:
         self._deployments = informers.informer(DEPLOYMENTS)
         self._deployments.add_index(BY_LOCATION, assigned_location)
         nodes = informers.informer(NODES)
-        self._roster = NodesByLocation(nodes)
+        self._nodes_by_location = NodesByLocation(nodes)
         self._controller = context.controller("location", self.reconcile)
         self._controller.watches(self._known)
         self._controller.watches(nodes, location_of)
@@ -68,7 +68,7 @@ class LocationController:
         await write_status(self._locations, location.metadata, location.status, status, MANAGER)
 
     def _observed(self, location: Location) -> LocationStatus:
-        nodes, known = self._roster.of(location.metadata.name), location.status or LocationStatus()
+        nodes, known = self._nodes_by_location.of(location.metadata.name), location.status or LocationStatus()
         ready = nodes.count("True")
         health = place_health(ready, nodes.count("False"), nodes.count("Unknown"))
         total = ready + nodes.count("False") + nodes.count("Unknown")

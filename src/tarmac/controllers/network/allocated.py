@@ -22,7 +22,7 @@ class Allocations:
         self._vnis: Counter[int] = Counter()
         self._held: dict[str, tuple[int, str, str, str]] = {}
 
-    def together(self, namespace: str) -> Collection[str]:
+    def shared_ranges(self, namespace: str) -> Collection[str]:
         """Return the IPv4 ranges of a namespace's Networks."""
         return self._shared.get(namespace, ())
 
@@ -39,17 +39,17 @@ class Allocations:
     def release(self, uid: str) -> None:
         """Release all allocations of a Network."""
         vni, own, namespace, shared = self._held.pop(uid, (0, "", "", ""))
-        _less(self._shared.get(namespace, Counter()), shared)
+        _decrement(self._shared.get(namespace, Counter()), shared)
         if not self._shared.get(namespace, True):
             del self._shared[namespace]
         self._vnis[vni] -= 1
         if self._vnis[vni] <= 0:  # two Networks may have been written with the same VNI
             del self._vnis[vni]
             self.numbers = self.numbers.releasing(vni - FIRST_VNI)
-        _less(self.ranges, own)
+        _decrement(self.ranges, own)
 
 
-def _less(counted: Counter[str], one: str) -> None:
+def _decrement(counted: Counter[str], one: str) -> None:
     counted[one] -= 1
     if counted[one] <= 0:
         del counted[one]

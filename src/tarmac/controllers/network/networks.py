@@ -70,7 +70,7 @@ class NetworkController:
         self._warnings = NodeWarnings(context.recorder, self._known_nodes)
         self._known_nodes.on_change(self._node_changed)
         self._allocated = Allocations()  # observed allocations, and assigned ones not observed yet
-        self._known.on_change(self._seen)
+        self._known.on_change(self._observe)
         self._controller = context.controller("network", self.reconcile, workers=1)
         self._controller.watches(self._known)
         self._controller.watches(self._bindings, network_of_binding)
@@ -84,7 +84,7 @@ class NetworkController:
     async def reconcile(self, key: str) -> None:
         """Assign one Network's VNI and ranges and write its status, or take it down."""
         if key == _ALL:
-            await self._look_at_all()
+            await self._check_all()
             return
         network = self._known.get(key)
         if network is None:
@@ -134,7 +134,7 @@ class NetworkController:
         uid, taken, nodes = network.metadata.uid, self._allocated.ranges, self._nodes.count
         ipv4, ipv6 = ipam.ipv4_range or known.ipv4_range, ipam.ipv6_range or known.ipv6_range
         return (
-            (ipv4 or default_range("IPv4", uid, self._allocated.together(network.metadata.namespace), nodes))
+            (ipv4 or default_range("IPv4", uid, self._allocated.shared_ranges(network.metadata.namespace), nodes))
             if "IPv4" in families
             else "",
             (ipv6 or default_range("IPv6", uid, taken, nodes)) if "IPv6" in families else "",
@@ -147,7 +147,7 @@ class NetworkController:
             self._warnings.forget(item.metadata.name)
             self._controller.queue.add_after(_ALL, _DEBOUNCE_SECONDS)  # once, however many nodes change together
 
-    async def _look_at_all(self) -> None:
+    async def _check_all(self) -> None:
         """Requeue Networks whose range has become refused or acceptable."""
         for number, item in enumerate(list(self._known.cache.items())):
             network = item.object
@@ -166,7 +166,7 @@ class NetworkController:
         status.conditions = with_condition(known.conditions, condition, self._clock.now())
         return status
 
-    def _seen(self, old: Item[Network] | None, new: Item[Network] | None) -> None:
+    def _observe(self, old: Item[Network] | None, new: Item[Network] | None) -> None:
         """Record the allocations in a Network's status.
 
         Without a VNI there, an assignment may still be on its way: keep it.

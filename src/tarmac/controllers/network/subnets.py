@@ -49,8 +49,8 @@ class SubnetController:
         self._contexts = informers.informer(NETWORK_CONTEXTS)
         self._contexts.add_index(BY_NETWORK, network_of_context)
         self._networks = informers.informer(NETWORKS)
-        self._given: dict[str, tuple[str, str]] = {}  # by uid: network and range, written but not observed yet
-        self._known.on_change(self._seen)
+        self._pending: dict[str, tuple[str, str]] = {}  # by uid: network and range, written but not observed yet
+        self._known.on_change(self._observe)
         self._claim_loop = context.controller("subnet-claim", self.reconcile_claim)
         self._claim_loop.watches(self._known_claims)
         self._claim_loop.watches(self._known)
@@ -142,14 +142,14 @@ class SubnetController:
         status = self._observed(subnet, verdict)
         # Recorded before the write: its outcome may stay unknown, and the cache shows it only later.
         if verdict.value is not None:
-            self._given[subnet.metadata.uid] = self._network_of(subnet), verdict.value
+            self._pending[subnet.metadata.uid] = self._network_of(subnet), verdict.value
         try:
             written = await write_status(self._subnets, subnet.metadata, subnet.status, status, MANAGER)
         except NotFound:
             written = None
         # Nothing was written: the range is free, or the status has it already.
         if written is None:
-            self._given.pop(subnet.metadata.uid, None)
+            self._pending.pop(subnet.metadata.uid, None)
 
     def _network_of(self, subnet: Subnet) -> str:
         namespace = subnet.metadata.namespace
@@ -168,7 +168,7 @@ class SubnetController:
             return Verdict(None, (Refusal(reasons.SUBNET_NOT_READY, f"The network has no {spec.ip_family} range."),))
         taken = [found for each in self._subnets_of(key) if (found := range_of(each.object.status))]
         # Without its own: a write that failed is tried again, and would find its range taken by itself.
-        others = (given for uid, given in self._given.items() if uid != subnet.metadata.uid)
+        others = (given for uid, given in self._pending.items() if uid != subnet.metadata.uid)
         taken += [given for of, given in others if of == key]
         return carve(whole, taken, spec.prefix_length, spec.start_address)
 
@@ -184,12 +184,12 @@ class SubnetController:
         conditions = with_condition(known.conditions, condition, self._clock.now())
         return SubnetStatus(generation, conditions, start, int(prefix))
 
-    def _seen(self, old: Item[Subnet] | None, new: Item[Subnet] | None) -> None:
+    def _observe(self, old: Item[Subnet] | None, new: Item[Subnet] | None) -> None:
         """Drop an assignment once the Subnet's status shows it, or the Subnet is deleted."""
         if new is None and old is not None:
-            self._given.pop(old.metadata.uid, None)
-        elif new is not None and new.metadata.uid in self._given and range_of(new.object.status):
-            del self._given[new.metadata.uid]
+            self._pending.pop(old.metadata.uid, None)
+        elif new is not None and new.metadata.uid in self._pending and range_of(new.object.status):
+            del self._pending[new.metadata.uid]
 
 
 def _is_done(subnet: Subnet) -> bool:

@@ -50,7 +50,7 @@ class NodeController:
         self._heartbeats = Heartbeats(client, context.informers, context.settings.node_grace)
         self._zones = Zones(self._known)
         self._evictions = TaintEvictions(context, self._heartbeats)
-        self._departures = Decommission(context, self._evictions.residents)
+        self._decommission = Decommission(context, self._evictions.pods_by_node)
         self._controller = context.controller("node", self.reconcile)
         self._controller.watches(self._known, self._concerned)
         self._controller.awaits(self._heartbeats.leases)
@@ -60,7 +60,7 @@ class NodeController:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
             group.create_task(self._evictions.run())
-            group.create_task(self._departures.run())
+            group.create_task(self._decommission.run())
 
     def _concerned(self, item: Item[Any]) -> list[str]:
         """Return the nodes to reconcile: while the Location is cut off, any node's change concerns all of its nodes."""
@@ -98,25 +98,25 @@ class NodeController:
 
     async def _taint(self, zone: str, facts: ObservedNode) -> float | None:
         """Write the taints that the node should have. Return the seconds until a delayed taint may be added."""
-        driving, again = self._driving(zone, facts)
+        driving, again = self._no_execute(zone, facts)
         wanted = [*self._kept(facts, driving), *self._missing(facts, driving)]
         if wanted == facts.taints:
             return again
         if driving is not None and not _has(facts, driving, NO_EXECUTE):
             # before the write: further nodes are reconciled meanwhile
-            self._zones.given_up(zone, self._clock.monotonic())
+            self._zones.tainted(zone, self._clock.monotonic())
         taints = [_document(taint) for taint in wanted]
         # Conditional: the list is replaced as a whole, and a taint added since by an administrator must survive.
         patch = {"metadata": {"resourceVersion": facts.metadata.resource_version}, "spec": {"taints": taints or None}}
         await self._nodes.patch(facts.name, patch, manager=MANAGER)
         return again
 
-    def _driving(self, zone: str, facts: ObservedNode) -> tuple[str | None, float | None]:
+    def _no_execute(self, zone: str, facts: ObservedNode) -> tuple[str | None, float | None]:
         """Return the key of the NoExecute taint to have now, and the seconds to the next check if it must wait."""
         key = key_that_drives_away(facts.readiness)
         if key is None:
             return None, None
-        wait = self._zones.may_give_up(zone, self._clock.monotonic())
+        wait = self._zones.taint_delay(zone, self._clock.monotonic())
         # the Location is cut off, or too many nodes fail: no node is tainted; if cut off, the taint is removed
         if wait is None:
             kept = None if self._zones.state(zone) is Disruption.CUT_OFF or not _has(facts, key, NO_EXECUTE) else key
@@ -127,7 +127,7 @@ class NodeController:
 
     def _kept(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
         """Return the taints that are not ours, and those of ours that still apply."""
-        barring = self._barring(facts)
+        barring = self._no_schedule_keys(facts)
         return [
             taint
             for taint in facts.taints
@@ -139,11 +139,11 @@ class NodeController:
 
     def _missing(self, facts: ObservedNode, driving: str | None) -> list[NodeTaint]:
         now = rfc3339(self._clock.now())
-        wanted = [(key, NO_SCHEDULE) for key in sorted(self._barring(facts))]
+        wanted = [(key, NO_SCHEDULE) for key in sorted(self._no_schedule_keys(facts))]
         wanted += [(driving, NO_EXECUTE)] if driving is not None else []
         return [NodeTaint(key, effect, time_added=now) for key, effect in wanted if not _has(facts, key, effect)]
 
-    def _barring(self, facts: ObservedNode) -> frozenset[str]:
+    def _no_schedule_keys(self, facts: ObservedNode) -> frozenset[str]:
         conditions = {each.type: each.status for each in facts.status.conditions or ()}
         conditions.setdefault("Ready", "False")  # a node that has not reported yet
         return keys_that_bar(conditions, facts.spec.unschedulable)

@@ -32,13 +32,13 @@ FORCE_SECONDS = 45.0  # after the deadline: more than the usual grace period of 
 class Decommission:
     """Reconciles by node name."""
 
-    def __init__(self, context: ControllerContext, residents: PodsByNode) -> None:
+    def __init__(self, context: ControllerContext, pods_by_node: PodsByNode) -> None:
         self._client = context.client
         self._clock = context.client.clock
         self._nodes = context.client.resource(NODES)
         self._pods = context.client.resource(PODS)
         self._known = context.informers.informer(NODES)
-        self._residents = residents
+        self._pods_by_node = pods_by_node
         self._controller = context.controller("node-departure", self.reconcile)
         self._controller.watches(self._known, _leaving)
         self._controller.awaits(context.informers.informer(PODS))
@@ -60,15 +60,15 @@ class Decommission:
             # Before the pods: their replacements must get new claims, and not wait for disks that are about to be lost.
             await release_disks(self._client, name)
         late = self._clock.now() - _deadline(facts)
-        left = [pod for pod in self._residents.of(name) if not is_mirror(pod.metadata.annotations)]
+        left = [pod for pod in self._pods_by_node.of(name) if not is_mirror(pod.metadata.annotations)]
         for pod in left:
-            await self._end(pod, late)
+            await self._end_pod(pod, late)
         if left:
             return RetryAfter(POLL_INTERVAL)
         await forget_node(self._client, name)
         return None
 
-    async def _end(self, pod: NodePod, late: float) -> None:
+    async def _end_pod(self, pod: NodePod, late: float) -> None:
         if pod.status.ended or late >= FORCE_SECONDS:
             await delete_same(self._pods, pod.metadata, grace=0)
         elif pod.metadata.deletion_timestamp is None and late >= 0:

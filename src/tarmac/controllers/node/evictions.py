@@ -44,7 +44,7 @@ class TaintEvictions:
         self._node_resource = client.resource(NODES)
         self._nodes = context.informers.informer(NODES)
         self._pods = context.informers.informer(PODS)
-        self.residents = PodsByNode(self._pods)
+        self.pods_by_node = PodsByNode(self._pods)
         self._seen: dict[str, _Seen] = {}  # by node: taints, and when each was first observed
         self._missing: dict[str, float] = {}  # deleted nodes, and since when
         self._controller = context.controller("eviction", self.reconcile)
@@ -62,12 +62,12 @@ class TaintEvictions:
         """Evict the pods of one node whose time is over; return when the next one is due."""
         item = self._nodes.cache.item(name)
         facts = read_node(item.raw) if item is not None else None
-        taints = self._note(name, facts)
+        taints = self._note_taints(name, facts)
         if facts is None or not taints:
             return None
         nearest = POLL_INTERVAL
-        for pod in list(self.residents.of(name)):
-            left = self._left(pod, taints)
+        for pod in list(self.pods_by_node.of(name)):
+            left = self._seconds_left(pod, taints)
             if left is not None and left <= 0:
                 await self._evict(facts, pod)
             elif left is not None:
@@ -82,12 +82,12 @@ class TaintEvictions:
             "reason": "NodeNotReady",
             "message": f"Node {name} is not ready.",
         }
-        for pod in list(self.residents.of(name)):
+        for pod in list(self.pods_by_node.of(name)):
             if pod.status.ready and not pod.status.ended:
                 condition["lastTransitionTime"] = rfc3339(self._clock.now())
                 await self._patch_status(pod, {"status": {"conditions": [condition]}})
 
-    def _note(self, name: str, facts: ObservedNode | None) -> _Seen:
+    def _note_taints(self, name: str, facts: ObservedNode | None) -> _Seen:
         """Return the NoExecute taints of a node, each with the time of its first observation."""
         known, now = self._seen.pop(name, {}), self._clock.monotonic()
         driving = [taint for taint in facts.taints if taint.effect == NO_EXECUTE] if facts is not None else []
@@ -99,7 +99,7 @@ class TaintEvictions:
             self._seen[name] = seen
         return seen
 
-    def _left(self, pod: NodePod, taints: _Seen) -> float | None:
+    def _seconds_left(self, pod: NodePod, taints: _Seen) -> float | None:
         """Return the seconds until the pod must go; None when it may stay."""
         limit = None if pod.status.ended else stays(pod.tolerances(), [key[:2] for key in taints])
         return None if limit is None else max(taints.values()) + limit - self._clock.monotonic()
@@ -139,7 +139,7 @@ class TaintEvictions:
     async def _sweep(self) -> NoReturn:
         await self._pods.synced()
         await self._nodes.synced()
-        for name in self.residents.nodes():  # deleted while this controller was not running
+        for name in self.pods_by_node.nodes():  # deleted while this controller was not running
             if name not in self._nodes.cache:
                 self._missing.setdefault(name, self._clock.monotonic())
         while True:
@@ -155,5 +155,5 @@ class TaintEvictions:
         try:
             await self._node_resource.get(node)
         except NotFound:
-            for pod in list(self.residents.of(node)):
+            for pod in list(self.pods_by_node.of(node)):
                 await self._delete(pod, 0)

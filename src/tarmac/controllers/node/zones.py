@@ -57,13 +57,13 @@ class Zones:
         """Return the nodes of the Location."""
         return list(self._zone(zone).members)
 
-    def may_give_up(self, zone: str, now: float) -> float | None:
+    def taint_delay(self, zone: str, now: float) -> float | None:
         """Return the seconds until another node of the Location may be tainted; None while none may be."""
         known = self._zone(zone)
         seconds = pause(known.state(), len(known.members))
         return None if seconds is None else max(0.0, known.last + seconds - now)
 
-    def given_up(self, zone: str, now: float) -> None:
+    def tainted(self, zone: str, now: float) -> None:
         """Record that a node is being tainted now."""
         self._zone(zone).last = now
 

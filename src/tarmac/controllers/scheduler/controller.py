@@ -23,11 +23,11 @@ class Schedulers:
         interfaces = PodInterfaceAssigner(for_pods)
         self._deployments = DeploymentScheduler(context.acting_as(DEPLOYMENT_SCHEDULER), state)
         self._pods = PodScheduler(for_pods, state, interfaces)
-        self._latecomers = ForeignBindings(for_pods, interfaces)
+        self._foreign_bindings = ForeignBindings(for_pods, interfaces)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._deployments.run())
             group.create_task(self._pods.run())
-            group.create_task(self._latecomers.run())
+            group.create_task(self._foreign_bindings.run())

@@ -128,9 +128,9 @@ class DeploymentScheduler:
         )
         written = await write_status(self._deployments, deployment.metadata, deployment.status, status, MANAGER)
         if written is not None and verdict.value is None:
-            self._tell(deployment, condition)
+            self._record(deployment, condition)
 
-    def _tell(self, deployment: WorkloadDeployment, condition: Condition) -> None:
+    def _record(self, deployment: WorkloadDeployment, condition: Condition) -> None:
         owner = deployment.spec.workload_ref
         about = InvolvedObject(API_VERSION, "Workload", owner.name, deployment.metadata.namespace, owner.uid)
         self._recorder.event(about, "Warning", condition.reason, condition.message)

@@ -78,7 +78,7 @@ class PodScheduler:
                     self._arrived.clear()
                     await self._arrived.wait()
                     break
-                await self._look_at(waiter)
+                await self._schedule(waiter)
             else:
                 await asyncio.sleep(0)
 
@@ -93,7 +93,7 @@ class PodScheduler:
             if len(self._state.backlog):
                 self._arrived.set()
 
-    async def _look_at(self, waiter: Waiter) -> None:
+    async def _schedule(self, waiter: Waiter) -> None:
         """Decide about one pod. An unexpected error must not stop the remaining pods."""
         try:
             await self._decide(waiter)
@@ -122,7 +122,7 @@ class PodScheduler:
             await self._refuse(waiter, read.refusals)
             return
         self._turn += 1
-        verdict = self._choose(read.value, self._preemptions.take_back(waiter))
+        verdict = self._choose(read.value, self._preemptions.lift(waiter))
         if verdict.value is None:
             room = self._preemptions.make_room(waiter, read.value, self._turn)
             await self._refuse(waiter, verdict.refusals, room, retry=self._preemptions.is_free(waiter.uid))

@@ -118,9 +118,9 @@ class Preemptions:
             node = facts.status.nominated_node_name if facts is not None else ""
             pod = self._state.read(waiter).value if node else None
             if pod is not None:
-                self._hold(_Nomination(pod, node, self._going(pod, node)))
+                self._hold(_Nomination(pod, node, self._live_victims(pod, node)))
 
-    def take_back(self, waiter: Waiter) -> str:
+    def lift(self, waiter: Waiter) -> str:
         """Remove the pod's reservation while it is scheduled again.
 
         Return the node reserved for it, or an empty string.
@@ -150,20 +150,20 @@ class Preemptions:
             return ""
         held = self._nominated.get(waiter.uid)
         nominated = held.node if held is not None else facts.status.nominated_node_name  # of an earlier process
-        going = self._going(pod, nominated)
+        going = self._live_victims(pod, nominated)
         if going:
             self._hold(_Nomination(pod, nominated, going))
             return _sentence(pod, nominated, going)
         self.forget(waiter.uid)
-        if self._under_way(pod.demand.location) >= AT_ONCE:
+        if self._count_running(pod.demand.location) >= AT_ONCE:
             return _OTHERS_FIRST
         budgets = (self._budgets.get(key) for key in self._budgets.cache.keys())  # noqa: SIM118 - not a dict
         guards = [guard_of(budget) for budget in budgets if budget is not None]
-        candidate = self._scheduler.preempt(pod, guards, self._started, turn)
+        candidate = self._scheduler.preempt(pod, guards, self._start_time, turn)
         if candidate is None:
             return ""
         # for a pod without a required Location, it is known only now
-        if self._under_way(self._location_of(candidate.node)) >= AT_ONCE:
+        if self._count_running(self._location_of(candidate.node)) >= AT_ONCE:
             return _OTHERS_FIRST
         displaced = self._displaced(pod, candidate.node)
         self._hold(_Nomination(pod, candidate.node, candidate.victims))
@@ -177,7 +177,7 @@ class Preemptions:
         No change will follow that wakes the pod, so the caller must schedule it again by itself.
         """
         held = self._nominated.get(uid)
-        return held is not None and not self._going(held.pod, held.node)
+        return held is not None and not self._live_victims(held.pod, held.node)
 
     def _pod_changed(self, old: Item[JsonObject] | None, new: Item[JsonObject] | None) -> None:
         if old is None or old.metadata.uid not in self._nominated:
@@ -190,17 +190,17 @@ class Preemptions:
         self._nominated[nomination.pod.uid] = nomination
         self._state.cluster.add_pod(reservation(nomination.pod), nomination.node)
 
-    def _under_way(self, location: str) -> int:
+    def _count_running(self, location: str) -> int:
         """Count the nominations with live victims at a Location, or of pods that require it (empty: none)."""
         nominated = self._nominated.values()
         held = (each for each in nominated if location in (each.pod.demand.location, self._location_of(each.node)))
-        return sum(bool(self._going(each.pod, each.node)) for each in held)
+        return sum(bool(self._live_victims(each.pod, each.node)) for each in held)
 
     def _location_of(self, node: str) -> str:
         info = self._state.cluster.nodes.get(node)
         return info.node.location if info is not None else ""
 
-    def _going(self, pod: Pod, node: str) -> tuple[Pod, ...]:
+    def _live_victims(self, pod: Pod, node: str) -> tuple[Pod, ...]:
         """Return the victims still on the node: chosen by this process, or marked by their own condition."""
         info = self._state.cluster.nodes.get(node)
         if info is None:
@@ -248,7 +248,7 @@ class Preemptions:
 
         The event is read by users of the victim's namespace: it names a pod of another namespace by its uid only.
         """
-        found = self._look(victim)
+        found = self._cached(victim)
         if found is None or found.metadata.deletion_timestamp is not None:
             return
         condition = {"type": "DisruptionTarget", "status": "True", "reason": BY_SCHEDULER, "message": _MESSAGE}
@@ -263,14 +263,14 @@ class Preemptions:
         self._recorder.event(about, "Normal", reasons.PREEMPTED, f"Preempted by pod {whose} on node {node}")
 
     def _is_preempted(self, pod: Pod) -> bool:
-        found = self._look(pod)
+        found = self._cached(pod)
         return found is not None and found.is_preempted
 
-    def _started(self, pod: Pod) -> str:
-        found = self._look(pod)
+    def _start_time(self, pod: Pod) -> str:
+        found = self._cached(pod)
         return (found.status.start_time or "") if found is not None else ""
 
-    def _look(self, pod: Pod) -> _Pod | None:
+    def _cached(self, pod: Pod) -> _Pod | None:
         """Return the pod as cached; None for a deleted one or a mere reservation."""
         item = None if is_reservation(pod) else self._state.pods.cache.item(f"{pod.namespace}/{pod.name}")
         return _read(item.raw) if item is not None and item.metadata.uid == pod.uid else None

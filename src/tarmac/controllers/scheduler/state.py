@@ -58,7 +58,7 @@ class SchedulerState:
         self._classes = informers.informer(RUNTIME_CLASSES)
         self._schedulers = schedulers
         self._demands = Demands(classes=classes)
-        self._nudges = 0  # changes of disks, runtime classes and subnets
+        self._surroundings = 0  # changes of disks, runtime classes and subnets
         self._arrivals = 0  # pods that came to a node
         self._generations: dict[str, int] = {}  # of pods on nodes, as last decoded
         self._nodes.on_change(self._node_changed)
@@ -85,7 +85,7 @@ class SchedulerState:
     def read(self, waiter: Waiter) -> Verdict[Pod]:
         """Return the waiting pod as the decision layer sees it; a refusal when one of its disks is unavailable."""
         # A disk, a class or a subnet may have changed since the pod was decoded: its demand follows from them.
-        if waiter.pod is not None and waiter.read_at == self._nudges:
+        if waiter.pod is not None and waiter.read_at == self._surroundings:
             return Verdict(waiter.pod)
         item = self.pods.cache.item(waiter.key)
         assert item is not None, "a pod that waits is in our copy"
@@ -96,7 +96,7 @@ class SchedulerState:
             if found.value is None:
                 return Verdict(None, found.refusals)
             disks, waiter.claims = found.value, self.disks.unplaced(obj)
-        waiter.pod, waiter.read_at = self._demands.pod(obj, self._handler(obj), disks), self._nudges
+        waiter.pod, waiter.read_at = self._demands.pod(obj, self._handler(obj), disks), self._surroundings
         return Verdict(waiter.pod)
 
     def place(self, pod: Pod, node: str) -> None:
@@ -105,7 +105,7 @@ class SchedulerState:
         self.cluster.add_pod(pod, node)
 
     def _version(self, sensitive: bool) -> int:
-        return self.cluster.gains + self._nudges + (self._arrivals if sensitive else 0)
+        return self.cluster.gains + self._surroundings + (self._arrivals if sensitive else 0)
 
     def _handler(self, pod: JsonObject) -> str:
         name = pod["spec"].get("runtimeClassName")
@@ -154,4 +154,4 @@ class SchedulerState:
 
     def surroundings_changed(self, _old: Item[Any] | None, _new: Item[Any] | None) -> None:
         """Count a change of a disk, a runtime class or a subnet that a waiting pod may need."""
-        self._nudges += 1
+        self._surroundings += 1

@@ -66,7 +66,7 @@ class ServiceController:
         await self._known.synced()
         await self._endpoints.known.synced()
         # Both caches have synced: in a half-filled one, Endpoints would look as if their Service were deleted.
-        for key in self._endpoints.leftovers(self._known):
+        for key in self._endpoints.orphans(self._known):
             self._controller.queue.add(key)
         await self._controller.run()
 
@@ -78,7 +78,7 @@ class ServiceController:
         selector = service.spec.selector if service is not None else None
         self._selectors.put(item.metadata.namespace, item.key, selector or {})
         if service is not None and (old is None or _read_service(old.raw).spec.type != service.spec.type):
-            self._tell(service)
+            self._warn_of_type(service)
 
     def _selecting(self, pod: Item[Any]) -> list[str]:
         return list(self._selectors.matching(pod.metadata.namespace, pod.metadata.labels or {}))
@@ -126,7 +126,7 @@ class ServiceController:
             yield
         return grouping, listing
 
-    def _tell(self, service: ServiceFacts) -> None:
+    def _warn_of_type(self, service: ServiceFacts) -> None:
         if service.spec.type in _NOT_OFFERED:
             own = service.metadata
             about = InvolvedObject("v1", "Service", own.name, own.namespace, own.uid)

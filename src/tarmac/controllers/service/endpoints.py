@@ -30,10 +30,10 @@ class EndpointsObjects:
         self._endpoints = context.client.resource(ENDPOINTS)
         self._services = context.client.resource(SERVICES)
         self.known = context.informers.informer(ENDPOINTS)
-        # Keys of deleted Services. Lost in a crash, and found again by `leftovers` at the next start.
+        # Keys of deleted Services. Lost in a crash, and found again by `orphans` at the next start.
         self._gone: set[str] = set()
 
-    def leftovers(self, services: Informer[Any]) -> list[str]:
+    def orphans(self, services: Informer[Any]) -> list[str]:
         """Return the keys of Endpoints without a Service, except those used for leader election."""
         found = [
             item.key

@@ -89,7 +89,7 @@ class LocalDiskController:
             capacity = {"spec": {"capacity": {"storage": size_wanted(claim)}}}
             await self._volumes.patch(volume["metadata"]["name"], capacity, manager=MANAGER)
         else:
-            await self._tell_of_growth(claim, volume)
+            await self._report_growth(claim, volume)
 
     def _is_ours(self, claim: JsonObject) -> bool:
         found = self._classes.get(claim["spec"].get("storageClassName") or "")
@@ -124,7 +124,7 @@ class LocalDiskController:
         status = {"phase": "Bound", "capacity": spec["capacity"], "accessModes": spec["accessModes"]}
         await self._patch_status(claim, status)
 
-    async def _tell_of_growth(self, claim: JsonObject, volume: JsonObject) -> None:
+    async def _report_growth(self, claim: JsonObject, volume: JsonObject) -> None:
         """Show the condition FileSystemResizePending until the node has expanded the disk."""
         conditions = (claim.get("status") or {}).get("conditions") or []
         waiting, said = not has_grown(claim, volume), bool(stated(conditions, RESIZE_PENDING))

@@ -14,7 +14,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informer
 from tarmac.client.targets.typed import DEPLOYMENTS
 from tarmac.controllers.nameconflict import name_taken
-from tarmac.controllers.workload.events import tell_of_move, tell_of_return
+from tarmac.controllers.workload.events import announce_move, announce_return
 from tarmac.controllers.writes import delete_same, in_batches
 from tarmac.decide.derived.deployments import Child, changes, document
 from tarmac.decide.derived.goal import Goal
@@ -48,7 +48,7 @@ class DeploymentWriter:
         for name, deployment in existing.items():
             if name not in goal.children and deployment.metadata.deletion_timestamp is None:
                 await self.remove((deployment,))
-                tell_of_return(self._recorder, workload, deployment, goal)
+                announce_return(self._recorder, workload, deployment, goal)
 
     async def ensure(
         self,
@@ -106,7 +106,7 @@ class DeploymentWriter:
                 if present.spec.workload_ref.uid != workload.metadata.uid:
                     return _taken(name, child.city, going=present.metadata.deletion_timestamp is not None)
             else:
-                tell_of_move(self._recorder, workload, child)
+                announce_move(self._recorder, workload, child)
                 return made
         if present.metadata.deletion_timestamp is not None:
             return _taken(name, child.city, going=True)

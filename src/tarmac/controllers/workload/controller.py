@@ -83,13 +83,13 @@ class WorkloadController:
         self._known.add_index(BY_NETWORK, _networks_of_item)
         self._known_deployments = informers.informer(DEPLOYMENTS)
         self._own = DeploymentsByWorkload(self._known_deployments)
-        self._children = DeploymentWriter(client, self._known_deployments, self._recorder, MANAGER)
+        self._writer = DeploymentWriter(client, self._known_deployments, self._recorder, MANAGER)
         self._revisions = Revisions(client, MANAGER)
-        self._stillness = ProgressTimer(self._clock, self._known_deployments)
+        self._progress_timer = ProgressTimer(self._clock, self._known_deployments)
         locations = informers.informer(LOCATIONS)
         self._places = Places(locations)
         self._networks = informers.informer(NETWORKS)
-        self._standings: dict[str, _LastPass] = {}  # by the Workload's key
+        self._last_passes: dict[str, _LastPass] = {}  # by the Workload's key
         self._stale: set[str] = set()  # keys of Workloads with a change that decisions depend on
         self._controller = context.controller("workload", self.reconcile)
         self._controller.watches(self._known)
@@ -105,32 +105,32 @@ class WorkloadController:
 
     def _place_changed(self, old: Place | None, new: Place | None) -> None:
         for key in self._known.cache.keys():  # noqa: SIM118 - not a dict
-            self._outdate(key)
+            self._request_full_pass(key)
 
     def _network_changed(self, old: Item[Any] | None, new: Item[Any] | None) -> None:
         item = new or old
         assert item is not None, "a change has a state before or after it"
         for user in self._known.indexed(BY_NETWORK, item.key):
-            self._outdate(user.key)
+            self._request_full_pass(user.key)
 
     def _deployment_changed(self, old: Item[WorkloadDeployment] | None, new: Item[WorkloadDeployment] | None) -> None:
         for key in {key for item in (old, new) if item is not None for key in _of_workload(item)}:
-            standing = self._standings.get(key)
-            if standing is None or new is None or not self._absorb(standing, new):
-                self._outdate(key)
+            last_pass = self._last_passes.get(key)
+            if last_pass is None or new is None or not self._absorb(last_pass, new):
+                self._request_full_pass(key)
                 continue
-            wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
+            wait = last_pass.written + REPORT_SECONDS - self._clock.monotonic()
             self._controller.queue.add_after(key, max(wait, DEBOUNCE_SECONDS))
 
-    def _absorb(self, standing: _LastPass, item: Item[WorkloadDeployment]) -> bool:
+    def _absorb(self, last_pass: _LastPass, item: Item[WorkloadDeployment]) -> bool:
         uid = (item.metadata.labels or {}).get(LABEL_WORKLOAD_UID, "")
         deployment = self._own.of(uid).get(item.metadata.name)
-        return deployment is not None and standing.rollup.absorb(deployment)
+        return deployment is not None and last_pass.rollup.absorb(deployment)
 
-    def _outdate(self, key: str) -> None:
+    def _request_full_pass(self, key: str) -> None:
         """Request a full pass. A pass in progress does not count, since it may have read already."""
-        standing = self._standings.get(key)
-        size = len(standing.rollup) if standing is not None else 0
+        last_pass = self._last_passes.get(key)
+        size = len(last_pass.rollup) if last_pass is not None else 0
         self._stale.add(key)
         self._controller.queue.add_after(key, DEBOUNCE_SECONDS + DEBOUNCE_SECONDS_EACH * size)
 
@@ -141,7 +141,7 @@ class WorkloadController:
         except msgspec.ValidationError as error:
             raise Terminal(f"not a Workload that can be read: {error}") from error
         if workload is None or workload.metadata.deletion_timestamp is not None:
-            self._standings.pop(key, None)
+            self._last_passes.pop(key, None)
             self._stale.discard(key)
             if workload is not None:
                 await self._finish(workload)
@@ -149,32 +149,32 @@ class WorkloadController:
         if FINALIZER not in workload.metadata.finalizers:
             await set_finalizers(self._workloads, workload.metadata, [*workload.metadata.finalizers, FINALIZER])
             return None
-        standing = self._standings.get(key)
-        if standing is None or key in self._stale or not self._holds(standing, workload):
-            standing = await self._look(key, workload)
-        elif standing.is_behind(workload):
-            wait = standing.written + REPORT_SECONDS - self._clock.monotonic()
+        last_pass = self._last_passes.get(key)
+        if last_pass is None or key in self._stale or not self._holds(last_pass, workload):
+            last_pass = await self._full_pass(key, workload)
+        elif last_pass.is_behind(workload):
+            wait = last_pass.written + REPORT_SECONDS - self._clock.monotonic()
             if wait > 0:
                 return RetryAfter(wait)
-            if not await self._report(workload, standing):
-                standing = await self._look(key, workload)
-        return self._next(standing)
+            if not await self._report(workload, last_pass):
+                last_pass = await self._full_pass(key, workload)
+        return self._next(last_pass)
 
-    def _holds(self, standing: _LastPass, workload: Workload) -> bool:
+    def _holds(self, last_pass: _LastPass, workload: Workload) -> bool:
         """Return True if only counters can have changed since the last full pass."""
-        late = standing.due is not None and standing.due <= self._clock.monotonic()
-        return standing.settled and not late and standing.rollup.fits(workload)
+        late = last_pass.due is not None and last_pass.due <= self._clock.monotonic()
+        return last_pass.settled and not late and last_pass.rollup.fits(workload)
 
-    def _next(self, standing: _LastPass) -> RetryAfter | None:
-        if standing.due is None:
+    def _next(self, last_pass: _LastPass) -> RetryAfter | None:
+        if last_pass.due is None:
             return None
-        return RetryAfter(max(standing.due - self._clock.monotonic(), DEBOUNCE_SECONDS))
+        return RetryAfter(max(last_pass.due - self._clock.monotonic(), DEBOUNCE_SECONDS))
 
-    async def _look(self, key: str, workload: Workload) -> _LastPass:
+    async def _full_pass(self, key: str, workload: Workload) -> _LastPass:
         """Make the full pass."""
         self._stale.discard(key)  # before any read: a change from here on requests another pass
-        if key in self._standings:
-            self._standings[key].settled = False  # a pass that fails is repeated
+        if key in self._last_passes:
+            self._last_passes[key].settled = False  # a pass that fails is repeated
         existing = self._existing(workload)
         goal = self._goal(workload, existing)
         history = history_now(workload, self._clock.now())
@@ -183,37 +183,37 @@ class WorkloadController:
         if waves.under_way and waves.changing:
             # The cache may be behind our last writes to the cities, and a wave must not begin while another is in
             # progress.
-            existing = await self._children.listed(workload)
+            existing = await self._writer.listed(workload)
             waves = self._waves(workload, history, goal, existing)
         goal.wake_in(waves.again)
         blocks = self._unusable_networks(workload)
         if not blocks:
-            await self._children.remove_orphans(workload, goal, existing)
+            await self._writer.remove_orphans(workload, goal, existing)
             templates = _templates(workload, waves, earlier)
-            existing, blocks = await self._children.ensure(workload, goal, templates, existing)
+            existing, blocks = await self._writer.ensure(workload, goal, templates, existing)
         goal.wake_in(RETRY_SECONDS if blocks else None)
         due = self._clock.monotonic() + goal.again if goal.again is not None else None
         decided = PassDecisions(workload, history, goal, waves, blocks)
-        standing = self._standings[key] = _LastPass(Rollup(decided, self._newest(workload, existing)), due)
-        await self._explain(workload, standing)
+        last_pass = self._last_passes[key] = _LastPass(Rollup(decided, self._newest(workload, existing)), due)
+        await self._explain(workload, last_pass)
         # Last: an exception above leaves it False, and the full pass is repeated.
-        standing.settled = True
-        return standing
+        last_pass.settled = True
+        return last_pass
 
-    async def _report(self, workload: Workload, standing: _LastPass) -> bool:
+    async def _report(self, workload: Workload, last_pass: _LastPass) -> bool:
         """Write the counters reported since the last full pass. Return False when they require another full pass."""
-        decided, known = standing.rollup.decided, workload.status
-        changes, status = standing.rollup.changes, self._status(workload, standing)
+        decided, known = last_pass.rollup.decided, workload.status
+        changes, status = last_pass.rollup.changes, self._status(workload, last_pass)
         if _is_complete(status) and decided.waves.settled and decided.history[-1].completed is None:
             return False
         status.revisions = known.revisions if known is not None else []
-        await self._write(workload, status, standing, changes)
+        await self._write(workload, status, last_pass, changes)
         return True
 
-    async def _explain(self, workload: Workload, standing: _LastPass) -> None:
+    async def _explain(self, workload: Workload, last_pass: _LastPass) -> None:
         """Write the whole status, and store the templates that it names."""
-        decided, known = standing.rollup.decided, workload.status
-        changes, status = standing.rollup.changes, self._status(workload, standing)
+        decided, known = last_pass.rollup.decided, workload.status
+        changes, status = last_pass.rollup.changes, self._status(workload, last_pass)
         history = decided.history
         if _is_complete(status) and decided.waves.settled:
             history = complete(history, self._clock.now())
@@ -221,24 +221,24 @@ class WorkloadController:
             # Before the status names it: a crash in between leaves a template too many, and loses none.
             history = await self._revisions.keep(workload, history)
         status.revisions = records_of(history)
-        written = await self._write(workload, status, standing, changes)
+        written = await self._write(workload, status, last_pass, changes)
         if written and known is not None and known.revisions and _kept(known) != _kept(status):
             # After the status: a template that the stored status still names must exist, or a rollback fails.
             await self._revisions.prune(workload, history)
 
-    def _status(self, workload: Workload, standing: _LastPass) -> WorkloadStatus:
-        return workload_status(standing.rollup.facts(workload), workload.status, self._clock.now())
+    def _status(self, workload: Workload, last_pass: _LastPass) -> WorkloadStatus:
+        return workload_status(last_pass.rollup.facts(workload), workload.status, self._clock.now())
 
-    async def _write(self, workload: Workload, status: WorkloadStatus, standing: _LastPass, changes: int) -> bool:
+    async def _write(self, workload: Workload, status: WorkloadStatus, last_pass: _LastPass, changes: int) -> bool:
         """Write the status if it differs; return True if it did.
 
         `changes` are the roll-up's changes that it contains.
         """
         written = await write_status(self._workloads, workload.metadata, workload.status, status, MANAGER)
         newest = workload if written is None else written
-        standing.version, standing.reported = newest.metadata.resource_version, changes
+        last_pass.version, last_pass.reported = newest.metadata.resource_version, changes
         if written is not None:
-            standing.written = self._clock.monotonic()
+            last_pass.written = self._clock.monotonic()
             announce(self._recorder, workload, workload.status, status)
         return written is not None
 
@@ -275,7 +275,7 @@ class WorkloadController:
         existing: Mapping[str, WorkloadDeployment],
     ) -> Waves:
         now, places = self._clock.now(), self._places.all
-        facts = rollout_facts(workload, history, goal, places, existing.values(), now, self._stillness.seen)
+        facts = rollout_facts(workload, history, goal, places, existing.values(), now, self._progress_timer.seen)
         return waves(facts, now)
 
     def _unusable_networks(self, workload: Workload) -> list[Refusal]:
@@ -295,8 +295,8 @@ class WorkloadController:
         metadata = workload.metadata
         if FINALIZER not in metadata.finalizers:
             return
-        existing = self._existing(workload) or await self._children.listed(workload)
-        await self._children.remove(existing.values())
+        existing = self._existing(workload) or await self._writer.listed(workload)
+        await self._writer.remove(existing.values())
         if existing:
             goal, history = self._goal(workload, existing), history_now(workload, self._clock.now())
             decided = PassDecisions(workload, history, goal, self._waves(workload, history, goal, existing), ())

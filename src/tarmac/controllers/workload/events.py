@@ -27,7 +27,7 @@ class WorkloadEvent(NamedTuple):
 def announce(recorder: Recorder, workload: Workload, old: WorkloadStatus | None, new: WorkloadStatus) -> None:
     """Record the events between two statuses. Call it after the new one is written, so that each is recorded once."""
     if workload.metadata.deletion_timestamp is None:  # while it is being deleted, there is nothing to report
-        for told in happened(old or WorkloadStatus(), new):
+        for told in events_between(old or WorkloadStatus(), new):
             recorder.event(reference(workload), told.type, told.reason, told.message)
 
 
@@ -37,14 +37,14 @@ def reference(workload: Workload) -> InvolvedObject:
     return InvolvedObject(API_VERSION, "Workload", own.name, own.namespace, own.uid)
 
 
-def tell_of_move(recorder: Recorder, workload: Workload, made: Child) -> None:
+def announce_move(recorder: Recorder, workload: Workload, made: Child) -> None:
     """Record an event if a new deployment replaces a lost city."""
     if made.moved_from:
         message = f"{made.moved_from} is lost; its instances start in {made.city}"
         recorder.event(reference(workload), "Warning", reasons.CITY_MOVED, message)
 
 
-def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: Goal) -> None:
+def announce_return(recorder: Recorder, workload: Workload, gone: WorkloadDeployment, goal: Goal) -> None:
     """Record an event if a deployment is removed because the city that it replaced is back."""
     lost, placement = gone.metadata.labels.get(LABEL_MOVED_FROM), gone.spec.placement_name
     meant = lost in goal.cities.get(placement, ())
@@ -53,7 +53,7 @@ def tell_of_return(recorder: Recorder, workload: Workload, gone: WorkloadDeploym
         recorder.event(reference(workload), "Normal", reasons.CITY_RETURNED, message)
 
 
-def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[WorkloadEvent]:
+def events_between(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[WorkloadEvent]:
     """Yield the events between two statuses. The scheduler reports cities without a Location itself."""
     if old.desired_replicas != new.desired_replicas:
         message = f"Scaled from {old.desired_replicas} to {new.desired_replicas} replicas"
@@ -63,8 +63,8 @@ def happened(old: WorkloadStatus, new: WorkloadStatus) -> Iterator[WorkloadEvent
     if new.revisions and _is_replacing(new.revisions[-1]) and new.revisions[-1].number not in _completed(old):
         yield WorkloadEvent("Normal", reasons.ROLLOUT_COMPLETE, f"Every instance is of revision {new.revision}")
     for reason in _WARNINGS:
-        message = _said(new, reason)
-        if message and not _said(old, reason):
+        message = _message_of(new, reason)
+        if message and not _message_of(old, reason):
             yield WorkloadEvent("Warning", reason, message)
 
 
@@ -77,7 +77,7 @@ def _completed(status: WorkloadStatus) -> set[int]:
     return {each.number for each in status.revisions if each.completed is not None}
 
 
-def _said(status: WorkloadStatus, reason: str) -> str:
+def _message_of(status: WorkloadStatus, reason: str) -> str:
     """Return the message of the condition with this reason, anywhere in the status."""
     conditions = [*status.conditions, *(each for placement in status.placements for each in placement.conditions)]
     return next((each.message for each in conditions if each.reason == reason), "")
