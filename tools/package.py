@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from tarmac import __version__
+from tarmac.apps.manual import pages
 from tarmac.cli.completing import SHELLS, script
-from tarmac.cli.manual import pages
 from tarmac.server.endpoints.commit import PACKAGED
 from tools import machines_package, node_parts
 from tools.cache import ROOT, say

@@ -11,8 +11,8 @@ import pytest
 from tarmac.apps import up
 from tarmac.apps.cities import agents
 from tarmac.apps.cities.layout import CityLayout
+from tarmac.apps.commands import parser
 from tarmac.base.gates import BadGate
-from tarmac.cli.options import parser
 
 ON, OFF = {"ClassResources": True}, {"ClassResources": False}
 

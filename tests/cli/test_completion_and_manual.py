@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.networking.cities import location_of
-from tarmac.apps.completion import listed
-from tarmac.apps.main import ROOTS, main
-from tarmac.cli.completing import KINDS, SHELLS, candidates, script
-from tarmac.cli.manual import pages
-from tarmac.cli.options import command_parsers, parser
+from tarmac.apps.commands import COMMANDS, parser
+from tarmac.apps.completion import candidates, listed
+from tarmac.apps.main import main
+from tarmac.apps.manual import pages
+from tarmac.cli.command import command_parsers
+from tarmac.cli.completing import KINDS, SHELLS, script
 from tarmac.cli.verbs.tokens import create_token
 from tarmac.client.targets.untyped import LOCATIONS
 from tests.client.backends import in_process
@@ -65,7 +66,7 @@ def test_completion_offers_the_next_words(words: list[str], expected: list[str])
 
 
 def test_every_verb_completes_and_every_shell_has_a_script(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(told("")) == {*ROOTS}
+    assert set(told("")) == {each.name for each in COMMANDS}
     for shell in SHELLS:
         assert main(["completion", shell]) == 0
         assert capsys.readouterr().out == script(shell)
@@ -86,7 +87,7 @@ TYPED = {
 def program(tmp_path: Path) -> Path:
     """The folder of a `tarmac` that is this one, and whose server knows some names."""
     words = "[word for word in sys.argv[1:] if word != '--'][2:]"
-    script = f"import sys\nfrom tarmac.cli.completing import candidates\nnames = {NAMES!r}\n"
+    script = f"import sys\nfrom tarmac.apps.completion import candidates\nnames = {NAMES!r}\n"
     script += f"print(*candidates({words}, lambda kind: names.get(kind, [])), sep='\\n')\n"
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "words.py").write_text(script)

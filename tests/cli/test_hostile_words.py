@@ -13,9 +13,9 @@ from unittest.mock import patch
 import pytest
 
 from tarmac.api.status import Forbidden
-from tarmac.apps import verbs
-from tarmac.cli.options import parser
+from tarmac.apps.commands import parser, run
 from tarmac.cli.top.top import top
+from tarmac.cli.verbs import call
 from tarmac.cli.verbs.clusterstatus import status
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
@@ -123,8 +123,8 @@ def test_answers_of_a_server_do_not_command_the_terminal(output: str) -> None:
 
 def test_errors_of_a_server_do_not_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     for error in (Forbidden(HOSTILE), BadObject(HOSTILE), Disconnected(HOSTILE)):
-        with patch.object(verbs, "_run", side_effect=error):
-            assert verbs.main(parser().parse_args(["why", "workload/web"])) in (1, 2)
+        with patch.object(call, "_run", side_effect=error):
+            assert run(parser().parse_args(["why", "workload/web"])) in (1, 2)
     console = Console(Terminal(True), sys.stderr)
     console.warn(HOSTILE)
     console.fail(HOSTILE)

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from tarmac.agent.http.machines.casts import CastFacts
 from tarmac.agent.http.machines.recordings import Recordings
 from tarmac.api.status import ApiError
-from tarmac.apps.verbs import main
+from tarmac.apps.commands import parser
+from tarmac.apps.commands import run as main
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.cli.machines.browser import BrowserPage
@@ -32,7 +33,6 @@ from tarmac.cli.machines.places import Place, find_instance
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.vnc import take_picture
-from tarmac.cli.options import parser
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport

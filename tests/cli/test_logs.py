@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.api.status import NotFound
+from tarmac.apps.commands import parser
 from tarmac.base.randomness import Randomness
 from tarmac.cli.logs.lines import MAX_LINE, Line, LineCutter, sort_key
 from tarmac.cli.logs.logs import logs
-from tarmac.cli.options import parser
 from tarmac.cli.rendering.text import escaped
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from tarmac.api.status import Forbidden
+from tarmac.apps.commands import parser
 from tarmac.apps.main import main
-from tarmac.cli.options import parser
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
 from tarmac.client.client import Client

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.apps.commands import parser
 from tarmac.apps.main import main
-from tarmac.cli.options import parser
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.cli.verbs.objects import BadObject, parse_object
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tarmac.apps.commands import parsed, parser
 from tarmac.apps.main import main
+from tarmac.cli.command import command_parsers
 from tarmac.cli.configfile import BadConfigFile, fields_of, read_file
-from tarmac.cli.options import command_parsers, parsed, parser
 
 HEADER = "apiVersion: config.tarmac.dev/v1alpha1\nkind: {}\n"
 

@@ -11,7 +11,7 @@ import pytest
 
 from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import parse_token
-from tarmac.cli.options import parsed
+from tarmac.apps.commands import parsed
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.tokens import token
 from tarmac.client.client import Client

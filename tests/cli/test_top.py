@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tarmac.api.schema import JsonObject
+from tarmac.apps.commands import parser
 from tarmac.base.clock import Clock, rfc3339
 from tarmac.base.randomness import Randomness
-from tarmac.cli.options import parser
 from tarmac.cli.top.top import top
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject

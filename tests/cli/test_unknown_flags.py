@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tarmac.cli.options import parsed
+from tarmac.apps.commands import parsed
 
 AGENT = ("agent", "--kubeconfig", "k")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.api.status import Forbidden, Unauthorized
+from tarmac.apps.commands import parsed
 from tarmac.apps.control_plane import Running, local_transport
-from tarmac.cli.options import parsed
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.users import user
 from tarmac.client.client import Client

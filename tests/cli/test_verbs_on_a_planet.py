@@ -18,7 +18,7 @@ import pytest
 from tarmac.api.compute.explanations import Explanation, Plan
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden, NotFound
-from tarmac.cli.options import parser
+from tarmac.apps.commands import parser
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import parse_object
 from tarmac.cli.verbs.plan import plan, planned

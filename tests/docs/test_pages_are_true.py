@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.cli.options import parser
+from tarmac.apps.commands import parser
 from tests.docs.pages import code, pages, prose
 from tools.cache import ROOT
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tarmac.apps.authentication import authentication_of
-from tarmac.cli.options import parsed
+from tarmac.apps.commands import parsed
 from tarmac.server.security.openid.configuration import BadConfiguration, read_configuration
 from tarmac.server.security.openid.following import OFTEN, follow
 from tarmac.server.security.openid.keys import BETWEEN

@@ -15,8 +15,8 @@ import pytest
 from tarmac.api.repositories import TOKENS_PATH
 from tarmac.api.status import Unauthorized
 from tarmac.apps.authentication import authentication_of
+from tarmac.apps.commands import parsed
 from tarmac.base.clock import ManualClock
-from tarmac.cli.options import parsed
 from tarmac.http.messages import Request
 from tarmac.server.security.authenticate import Authenticator
 from tarmac.server.security.authorize import Authorizer

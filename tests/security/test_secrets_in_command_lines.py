@@ -15,9 +15,10 @@ import pytest
 
 from tarmac.api.networking.cities import location_of
 from tarmac.api.nodetokens import BadToken, NodeToken, parse_token
+from tarmac.apps.commands import parsed, parser
 from tarmac.apps.host.initializing import tell_how_to_join
 from tarmac.apps.host.tokens import VARIABLE, joining_token
-from tarmac.cli.options import command_parsers, parsed, parser
+from tarmac.cli.command import command_parsers
 from tarmac.client.targets.untyped import LOCATIONS
 from tests.client.backends import in_process
 from tools.cache import ROOT

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarmac.api.nodetokens import SECRET_PREFIX
-from tarmac.cli.completing import candidates, script
+from tarmac.apps.commands import COMMANDS
+from tarmac.cli import completing
+from tarmac.cli.completing import Names, script
 from tarmac.cli.verbs.objects import parse_object
 from tarmac.client.client import Client
 from tarmac.client.http import HttpTransport
@@ -33,6 +35,11 @@ def main(options: argparse.Namespace) -> int:
     for each in candidates(words, names):
         print(each)
     return 0
+
+
+def candidates(words: Sequence[str], names: Names) -> list[str]:
+    """Return the candidates for the last word. `words` begins with the program's name."""
+    return completing.candidates(COMMANDS, words, names)
 
 
 def names(kind: str) -> Sequence[str]:

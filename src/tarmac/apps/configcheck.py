@@ -7,10 +7,11 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from tarmac.apps.commands import parser
 from tarmac.apps.processes import told
 from tarmac.base.stderr import print_error
+from tarmac.cli.command import command_parsers
 from tarmac.cli.configfile import BadConfigFile, Document, read_file
-from tarmac.cli.options import command_parsers, parser
 from tarmac.store.open import sqlite_path
 
 OBSTACLES = 3

@@ -1,6 +1,6 @@
 """`tarmac image load` and `tarmac image list`: images in the containerds of the cities that `tarmac up` runs here.
 
-`tarmac image upload` needs a server and no city: it is one of the verbs.
+`tarmac image upload` needs a server and no city: see `tarmac.cli.uploads`.
 
 An archive is imported into each city in turn, the same way as the platform's own images. Lists are read from the
 containerds, so no state is kept that could be stale.
@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tarmac.apps import verbs
 from tarmac.apps.cities.layout import CityLayout, city_of
 from tarmac.apps.cities.removing import underlay_of
 from tarmac.apps.layout import layout_of
@@ -34,9 +33,7 @@ class _NoCity(Exception):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Load, list or upload; return the exit code."""
-    if options.action == "upload":
-        return verbs.main(options)
+    """Load or list; return the exit code."""
     try:
         parts = find_parts()
         cities = _cities(layout_of(options).data_dir, options.city)

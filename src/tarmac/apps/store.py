@@ -18,11 +18,7 @@ from tarmac.store.open import sqlite_path
 
 
 def main(options: argparse.Namespace) -> int:
-    """Migrate the store; or examine it, report, and repair on request."""
-    if options.action == "migrate":
-        from tarmac.apps.storemigration import main as migrate  # its driver is an optional dependency
-
-        return migrate(options)
+    """Examine the store, report, and repair on request."""
     configure(level="error", as_json=False)
     url = layout_of(options).store_url
     if not url.startswith("sqlite://"):

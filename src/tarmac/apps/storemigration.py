@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tarmac.apps.commands import parsed
 from tarmac.apps.host.configuration import replace_field
 from tarmac.apps.host.hostlayout import DONE, FAILED, USAGE, SetupFailed, tell
 from tarmac.apps.layout import Layout, layout_of
@@ -25,7 +26,6 @@ from tarmac.base.randomness import Randomness
 from tarmac.base.stderr import print_error
 from tarmac.cli.configfile import BadConfigFile
 from tarmac.cli.configpath import DEFAULT_FILE
-from tarmac.cli.options import parsed
 from tarmac.server.security.encryption import SecretSealer
 from tarmac.store.copying import Contents, contents_of, copy_objects
 from tarmac.store.etcd import EtcdStore

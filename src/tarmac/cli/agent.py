@@ -7,14 +7,10 @@ import ipaddress
 import socket
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
 
 
-def add_agent(commands: Any) -> None:
-    """Add `tarmac agent` to the top parser's subparsers."""
-    command: argparse.ArgumentParser = commands.add_parser(
-        "agent", help="a node: runs the pods bound to it, for any Kubernetes API server", allow_abbrev=False
-    )
+def add_agent_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac agent`."""
     _add_identity(command)
     _add_node(command)
     _add_sizes(command)

@@ -1,4 +1,4 @@
-"""Shell completion: verbs, flags, kinds and names, from the parser and from the server.
+"""Shell completion: verbs, flags, kinds and names, from the commands and from the server.
 
 Shells call `tarmac completion words -- WORD…`; the last word is the one being typed. The caller provides the names from
 the server; nothing here blocks.
@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tarmac.cli.options import parser
+from tarmac.cli.command import OBJECT, Command, parser_of
 
 SHELLS: Final = ("bash", "zsh", "fish")
 KINDS: Final = ("workload", "workloaddeployment", "instance", "pod")
@@ -19,14 +19,6 @@ Names = Callable[[str], Sequence[str]]
 """The names of a kind: `workload`, …, `externalservice`, `node`, `location` or `token`."""
 
 _BY_FLAG = {"--location": "location"}
-_BY_VERB = {
-    ("rollout",): "workload",
-    ("egress", "check"): "externalservice",
-    ("node", "report"): "node",
-    ("node", "remove"): "node",
-    ("token", "delete"): "token",
-    ("token", "revoke"): "token",
-}
 _SCRIPTS = {
     "bash": """\
 _tarmac() {
@@ -61,22 +53,25 @@ def script(shell: str) -> str:
     return _SCRIPTS[shell]
 
 
-def candidates(words: Sequence[str], names: Names) -> list[str]:
+def candidates(commands: Sequence[Command], words: Sequence[str], names: Names) -> list[str]:
     """Return the candidates for the last word. `words` begins with the program's name."""
     *before, current = words[1:] or [""]
-    command, path, previous = _walk(before)
+    command, path, previous = _walk(parser_of(commands), before)
     if previous is not None and _takes_value(previous):
         return _fitting(_values(previous, names), current)
     if current.startswith("-"):
         return _fitting([flag for action in _actions(command) for flag in action.option_strings], current)
     if below := _subparsers(command):
         return _fitting([name for name in below.choices if not name.startswith("_")], current)
-    return _fitting(_positional(path, current, names), current)
+    kind = next((each.kind(path[1:]) for each in commands if (each.name,) == path[:1]), "")
+    return _fitting(_positional(kind, current, names), current)
 
 
-def _walk(words: Sequence[str]) -> tuple[argparse.ArgumentParser, tuple[str, ...], argparse.Action | None]:
+def _walk(
+    at: argparse.ArgumentParser, words: Sequence[str]
+) -> tuple[argparse.ArgumentParser, tuple[str, ...], argparse.Action | None]:
     """Return the parser that the words lead to, the verbs on the way, and the last flag if no value has followed it."""
-    at, path = parser(), ()
+    path: tuple[str, ...] = ()
     flag: argparse.Action | None = None
     for word in words:
         known = {option: action for action in _actions(at) for option in action.option_strings}
@@ -90,16 +85,11 @@ def _walk(words: Sequence[str]) -> tuple[argparse.ArgumentParser, tuple[str, ...
     return at, path, flag
 
 
-def _positional(path: tuple[str, ...], current: str, names: Names) -> list[str]:
-    if path[:1] in (("why",), ("logs",)):
-        kind, slash, _ = current.partition("/")
-        if slash:
-            return [f"{kind}/{name}" for name in names(kind)]
-        return [f"{each}/" for each in KINDS]
-    for verbs, kind in _BY_VERB.items():
-        if path[: len(verbs)] == verbs:
-            return list(names(kind))
-    return []
+def _positional(kind: str, current: str, names: Names) -> list[str]:
+    if kind == OBJECT:
+        of, slash, _ = current.partition("/")
+        return [f"{of}/{name}" for name in names(of)] if slash else [f"{each}/" for each in KINDS]
+    return list(names(kind)) if kind else []
 
 
 def _values(action: argparse.Action, names: Names) -> list[str]:

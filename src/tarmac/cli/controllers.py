@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from tarmac.base.duration import parse_duration
 from tarmac.cli.agent import gates
 
 
-def add_controllers(commands: Any) -> None:
-    """Add `tarmac controllers` to the top parser's subparsers."""
-    command = commands.add_parser("controllers", help="the controllers alone, for any Kubernetes API server")
+def add_controllers_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac controllers`."""
     command.add_argument(
         "--kubeconfig", metavar="FILE", help="the server and the credentials (default: KUBECONFIG, then the pod's own)"
     )

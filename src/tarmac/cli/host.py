@@ -1,82 +1,84 @@
-"""The flags of host set-up: `init`, `join`, `leave`, and the host's own containerd."""
+"""The flags of host set-up: `init`, `join`, `leave`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from typing import Final
 
 from tarmac.cli.agent import addresses, pairs
 from tarmac.cli.controllers import names, seconds
+from tarmac.cli.flags import add_store_url, listen_address
 
-_CODES = (
+HOST_CODES: Final = (
     "Exit codes: 0 done or nothing to do, 1 failed or refused, 2 the command line, 3 obstacles, nothing was changed."
 )
 _FOREGROUND = "run everything as child processes until a signal, where systemd does not"
 
 
-def add_machine(
-    commands: Any, listen: Callable[[str], object], add_store_url: Callable[[argparse.ArgumentParser], None]
-) -> None:
-    """Add the commands to the top parser's subparsers."""
-    init = commands.add_parser("init", help="make this host the first server of a cluster", epilog=_CODES)
-    init.add_argument(
-        "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
+def add_init_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac init`."""
+    command.add_argument(
+        "--listen", type=listen_address, default=listen_address("0.0.0.0:6443"), metavar="HOST:PORT",
         help="the address to serve HTTPS on (default: 0.0.0.0:6443)",
     )  # fmt: skip
-    init.add_argument(
+    command.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME",
         help="another name or address of the server; may be repeated",
     )  # fmt: skip
-    add_store_url(init)
-    init.add_argument(
+    add_store_url(command)
+    command.add_argument(
         "--location", default="", metavar="CODE", help="be a node too, of the Location with this city code"
     )
-    init.add_argument("--name", default="", metavar="NAME", help="the node's name (default: the host's)")
-    _add_common(init, "60s")
+    command.add_argument("--name", default="", metavar="NAME", help="the node's name (default: the host's)")
+    _add_common(command, "60s")
 
-    join = commands.add_parser("join", help="make this host a node of a cluster, or a server", epilog=_CODES)
-    join.add_argument(
+
+def add_join_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac join`."""
+    command.add_argument(
         "addresses", type=_addresses, nargs="?", default=[], metavar="ADDRESS[,ADDRESS]",
         help="servers of the cluster, to become their node: HOST or HOST:PORT",
     )  # fmt: skip
-    join.add_argument(
+    command.add_argument(
         "--server", type=_addresses, default=[], metavar="ADDRESS[,ADDRESS]",
         help="servers of the cluster, to become one more: takes a token of `tarmac token create --server`",
     )  # fmt: skip
-    join.add_argument(
-        "--listen", type=listen, default=listen("0.0.0.0:6443"), metavar="HOST:PORT",
+    command.add_argument(
+        "--listen", type=listen_address, default=listen_address("0.0.0.0:6443"), metavar="HOST:PORT",
         help="with --server: the address to serve HTTPS on (default: 0.0.0.0:6443)",
     )  # fmt: skip
-    join.add_argument(
+    command.add_argument(
         "--tls-san", action="append", default=[], metavar="NAME",
         help="with --server: another name or address of the server; may be repeated",
     )  # fmt: skip
-    token = join.add_mutually_exclusive_group()
+    token = command.add_mutually_exclusive_group()
     token.add_argument(
         "--token-file", metavar="FILE",
         help="a file with the token of `tarmac token create`, - for standard input (default: TARMAC_TOKEN's value)",
     )  # fmt: skip
     token.add_argument("--token", metavar="TOKEN", help="the token itself, visible to every local user: prefer a file")
-    join.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the host's)")
-    join.add_argument("--labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="labels of the node")
-    join.add_argument(
+    command.add_argument("--name", default="", metavar="NAME", help="the node's or server's name (default: the host's)")
+    command.add_argument("--labels", type=pairs, default={}, metavar="KEY=VALUE,KEY=VALUE", help="labels of the node")
+    command.add_argument(
         "--address", type=addresses, default=(), metavar="ADDRESS,ADDRESS",
         help="the node's addresses (default: those of its default routes)",
     )  # fmt: skip
-    _add_common(join, "2m")
+    _add_common(command, "2m")
 
-    leave = commands.add_parser("leave", help="remove this host from the cluster and clean up", epilog=_CODES)
-    leave.add_argument(
+
+def add_leave_flags(command: argparse.ArgumentParser) -> None:
+    """Add the flags of `tarmac leave`."""
+    command.add_argument(
         "--drain-timeout", type=seconds, default=300.0, metavar="TIME",
         help="time for which disruption budgets apply (default: 5m)",
     )  # fmt: skip
-    leave.add_argument(
+    command.add_argument(
         "--delete-disks", action="store_true", help="delete disks of instances here too; their data is lost"
     )
-    leave.add_argument("--force", action="store_true", help="do not ask the server; remove the node there afterwards")
-    leave.add_argument("--delete-data", action="store_true", help="remove the server too: all its stored data is lost")
-    commands.add_parser("containerd", help="the containerd of a host that has joined, as its unit runs it")
+    command.add_argument("--force", action="store_true", help="do not ask the server; remove the node there afterwards")
+    command.add_argument(
+        "--delete-data", action="store_true", help="remove the server too: all its stored data is lost"
+    )
 
 
 def _add_common(command: argparse.ArgumentParser, timeout: str) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tarmac.base.quantity import Quantity
-from tarmac.cli.verbs.options import add_connection_flags, add_output_flag
+from tarmac.cli.flags import add_connection_flags, add_data_dir, add_output_flag
 
 REGISTRY_PORT = 5000
 """The port of the registry unless another is given."""
 
 
-def add_image(commands: Any, add_data_dir: Callable[[argparse.ArgumentParser], None]) -> None:
-    """Add `tarmac image` to the top parser's subparsers."""
-    image = commands.add_parser("image", help="your own images: of containers in local cities, and of virtual machines")
-    actions = image.add_subparsers(dest="action", metavar="ACTION", required=True)
+def add_image_flags(command: argparse.ArgumentParser) -> None:
+    """Add the actions of `tarmac image`."""
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
     load = actions.add_parser("load", help="put the images of an OCI or docker archive into cities")
     load.add_argument("archive", type=Path, metavar="FILE", help="as `docker save -o FILE` or `buildah push` write it")
     load.add_argument("--name", default="", metavar="IMAGE", help="the name of the image, when the archive has none")

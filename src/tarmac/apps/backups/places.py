@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tarmac.apps.commands import parsed
 from tarmac.apps.host.configuration import documents_in
 from tarmac.apps.layout import Layout, layout_of
-from tarmac.cli.options import default_data_dir, parsed
+from tarmac.cli.flags import default_data_dir
 
 _SERVER = "ServerConfig"
 _MADE_AGAIN = ("server.crt", "server.key")

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from tarmac.apps.commands import parser
+from tarmac.cli.command import command_parsers
 from tarmac.cli.configfile import API_VERSION, BadConfigFile, read_file
-from tarmac.cli.options import command_parsers, parser
 from tarmac.server.security.files import write_private
 
 Fields = Mapping[str, Any]

@@ -18,6 +18,7 @@ from typing import Any
 
 from tarmac.api.networking.cities import location_of
 from tarmac.api.status import AlreadyExists, ApiError
+from tarmac.apps.commands import parsed
 from tarmac.apps.configcheck import taken
 from tarmac.apps.host.checks import Obstacle, local_obstacles
 from tarmac.apps.host.configuration import documents_in, have_document
@@ -28,7 +29,6 @@ from tarmac.apps.serverleases import reached_at
 from tarmac.base.clock import Clock, SystemClock
 from tarmac.base.log import configure
 from tarmac.base.randomness import Randomness
-from tarmac.cli.options import parsed
 from tarmac.cli.verbs.tokens import create_token
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError

@@ -20,6 +20,7 @@ from tarmac.agent.config.settings import settle
 from tarmac.api.nodetokens import DELETE_DISKS, LEAVING
 from tarmac.api.status import ApiError, NotFound, Unauthorized
 from tarmac.apps.agent import told_by
+from tarmac.apps.commands import parsed
 from tarmac.apps.host.checks import Obstacle
 from tarmac.apps.host.configuration import documents_in, drop_document
 from tarmac.apps.host.hostlayout import Machine, SetupFailed, setting_up, tell
@@ -30,7 +31,6 @@ from tarmac.apps.node.removing import remove_agent
 from tarmac.base.clock import rfc3339
 from tarmac.base.log import configure
 from tarmac.cli.configfile import BadConfigFile
-from tarmac.cli.options import parsed
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import NODES

@@ -14,6 +14,7 @@ from tarmac.cli.egress.commands import RemoteCommand, start_command
 from tarmac.cli.egress.connections import live_connections
 from tarmac.cli.egress.sources import CheckedSource, sources_of
 from tarmac.cli.rendering.text import paragraph, table
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject
 from tarmac.client.client import Client
@@ -25,6 +26,14 @@ AT_A_TIME: Final = 8
 _HEADERS: Final = ("SOURCE", "POD", "NODE", "GATEWAY", "SEEN-AS", "EXPECTED", "RESULT")
 _WORDS: Final = ("externalservice", "externalservices", "extsvc")
 _DIALLED: Final[dict[str, Literal["tcp", "udp"]]] = {"TCP": "tcp", "UDP": "udp"}
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    options, http = call.options, call.http
+    return await egress_check(
+        call.client, http, call.namespace, options.name, options.from_pod, call.console, options.output
+    )
 
 
 async def egress_check(

@@ -16,6 +16,7 @@ from tarmac.cli.logs.reading import Asked, LogStream
 from tarmac.cli.logs.selecting import Choice, Selection, needs_nodes, selections
 from tarmac.cli.rendering.loglines import LogLines, title
 from tarmac.cli.rendering.text import printable
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject
 from tarmac.client.backoff import Backoff
@@ -26,6 +27,11 @@ from tarmac.client.targets.untyped import LOCATIONS, NODES, PODS
 TAIL_OF_SEVERAL: Final = 10
 _FAILED: Final = 1
 _ATTEMPTS: Final = 5
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await logs(call.client, call.namespace, call.options, call.console)
 
 
 async def logs(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:

@@ -11,9 +11,10 @@ import msgspec
 from tarmac.api.status import BadRequest, NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import Place, find_instance
 from tarmac.cli.machines.session import ConsoleClient
 from tarmac.cli.rendering.text import table
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import api_error
@@ -23,6 +24,12 @@ from tarmac.wire.channels import V4, V5
 
 _MAX_PAUSE = 5.0  # seconds of silence in a replay
 _SHELL = "command -v bash >/dev/null && exec bash || exec sh"
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    place = await find_instance(call.client, call.http, call.namespace, call.options.instance)
+    return await console(call.client, place, call.options, call.console)
 
 
 async def console(client: Client, place: Place, options: argparse.Namespace, console: Console) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import Place, find_instance
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import api_error
@@ -21,6 +22,12 @@ DONE = {
 }
 """The printed result of each action."""
 _RUNNING = {"stop": False, "start": True}
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    place = await find_instance(call.client, call.http, call.namespace, call.options.instance)
+    return await press(call.client, place, call.options.action, call.console, call.options.output)
 
 
 async def press(client: Client, place: Place, action: str, console: Console, output: str) -> int:

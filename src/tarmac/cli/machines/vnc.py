@@ -7,16 +7,23 @@ import asyncio
 from pathlib import Path
 
 from tarmac.api.status import NotFound
-from tarmac.cli.machines.places import Place, screen_path
+from tarmac.cli.machines.places import Place, find_instance, screen_path
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.viewers import Viewers
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.websockets import WebSocket, open_websocket
 
 _PICTURE_TIMEOUT = 60.0
 LOOPBACK = "127.0.0.1"
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    place = await find_instance(call.client, call.http, call.namespace, call.options.instance)
+    return await vnc(call.client, place, call.options, call.console)
 
 
 async def vnc(client: Client, place: Place, options: argparse.Namespace, console: Console) -> int:

@@ -15,6 +15,7 @@ from tarmac.base.selectors import LabelSelector
 from tarmac.cli.rendering.text import printable_json
 from tarmac.cli.rendering.usage import sorted_rows, usage_document, usage_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.listing import Listing
 from tarmac.cli.verbs.livetable import Painting
@@ -26,6 +27,11 @@ from tarmac.decide.allocatable.report import location_cities
 
 INTERVAL: Final = 15.0
 _FAILED: Final = 1
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await top(call.client, call.namespace, call.options, call.console)
 
 
 async def top(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:

@@ -19,6 +19,7 @@ from tarmac.api.status import ApiError, NotFound
 from tarmac.cli.uploads.diskfile import BadDiskFile, DiskFile, checksum, examine
 from tarmac.cli.uploads.pushing import Push
 from tarmac.cli.uploads.registry import RegistryAddress, RegistryConnection, RegistryTokens, UploadRefused
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
@@ -28,6 +29,11 @@ from tarmac.client.targets.untyped import LOCAL_ACCESS_REVIEWS
 _MANAGER: Final = "tarmac-image-upload"
 _FAILED, _WRONG = 1, 2
 _STEP: Final = 10  # percent between two lines of progress, where they cannot be overwritten
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await upload(call.client, call.http, call.namespace, call.options, call.console)
 
 
 async def upload(

@@ -20,6 +20,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.cli.rendering.clusterstatus import City, ClusterStatus, Member, Tunnels, status_document, status_screen
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, LOCATIONS, NODES
@@ -30,6 +31,11 @@ _MAX_CLOCK_SKEW: Final = 60.0
 _SERVER_LEASES: Final = "apiserver.kubernetes.io/identity=tarmac-server"
 _CHECK = re.compile(r"\[([+-])\](\S+) ")
 _FIGURE = re.compile(r'^(tarmac_\w+)(?:\{name="([^"\\]*)"\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?)$', re.MULTILINE)
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await status(call.client, call.console, call.options.output)
 
 
 async def status(client: Client, console: Console, output: str) -> int:

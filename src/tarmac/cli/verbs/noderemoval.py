@@ -12,6 +12,7 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import printable
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LEASES, NODES, PODS
@@ -20,6 +21,11 @@ from tarmac.controllers.revoking import refused_until, revoke
 
 SILENT_SECONDS = 40.0
 _FAILED = 1
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await node_remove(call.client, call.options.name, call.console, force=call.options.force)
 
 
 async def node_remove(client: Client, name: str, console: Console, *, force: bool) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.nodereport import node_details, node_table
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.listing import Listing
 from tarmac.cli.verbs.nodecities import needs_locations
@@ -20,6 +21,11 @@ from tarmac.decide.allocatable.document import node_document
 from tarmac.decide.allocatable.report import NodeReport, location_cities, report_of
 
 _FAILED = 1
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await node_report(call.client, call.options.names, call.console, call.options.output)
 
 
 async def node_report(client: Client, names: Sequence[str], console: Console, output: str) -> int:

@@ -16,6 +16,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import MethodNotAllowed, NotFound
 from tarmac.cli.rendering.egressplan import external_plan_text
 from tarmac.cli.rendering.plan import plan_text
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.manifests import BadManifest, read_manifests
 from tarmac.client.client import Client
@@ -30,6 +31,12 @@ _read_external = msgspec.json.Decoder(ExternalPlan).decode
 _EXTERNAL: dict[str, Target[Any]] = {each.kind: each for each in (EXTERNAL_SERVICES, SOURCE_IP_CLAIMS)}
 
 AnyPlan = Plan | ExternalPlan
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    options = call.options
+    return await plan(call.client, call.namespace, options.filename, options.without, call.console, options.output)
 
 
 async def plan(

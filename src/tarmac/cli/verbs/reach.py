@@ -13,6 +13,7 @@ import msgspec
 from tarmac.api.compute.explanations import Reachability
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.reachability import reachability_text
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject, Json, parse_object
 from tarmac.client.client import JSON_ONLY, Client
@@ -20,6 +21,11 @@ from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget
 
 NOT_REACHED: Final = 3
 _read = msgspec.json.Decoder(Reachability).decode
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await reach(call.client, call.namespace, call.options, call.console)
 
 
 async def reach(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:

@@ -10,10 +10,16 @@ from tarmac.api.restored import RESTORED_PATH, RestoredDecision
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.cli.rendering.text import printable, table
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 
 _FAILED, _WRONG = 1, 2
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await restored(call.client, call.options, call.console)
 
 
 async def restored(client: Client, options: argparse.Namespace, console: Console) -> int:

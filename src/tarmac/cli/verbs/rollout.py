@@ -14,6 +14,7 @@ from tarmac.api.declare import encode
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.cli.rendering.rollout import history_table, images_of
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import parse_object
 from tarmac.cli.verbs.revisions import templates_of
@@ -27,6 +28,11 @@ from tarmac.decide.running import is_stopped, with_running
 DONE, FAILED = 0, 1
 _MANAGER = "tarmac-rollout"
 _RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await rollout(call.client, call.namespace, call.options, call.console)
 
 
 async def rollout(client: Client, namespace: str, options: argparse.Namespace, console: Console) -> int:

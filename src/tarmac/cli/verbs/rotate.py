@@ -10,6 +10,7 @@ import argparse
 import msgspec
 
 from tarmac.api.rotations import ROTATIONS_PATH, RotationRequest
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 
@@ -45,6 +46,11 @@ class RotationStatus(msgspec.Struct):
     since: str
     obstacles: list[str]
     waiting: list[str] = []
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await rotate(call.client, call.options, call.console)
 
 
 async def rotate(client: Client, options: argparse.Namespace, console: Console) -> int:

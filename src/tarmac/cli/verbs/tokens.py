@@ -26,12 +26,18 @@ from tarmac.api.status import AlreadyExists, NotFound
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.duration import human_duration
 from tarmac.cli.rendering.text import printable, table
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import LOCATIONS, SECRETS
 
 _NAMESPACE = "kube-system"
 _FAILED = 1
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await token(call.client, call.options, call.console)
 
 
 async def token(client: Client, options: argparse.Namespace, console: Console) -> int:

@@ -27,6 +27,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import Forbidden
 from tarmac.base.clock import rfc3339
 from tarmac.cli.rendering.text import printable
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
@@ -44,6 +45,11 @@ _FAILED = 1
 
 class NotSigned(Exception):
     """The cluster gives no certificate; the text gives the reason."""
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    return await user(call.client, call.http, call.options, call.console)
 
 
 async def user(client: Client, server: HttpConfig, options: argparse.Namespace, console: Console) -> int:

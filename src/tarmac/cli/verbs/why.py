@@ -10,11 +10,21 @@ import msgspec
 from tarmac.api.compute.explanations import Explanation
 from tarmac.api.status import NotFound
 from tarmac.cli.rendering.explanation import explanation_text
+from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
-from tarmac.cli.verbs.objects import EXPLAINED, Json
+from tarmac.cli.verbs.objects import EXPLAINED, Json, bare_name, parse_object
 from tarmac.client.client import JSON_ONLY, Client
 
 _read = msgspec.json.Decoder(Explanation).decode
+
+
+async def run(call: VerbCall) -> int:
+    """Run the verb with the flags of the command line; return the exit code."""
+    words, output = call.options.object, call.options.output
+    if name := bare_name(words):
+        return await why_anything(call.client, call.namespace, name, call.console, output)
+    target, name = parse_object(words)
+    return await why(call.client, target, call.namespace, name, call.console, output)
 
 
 async def why(client: Client, target: Json, namespace: str, name: str, console: Console, output: str) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from tarmac import __version__
-from tarmac.cli.options import command_parsers, parser
+from tarmac.apps.commands import parser
+from tarmac.cli.command import command_parsers
 
 _SECTION = 8
 

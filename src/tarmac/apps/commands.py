@@ -1,0 +1,197 @@
+"""The commands of `tarmac`, in the order of its help.
+
+A command that needs only a client is declared in `tarmac.cli.commands`; the others run a composition root, which is
+loaded only then.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from tarmac.cli.agent import add_agent_flags
+from tarmac.cli.backup import BACKUP_CODES, add_backup_flags, add_restore_flags, add_upgrade_flags
+from tarmac.cli.command import Command, by_action, client_verb, parser_of, root
+from tarmac.cli.commands.clustercommands import NODE, RESTORED, ROTATE, STATUS, TOKEN, USER
+from tarmac.cli.commands.logscommand import LOGS
+from tarmac.cli.commands.machinecommands import CONSOLE, MACHINE, VNC, add_dashboard_flags
+from tarmac.cli.commands.topcommand import TOP
+from tarmac.cli.commands.workloadcommands import EGRESS, PLAN, ROLLOUT, WHY
+from tarmac.cli.controllers import add_controllers_flags
+from tarmac.cli.flags import add_data_dir
+from tarmac.cli.host import HOST_CODES, add_init_flags, add_join_flags, add_leave_flags
+from tarmac.cli.image import add_image_flags
+from tarmac.cli.parsing import parse
+from tarmac.cli.serverflags import (
+    add_config_flags,
+    add_crds_flags,
+    add_server_flags,
+    add_sim_flags,
+    add_store_flags,
+    add_up_flags,
+)
+
+
+def _add_completion_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "shell", choices=("bash", "zsh", "fish", "words"), help="the shell; words: for the scripts themselves"
+    )
+    command.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="the words typed so far")
+
+
+_IMAGES = root("tarmac.apps.images")
+
+COMMANDS: Final = (
+    Command(
+        "up",
+        help="run everything on this host, in the foreground",
+        flags=add_up_flags,
+        run=root("tarmac.apps.up"),
+    ),
+    Command(
+        "down",
+        help="stop everything that `up` runs on this host and remove everything it created",
+        flags=add_data_dir,
+        run=root("tarmac.apps.down"),
+    ),
+    Command(
+        "image",
+        help="your own images: of containers in local cities, and of virtual machines",
+        flags=add_image_flags,
+        run=by_action(load=_IMAGES, list=_IMAGES, upload=client_verb("tarmac.cli.uploads.upload")),
+    ),
+    Command(
+        "server",
+        help="the API server and the controllers beside it",
+        flags=add_server_flags,
+        run=root("tarmac.apps.server"),
+    ),
+    Command(
+        "controllers",
+        help="the controllers alone, for any Kubernetes API server",
+        flags=add_controllers_flags,
+        run=root("tarmac.apps.controllers"),
+    ),
+    Command(
+        "agent",
+        help="a node: runs the pods bound to it, for any Kubernetes API server",
+        flags=add_agent_flags,
+        run=root("tarmac.apps.agent"),
+        abbreviations=False,
+    ),
+    Command(
+        "sim",
+        help="play a scenario on a simulated planet, or the random story of a seed",
+        flags=add_sim_flags,
+        run=root("tarmac.apps.sim"),
+    ),
+    Command(
+        "crds",
+        help="print the objects that a Kubernetes cluster needs for `controllers`",
+        flags=add_crds_flags,
+        run=root("tarmac.apps.crds"),
+    ),
+    Command(
+        "store",
+        help="repair or move the SQLite store of a stopped server",
+        flags=add_store_flags,
+        run=by_action(repair=root("tarmac.apps.store"), migrate=root("tarmac.apps.storemigration")),
+    ),
+    Command(
+        "backup",
+        help="a copy of everything a server has stored, in one file",
+        flags=add_backup_flags,
+        run=root("tarmac.apps.backups.backup"),
+    ),
+    Command(
+        "restore",
+        help="restore a stopped server from a backup",
+        epilog=BACKUP_CODES,
+        flags=add_restore_flags,
+        run=root("tarmac.apps.backups.restore"),
+    ),
+    Command(
+        "upgrade",
+        help="check whether an upgrade is safe",
+        flags=add_upgrade_flags,
+        run=root("tarmac.apps.upgradecheck"),
+    ),
+    Command(
+        "config",
+        help="the configuration file of this host",
+        flags=add_config_flags,
+        run=root("tarmac.apps.configcheck"),
+    ),
+    Command(
+        "init",
+        help="make this host the first server of a cluster",
+        epilog=HOST_CODES,
+        flags=add_init_flags,
+        run=root("tarmac.apps.host.initializing"),
+    ),
+    Command(
+        "join",
+        help="make this host a node of a cluster, or a server",
+        epilog=HOST_CODES,
+        flags=add_join_flags,
+        run=root("tarmac.apps.host.joining"),
+    ),
+    Command(
+        "leave",
+        help="remove this host from the cluster and clean up",
+        epilog=HOST_CODES,
+        flags=add_leave_flags,
+        run=root("tarmac.apps.host.leaving"),
+    ),
+    Command(
+        "containerd",
+        help="the containerd of a host that has joined, as its unit runs it",
+        run=root("tarmac.apps.host.containerd"),
+    ),
+    WHY,
+    PLAN,
+    ROLLOUT,
+    STATUS,
+    EGRESS,
+    NODE,
+    TOKEN,
+    RESTORED,
+    USER,
+    ROTATE,
+    CONSOLE,
+    VNC,
+    MACHINE,
+    Command(
+        "dashboard",
+        help="open the dashboard locally, with the rights of your kubeconfig",
+        epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 no kubeconfig, server, port or page, 2 the command line.",
+        flags=add_dashboard_flags,
+        run=root("tarmac.apps.dashboard"),
+    ),
+    LOGS,
+    TOP,
+    Command("version", help="print the versions of Tarmac and of its Kubernetes API", run=root("tarmac.apps.version")),
+    Command(
+        "completion",
+        help="print a shell completion script",
+        flags=_add_completion_flags,
+        run=root("tarmac.apps.completion"),
+    ),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    return parser_of(COMMANDS)
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments. Ends the program with code 2 when they are wrong."""
+    return parse(COMMANDS, arguments)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the parsed command; return the exit code."""
+    [command] = [each for each in COMMANDS if each.name == options.command]
+    return command.run(options)

@@ -1,0 +1,1 @@
+"""The commands that need a server: their flags, help and completion. Their work is in the packages beside."""

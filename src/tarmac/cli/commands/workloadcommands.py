@@ -1,0 +1,121 @@
+"""The commands of Workloads and external services: `why`, `plan`, `rollout`, `egress`."""
+
+from __future__ import annotations
+
+import argparse
+
+from tarmac.cli.command import OBJECT, Command, client_verb
+from tarmac.cli.flags import add_connection_flags, add_output_flag, duration
+
+_OBJECT = (
+    "the object: KIND/NAME, such as workload/web, wd/web-dfw-1a2b3c4d, instance/…, pod/…, extsvc/…, sipc/…, "
+    "sourceip/… or sourceipclass/…; or just NAME"
+)
+_WORKLOAD = "the Workload: workload/NAME, or just NAME"
+
+
+def _why_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("object", nargs="+", metavar="KIND/NAME", help=_OBJECT)
+    command.add_argument(
+        "--reach", default="", metavar="TARGET:PORT[/udp]",
+        help="whether this instance or pod reaches an instance's NAME, NAMESPACE/NAME, pod/…, service/…, "
+        "externalservice/… or an address, such as [fd20::5]:443, and the rule that decides",
+    )  # fmt: skip
+    command.add_argument("--both", action="store_true", help="with --reach: the opposite direction too")
+    add_connection_flags(command)
+    add_output_flag(command)
+
+
+def _why(options: argparse.Namespace) -> int:
+    module = "tarmac.cli.verbs.reach" if options.reach or options.both else "tarmac.cli.verbs.why"
+    return client_verb(module)(options)
+
+
+def _plan_flags(command: argparse.ArgumentParser) -> None:
+    command.add_argument("-f", "--filename", required=True, metavar="FILE", help="the manifest; - is standard input")
+    command.add_argument(
+        "--without", action="append", default=[], metavar="CITY", help="as if this city were lost; may be repeated"
+    )
+    add_connection_flags(command)
+    add_output_flag(command)
+
+
+def _rollout_flags(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    status = actions.add_parser(
+        "status", help="wait until every instance is ready and has the newest revision",
+        epilog="Exit codes: 0 complete, 1 not found, timed out or failed.",
+    )  # fmt: skip
+    # kubectl writes these with "=", and a name may follow, so every form is listed.
+    status.add_argument(
+        "-w", "--watch", "--watch=true", dest="watch", action="store_true", default=True, help="wait (the default)"
+    )
+    status.add_argument("--watch=false", dest="watch", action="store_false", help="print the current state and exit")
+    status.add_argument(
+        "--timeout", type=duration, default=None, metavar="TIME", help="timeout, such as 5m (default: none)"
+    )
+
+    history = actions.add_parser("history", help="the revisions of the template")
+    history.add_argument("--revision", type=int, metavar="N", help="show the template of this revision")
+    add_output_flag(history)
+
+    undo = actions.add_parser("undo", help="go back to an earlier revision, as a new revision")
+    undo.add_argument(
+        "--to-revision", type=int, default=0, metavar="N", help="the revision (default: the previous one)"
+    )
+    undo.add_argument("--dry-run", "--dry-run=server", dest="dry_run", action="store_true", help="change nothing")
+
+    pause = actions.add_parser("pause", help="pause rollout and scaling")
+    resume = actions.add_parser("resume", help="resume after a pause")
+    restart = actions.add_parser("restart", help="replace every instance, city by city, as if the template had changed")
+    for action in (status, history, undo, pause, resume, restart):
+        action.add_argument("object", nargs="+", metavar="WORKLOAD", help=_WORKLOAD)
+        add_connection_flags(action)
+
+
+def _egress_flags(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", metavar="ACTION", required=True)
+    check = actions.add_parser(
+        "check", help="open a connection from a pod of each source, and print the address that the outside sees",
+        epilog="Exit codes: 0 every source has the right address, 1 one has not, or failed, 2 the command line is "
+        "wrong.",
+    )  # fmt: skip
+    check.add_argument("name", metavar="NAME", help="the ExternalService: NAME or extsvc/NAME")
+    check.add_argument(
+        "--from", dest="from_pod", default="", metavar="POD", help="only from this pod: NAME or NAMESPACE/NAME"
+    )
+    add_connection_flags(check)
+    add_output_flag(check)
+
+
+WHY = Command(
+    "why",
+    help="explain the state of an object, and the change that would help",
+    epilog="Exit codes: 0 explained, or with --reach Yes; 1 not found or failed; 2 the command line is wrong; 3 "
+    "with --reach No, Some, Wait or Unknown.",
+    flags=_why_flags,
+    run=_why,
+    completes={"": OBJECT},
+)
+PLAN = Command(
+    "plan",
+    help="show the effects of a manifest of Workloads or external services without applying it",
+    epilog="Exit codes: 0 everything in it would run, 1 failed, 2 a part would be rejected or could not run.",
+    flags=_plan_flags,
+    run=client_verb("tarmac.cli.verbs.plan"),
+)
+ROLLOUT = Command(
+    "rollout",
+    help="follow a Workload's rollout, stop and resume it, go back to an earlier revision",
+    flags=_rollout_flags,
+    run=client_verb("tarmac.cli.verbs.rollout"),
+    completes={"": "workload"},
+)
+EGRESS = Command(
+    "egress",
+    help="test an ExternalService from inside its pods",
+    flags=_egress_flags,
+    run=client_verb("tarmac.cli.egress.check"),
+    completes={"check": "externalservice"},
+)

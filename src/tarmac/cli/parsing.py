@@ -1,0 +1,61 @@
+"""Parses the command line, over the values of a configuration file for the commands that have one.
+
+Exit codes everywhere: 0 done, 1 failed, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+
+from tarmac.cli.command import Command, command_parsers, parser_of
+from tarmac.cli.unknownflags import BadFlag, unknown_flags
+
+
+def parse(commands: Sequence[Command], arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments. Ends the program with code 2 when they are wrong."""
+    top = parser_of(commands)
+    options, unrecognised = top.parse_known_args(arguments)
+    if getattr(options, "config", None) and options.command in ("server", "agent"):
+        options = _with_file(top, options, arguments)
+    if not unrecognised:
+        return options
+    if options.command != "agent":
+        top.error(f"unrecognized arguments: {' '.join(unrecognised)}")
+    words = arguments[arguments.index("agent") + 1 :]
+    try:
+        options.unknown = tuple(unknown_flags(words, unrecognised, options.known_flags))
+    except BadFlag as error:
+        top.exit(2, f"error: {error}\n")
+    return options
+
+
+def _with_file(
+    top: argparse.ArgumentParser, options: argparse.Namespace, arguments: Sequence[str]
+) -> argparse.Namespace:
+    """Parse the arguments over the file's values.
+
+    An agent's file may be a KubeletConfiguration, which is read elsewhere.
+    """
+    from tarmac.cli.configfile import KINDS, BadConfigFile, is_ours, read_file
+
+    parsers = command_parsers(top)
+    command = parsers[options.command]
+    try:
+        if options.command == "agent" and not is_ours(options.config):
+            return options
+        found = [each for each in read_file(options.config, parsers) if KINDS[each.kind] == options.command]
+        if not found:
+            kind = next(kind for kind, name in KINDS.items() if name == options.command)
+            raise BadConfigFile(f"{options.config}: there is no {kind} in it")
+    except BadConfigFile as error:
+        top.exit(os.EX_CONFIG if options.command == "agent" else 2, f"error: {error}\n")
+    usual = {name: command.get_default(name) for name in found[0].values}
+    command.set_defaults(**found[0].values)
+    merged, _ = top.parse_known_args(arguments)
+    for name, default in usual.items():  # a given flag replaces a list of the file, it does not add to it
+        if isinstance(default, list) and getattr(options, name) != default:
+            setattr(merged, name, getattr(options, name))
+    merged.config = None
+    return merged
