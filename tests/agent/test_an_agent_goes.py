@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.base.randomness import Randomness
 from tarmac.runtimes.cri.driver import CriRuntime
 from tarmac.volumes.linux.mountinfo import mounts

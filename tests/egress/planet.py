@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.egress.leases.thread import PORT
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.apps.cities.layout import CityLayout, city_of, pods_cgroup

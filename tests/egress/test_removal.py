@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.layout import own_cgroup, pods_cgroup
 from tarmac.apps.processes import told
 from tests.egress.planet import Outside

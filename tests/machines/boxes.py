@@ -16,7 +16,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.base.randomness import Randomness
 from tests.datapath.lab import Lab
 from tests.support.kubectl import kubectl_path

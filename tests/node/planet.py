@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.layout import pods_cgroup
 from tarmac.apps.cities.removing import underlay_of
 from tests.support.guestimages import guest

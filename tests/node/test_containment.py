@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.model.limits import Limits
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of

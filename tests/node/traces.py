@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout
 from tarmac.datapath.hosts import HostUnderlay

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.cgroups.hierarchy import Hierarchy
 from tarmac.agent.cgroups.machines import MachineGroups
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.api.networking.interfaces import AttachedInterface
 from tarmac.base.clock import SystemClock
 from tarmac.runtimes.interface import (

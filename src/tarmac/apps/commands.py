@@ -40,6 +40,11 @@ def _add_completion_flags(command: argparse.ArgumentParser) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="the words typed so far")
 
 
+def _join(options: argparse.Namespace) -> int:
+    as_server = options.server and not options.addresses  # both, or neither, is an error that `joining` reports
+    return root("tarmac.apps.host.serverjoining" if as_server else "tarmac.apps.host.joining")(options)
+
+
 _IMAGES = root("tarmac.apps.images")
 
 COMMANDS: Final = (
@@ -135,7 +140,7 @@ COMMANDS: Final = (
         help="make this host a node of a cluster, or a server",
         epilog=HOST_CODES,
         flags=add_join_flags,
-        run=root("tarmac.apps.host.joining"),
+        run=_join,
     ),
     Command(
         "leave",

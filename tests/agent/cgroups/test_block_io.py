@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tarmac.agent.cgroups.blockio import BlkioV1, IoV2
-from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.decide.qosclasses.blockio import NO_CLASS, BlockioParameters
 

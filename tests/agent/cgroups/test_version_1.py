@@ -10,7 +10,7 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.cgroups.hierarchy import mounted
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.model.allotment import PodAllotment

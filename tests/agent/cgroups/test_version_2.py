@@ -14,7 +14,8 @@ import pytest
 
 from tarmac.agent.allocation.allocator import Allocator
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.cgroups.v1 import V1
 from tarmac.agent.cgroups.v2 import V2

@@ -1,7 +1,6 @@
-"""The interface to control groups, independent of their version, and the detection of the version.
+"""The interface to control groups, independent of their version, and the file operations of both versions.
 
-Paths are in the runtime's form: absolute, below the top of the hierarchy. All calls are idempotent. A host with both
-versions (hybrid) has its controllers on v1; then v1 is used.
+Paths are in the runtime's form: absolute, below the top of the hierarchy. All calls are idempotent.
 """
 
 from __future__ import annotations
@@ -108,30 +107,6 @@ class Hierarchy(Protocol):
     def oom_kills(self, path: str) -> int:
         """Return the number of processes of the group killed by the OOM killer."""
         ...
-
-
-def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy:
-    """Return the hierarchy of this host. Raises CgroupError if none can hold limits."""
-    from tarmac.agent.cgroups.v1 import V1
-    from tarmac.agent.cgroups.v2 import V2
-
-    by_controller: dict[str, Path] = {}
-    unified: list[Path] = []
-    for line in mountinfo.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.split(" ", 2)
-        point = Path(before.split(" ")[4])
-        if kind == "cgroup2":
-            unified.append(point)
-        elif kind == "cgroup":
-            for option in options.split(","):
-                by_controller.setdefault(option, point)
-    if "memory" in by_controller and "cpu" in by_controller:
-        return V1({**by_controller, **{str(point): point for point in unified}})  # runtimes create groups in both
-    for point in unified:
-        if {"cpu", "memory"} <= set((point / "cgroup.controllers").read_text().split()):
-            return V2(point)
-    raise CgroupError("no control groups with the controllers cpu and memory are mounted")
 
 
 def make_folder(folder: Path) -> bool:

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.model.limits import Limits
 from tarmac.agent.stats.hostusage import MachineStats
 from tarmac.apps.cities.layout import CityLayout

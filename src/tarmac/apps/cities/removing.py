@@ -10,7 +10,8 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.cities.agents import agents_of
 from tarmac.apps.cities.layout import CityLayout, city_of, own_cgroup, pods_cgroup
 from tarmac.apps.processes import end

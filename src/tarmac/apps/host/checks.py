@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tarmac import __version__
-from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.apps.host.discovery import FoundServer
 from tarmac.apps.host.hostlayout import Machine
 from tarmac.decide.versions import joins

@@ -65,14 +65,10 @@ class Blocked(SetupFailed):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Join as a node or as a server; return the exit code."""
-    if bool(options.server) == bool(options.addresses):
+    """Join as a node; return the exit code. `tarmac.apps.host.serverjoining` joins as a server."""
+    if options.server or not options.addresses:
         print_error("give either ADDRESS, to join as a node, or --server ADDRESS, to join as a server")
         return USAGE
-    if options.server:
-        from tarmac.apps.host import serverjoining  # imported here: it imports this module, and the server's parts
-
-        return serverjoining.main(options)
     try:
         token = joining_token(options)
     except BadToken as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from tarmac.agent.allocation.allocator import Allocator, NodeResource
 from tarmac.agent.allocation.settings import AllocationSettings
-from tarmac.agent.cgroups.hierarchy import Hierarchy, mounted
+from tarmac.agent.cgroups.hierarchy import Hierarchy
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.cpumanager import is_strict
 from tarmac.agent.config.settings import AgentConfig

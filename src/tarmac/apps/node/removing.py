@@ -14,7 +14,8 @@ import shutil
 from collections.abc import Set
 from pathlib import Path
 
-from tarmac.agent.cgroups.hierarchy import CgroupError, mounted
+from tarmac.agent.cgroups.hierarchy import CgroupError
+from tarmac.agent.cgroups.mounted import mounted
 from tarmac.agent.cgroups.pods import KubePods
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.agent.devices.folder import leave_folder

@@ -16,10 +16,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, NotFound
 from tarmac.base.tasks import Tasks, background, first
 from tarmac.cli.logs.lines import Source
+from tarmac.cli.logs.loglines import LogLines, title
 from tarmac.cli.logs.merging import HOLD_SECONDS, Hold
 from tarmac.cli.logs.reading import Asked, LogStream
 from tarmac.cli.logs.selecting import Choice, Selection, has_begun, is_over
-from tarmac.cli.rendering.loglines import LogLines, title
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.console import Console
 from tarmac.client.backoff import Backoff

@@ -11,10 +11,10 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, Forbidden, NotFound
 from tarmac.base.selectors import LabelSelector
 from tarmac.cli.logs.lines import Line, Source
+from tarmac.cli.logs.loglines import LogLines, title
 from tarmac.cli.logs.merging import merged
 from tarmac.cli.logs.reading import Asked, LogStream
 from tarmac.cli.logs.selecting import Choice, Selection, needs_nodes, selections
-from tarmac.cli.rendering.loglines import LogLines, title
 from tarmac.cli.rendering.text import printable
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tarmac.api.status import ApiError
 from tarmac.base.tasks import Tasks
-from tarmac.cli.machines.places import Place
+from tarmac.cli.machines.places import Place, open_screen
 from tarmac.cli.redirectfile import redirect_file
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
@@ -88,8 +88,6 @@ class BrowserPage:
         return Response(200, path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
 
     async def _stream(self, request: Request) -> Answer:
-        from tarmac.cli.machines.vnc import open_screen
-
         if self._taken:
             return Response(409, b"somebody looks already", "text/plain")
         try:

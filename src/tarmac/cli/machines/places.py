@@ -13,6 +13,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.targets.typed import INSTANCES
 from tarmac.client.targets.untyped import PODS
+from tarmac.client.websockets import WebSocket, open_websocket
 
 _WORDS = ("instance", "instances", "inst")
 _MAX_NAMED = 5
@@ -50,6 +51,16 @@ async def screen_path(client: Client, place: Place, view: bool) -> str:
         raise NotFound(f'instance "{place.name}" is on no node yet')
     own = f"tarmac/v1/vnc/{place.namespace}/{place.name}/{uid}"
     return f"/api/v1/nodes/{node}/proxy/{own}" + ("?view=true" if view else "")
+
+
+async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
+    """Open RFB in a WebSocket; through the node where the server has no subresource. Raises ApiError, ClientError."""
+    path = place.path("vnc", view="true" if view else "")
+    try:
+        return await open_websocket(place.http, path, ["binary"], client.randomness)
+    except NotFound:
+        path = await screen_path(client, place, view)
+        return await open_websocket(place.http, path, ["binary"], client.randomness)
 
 
 async def find_instance(client: Client, http: HttpConfig, namespace: str, written: str) -> Place:

@@ -6,15 +6,14 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from tarmac.api.status import NotFound
-from tarmac.cli.machines.places import Place, find_instance, screen_path
+from tarmac.cli.machines.browser import serve_browser
+from tarmac.cli.machines.places import Place, find_instance, open_screen
 from tarmac.cli.machines.rfb import RfbFault
 from tarmac.cli.machines.screenshot import Screenshot
 from tarmac.cli.machines.viewers import Viewers
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
-from tarmac.client.websockets import WebSocket, open_websocket
 
 _PICTURE_TIMEOUT = 60.0
 LOOPBACK = "127.0.0.1"
@@ -34,8 +33,6 @@ async def vnc(client: Client, place: Place, options: argparse.Namespace, console
         console.say(f"{options.screenshot}: {picture.width}x{picture.height}\n")
         return 0
     if options.browser:
-        from tarmac.cli.machines.browser import serve_browser
-
         return await serve_browser(client, place, options.port, options.view, console)
     viewers = Viewers(lambda: open_screen(client, place, options.view), console, client.clock, client.randomness)
     server = await asyncio.start_server(viewers.serve, LOOPBACK, options.port)
@@ -44,16 +41,6 @@ async def vnc(client: Client, place: Place, options: argparse.Namespace, console
     async with server:
         await server.serve_forever()
     return 0
-
-
-async def open_screen(client: Client, place: Place, view: bool) -> WebSocket:
-    """Open RFB in a WebSocket; through the node where the server has no subresource. Raises ApiError, ClientError."""
-    path = place.path("vnc", view="true" if view else "")
-    try:
-        return await open_websocket(place.http, path, ["binary"], client.randomness)
-    except NotFound:
-        path = await screen_path(client, place, view)
-        return await open_websocket(place.http, path, ["binary"], client.randomness)
 
 
 async def take_picture(client: Client, place: Place) -> Screenshot:

@@ -13,8 +13,8 @@ import msgspec
 from tarmac.api.schema import JsonObject
 from tarmac.base.selectors import LabelSelector
 from tarmac.cli.rendering.text import printable_json
-from tarmac.cli.rendering.usage import sorted_rows, usage_document, usage_table
 from tarmac.cli.top.usage import Sample, Usage, by_city, by_instance, by_node, by_workload, samples
+from tarmac.cli.top.usagetable import sorted_rows, usage_document, usage_table
 from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.listing import Listing
