@@ -4,6 +4,7 @@
 - a file name appears at most three times in `src`, so that a search by name finds the file
 - constants of limits and times use the words of the field: MAX, MIN, TIMEOUT, INTERVAL, RETRY, DEBOUNCE, CHUNK
 - no test, and no heading of a page, begins with a question word used as a noun phrase
+- no import cycle exists between modules or between sibling packages (`tools/cycles.py`)
 - a commit title has at most 72 characters, begins with a verb in the imperative, and names a part of the project
 
 `tools/names.json` lists the exceptions. The list may only shrink: `--lower` removes entries that are no longer needed.
@@ -22,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tools.cache import ROOT
+from tools.cycles import import_cycles
 from tools.house_rules import tracked
 
 MAX_SAME_FILE_NAME = 3
@@ -135,6 +137,7 @@ def measure() -> Found:
         "repeated class names": sorted(repeated_classes(trees)),
         "repeated file names": sorted(repeated_files(source)),
         "constants": sorted(private_constants(trees)),
+        "import cycles": list(import_cycles(trees)),
         "test names": sorted(question_tests(tests)),
         "headings": sorted(question_headings(pages)),
         "commit titles": list(title_breaches(_titles(), known)),
