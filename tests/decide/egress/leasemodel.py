@@ -9,8 +9,9 @@ never. A node that is paused takes no step while the others do. A crash forgets 
 kernel as it is. Refusals and words about vacancy only tell a node which ballots are worth trying, and here a node may
 try any that it has not tried before.
 
-Addresses share nothing but the nodes. A crash or a pause of a node is one of each address, at the same moment; the
-model lets each address suffer its own at any moment. So what holds for one address here holds for several.
+One address suffices. A crash or a pause of a node is one of each address, at the same moment; the model lets each
+address suffer its own at any moment. A joint renewal is a renewal of each address: test_the_code_and_the_model runs two
+addresses on the same nodes, and finds only steps of this model. So a result for one address holds for several.
 """
 
 from __future__ import annotations

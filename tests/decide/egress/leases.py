@@ -1,7 +1,10 @@
-"""Nodes that hold and vote for one address over a network that loses, delays, repeats and reorders, on odd clocks.
+"""Nodes that hold and vote for an address over a network that loses, delays, repeats and reorders, on odd clocks.
 
 Time is that of an observer. A node's own clock is ahead or behind by any amount, and a little too fast or too slow. A
 node can stand still (its kernel does not) and can start anew, having forgotten all but epochs.
+
+The same nodes can hold and vote for a second address, with which the first one shares their voters, their joint
+renewals and their messages. Only the first one has a kernel here.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from tarmac.decide.egress.lease.messages import (
 )
 from tarmac.decide.egress.lease.voter import Voter
 
-ADDRESS = "192.0.2.7"
+ADDRESS, SECOND = "192.0.2.7", "192.0.2.8"
 TICK = 0.05
 
 
@@ -48,7 +51,7 @@ class Node:
         self.silent_at = float("-inf")  # of the kernel, on the node's clock; a new agent finds it as it is
         self.relies_on: dict[str, float] = {}  # the promises by which the kernel lives: voter -> when they end
         self.frozen_until = float("-inf")
-        self.epoch = 0
+        self.asked_with: dict[str, int] = {}  # the epoch of each candidacy
         self.voted: dict[str, int] = {}
         self.stranger = False  # somebody else has the address on the wire
         self.candidates, self.voters = world.candidates, world.voters
@@ -65,14 +68,21 @@ class Node:
     def start(self) -> None:
         self.voter, self.joints = Voter(self.now, self.voted), Joints()
         self._renewed = float("-inf")
-        self.candidate = Candidate(self.name, ADDRESS, self.candidates, self.voters, self.epoch, self.joints)
-        self.voter.serve({ADDRESS: self.candidates})
+        self.candidacies = {
+            each: Candidate(self.name, each, self.candidates, self.voters, self.asked_with.get(each, 0), self.joints)
+            for each in self._world.addresses
+        }
+        self.voter.serve(dict.fromkeys(self.candidacies, self.candidates))
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.candidacies[ADDRESS]
 
     def follow(self, candidates: Sequence[str], voters: Sequence[str]) -> None:
         """A new generation of the Gateway, which also says who was its last owner."""
         self.candidate.announced(max((epoch for _, _, epoch in self._world.owners), default=0))
         self.candidates, self.voters = candidates, voters
-        self.voter.serve({ADDRESS: candidates})
+        self.voter.serve(dict.fromkeys(self.candidacies, candidates))
         self.act(self.candidate.change(candidates, voters, self.now))
 
     def tick(self) -> None:
@@ -80,7 +90,9 @@ class Node:
         renew = now - self._renewed >= Candidate.RENEWAL
         together = self.joints.begin_round(self.voters) if renew else {}
         self._renewed = now if renew else self._renewed
-        self.act([*self.voter.tick(now), *self.candidate.tick(now, renew=renew, together=together)])
+        self.act(self.voter.tick(now))
+        for each in self.candidacies.values():
+            self.act(each.tick(now, renew=renew, together=together))
         for voter, joint in together.items():
             self._world.send(self.name, voter, joint.ask(now))
 
@@ -89,26 +101,34 @@ class Node:
             case Renewal():
                 self._world.send(self.name, sender, self.voter.renewed(sender, message, self.now))
             case Renewed() | Unlisted():
-                if self.joints.of(sender).answered(message):
-                    more = isinstance(message, Unlisted)
-                    self.act(self.candidate.unlisted(sender, self.now) if more else self.candidate.renewed())
+                joint = self.joints.of(sender)
+                if joint.answered(message):
+                    for each in [self.candidacies[address] for address in joint.members]:
+                        more = isinstance(message, Unlisted)
+                        self.act(each.unlisted(sender, self.now) if more else each.renewed())
             case Ask():
                 self.act([self.voter.asked(sender, message, self.now)])
             case Release():
                 self.act(list(self.voter.released(sender, message, self.now)))
             case Grant():
-                self.act(self.candidate.granted(sender, message, self.now))
+                self.act(self.candidacies[message.address].granted(sender, message, self.now))
             case Refuse():
-                self.act(self.candidate.refused(sender, message, self.now))
+                self.act(self.candidacies[message.address].refused(sender, message, self.now))
             case Vacant():
-                self.act(self.candidate.vacant(sender, message, self.now))
+                self.act(self.candidacies[message.address].vacant(sender, message, self.now))
 
     def act(self, effects: Sequence[Effect]) -> None:
-        self.epoch, self.voted = max(self.epoch, self.candidate.epoch), self.voter.epochs
+        for address, each in self.candidacies.items():
+            self.asked_with[address] = max(self.asked_with.get(address, 0), each.epoch)
+        self.voted = self.voter.epochs
         for effect in effects:
             match effect:
                 case Send(to, message):
                     self._world.send(self.name, to, message)
+                case Probe(address):
+                    self.act(self.candidacies[address].probed(self.stranger, self.now))
+                case _ if effect.address != ADDRESS:
+                    pass
                 case Own(_, epoch, until):
                     self._world.owned(self.name, epoch)
                     self._carry(until)
@@ -116,8 +136,6 @@ class Node:
                     self._carry(until)
                 case Drop():
                     self.silent_at, self.relies_on = float("-inf"), {}
-                case Probe():
-                    self.act(self.candidate.probed(self.stranger, self.now))
 
     def counted(self) -> dict[str, float]:
         """The promises that this node's holder counts, by voter, and when they end for it."""
@@ -134,8 +152,17 @@ class Node:
 class World:
     """The nodes and the network."""
 
-    def __init__(self, seed: int, nodes: int, *, loss: float = 0.0, delay: float = 0.005, late: float = 0.0) -> None:
-        self.seed, self.dice = seed, random.Random(seed)
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        *,
+        loss: float = 0.0,
+        delay: float = 0.005,
+        late: float = 0.0,
+        addresses: Sequence[str] = (ADDRESS,),
+    ) -> None:
+        self.seed, self.dice, self.addresses = seed, random.Random(seed), addresses
         self.now = 0.0
         self.loss, self.delay, self.late = loss, delay, late
         self.cut: set[str] = set()

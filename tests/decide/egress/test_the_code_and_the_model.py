@@ -8,7 +8,7 @@ state before to the state after.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import permutations
 
 import pytest
@@ -17,9 +17,10 @@ from tarmac.decide.egress.lease import LASTS, LEASE
 from tarmac.decide.egress.lease import holder as holding
 from tarmac.decide.egress.lease import voter as voting
 from tarmac.decide.egress.lease.candidate import Candidate
+from tarmac.decide.egress.lease.joint import Joint
 from tarmac.decide.egress.lease.messages import Ask, Drop, Message, Release, Renewed, Together
 from tests.decide.egress.leasemodel import NOBODY, Node, State, Voter, broken, steps
-from tests.decide.egress.leases import ADDRESS, World
+from tests.decide.egress.leases import ADDRESS, SECOND, World
 from tests.soak import SOAK
 
 ALL_STEPS = {
@@ -35,16 +36,16 @@ class Deviation(AssertionError):
 class Watched(World):
     """Three voters of whom two are candidates, and the model beside them."""
 
-    def __init__(self, seed: int, **weather: float) -> None:
+    def __init__(self, seed: int, addresses: Sequence[str] = (ADDRESS,), **weather: float) -> None:
         self._asked, self._released = [0, 0], [0, 0]
         self._held: dict[str, int] = {}  # voter -> who has its promise, or had it when it was started anew
         self.model: State | None = None
         self.reached: set[str] = set()
-        super().__init__(seed, 3, **weather)
+        super().__init__(seed, 3, addresses=addresses, **weather)
         self.model = self._read(0, ordered=True)
 
     def send(self, sender: str, to: str, message: Message | Together) -> None:
-        if sender in self.candidates and isinstance(message, Ask | Release):
+        if sender in self.candidates and isinstance(message, Ask | Release) and message.address == ADDRESS:
             number = self.candidates.index(sender)
             # A holder that is refused for good gives back the ballot that it would have asked with next.
             self._asked[number] |= 1 << message.epoch
@@ -145,19 +146,20 @@ def live_through(world: Watched, dice: random.Random, troubles: int) -> None:
             case "cut":
                 world.cut = {node.name}
             case "give up" if world.now >= node.frozen_until:
-                node.act(node.candidate.give_up())
+                node.act(node.candidacies[dice.choice(world.addresses)].give_up())
             case _:
                 world.cut = set()
         world.observe()
         world.run(dice.uniform(0.1, 3.0))
 
 
-def histories(number: int) -> set[str]:
-    """The steps of the model that some histories came to."""
+def histories(number: int, *addresses: str) -> set[str]:
+    """The steps of the model that the first address came to in some histories."""
     reached: set[str] = set()
     for seed in range(number):
         dice = random.Random(f"weather {seed}")
-        world = Watched(seed, loss=dice.choice([0.0, 0.1, 0.4]), delay=0.02, late=dice.choice([0.0, 0.1]))
+        weather = {"loss": dice.choice([0.0, 0.1, 0.4]), "delay": 0.02, "late": dice.choice([0.0, 0.1])}
+        world = Watched(seed, addresses or (ADDRESS,), **weather)
         live_through(world, dice, 25)
         reached |= world.reached
     return reached
@@ -167,6 +169,27 @@ def histories(number: int) -> set[str]:
 @pytest.mark.timeout(0 if SOAK else 120)
 def test_every_step_of_the_code_is_one_of_the_model() -> None:
     assert histories(2000 if SOAK else 30) == ALL_STEPS, "each sort of step occurs"
+
+
+@pytest.mark.soak(minutes=10)
+@pytest.mark.timeout(0 if SOAK else 120)
+@pytest.mark.parametrize("addresses", [(ADDRESS, SECOND), (SECOND, ADDRESS)])
+def test_a_second_address_of_the_same_nodes_adds_no_step_to_those_of_the_first(addresses: tuple[str, ...]) -> None:
+    """The model has one address. Voters, joint renewals and messages are shared by all addresses of a node."""
+    assert histories(1000 if SOAK else 15, *addresses) == ALL_STEPS
+
+
+def renews_addresses_that_are_in_no_group(patch: pytest.MonkeyPatch) -> None:
+    """A joint renewal counts for an address that joined after it was sent."""
+    patch.setattr(Joint, "sent", lambda self, _address: self.granted)
+
+
+def test_a_promise_that_one_address_owes_to_another_is_a_step_that_the_model_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    renews_addresses_that_are_in_no_group(monkeypatch)
+    with pytest.raises(AssertionError):
+        histories(60, ADDRESS, SECOND)
 
 
 def lapses_too_early(patch: pytest.MonkeyPatch) -> None:
