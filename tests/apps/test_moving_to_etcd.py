@@ -144,7 +144,7 @@ async def test_killed_at_every_step_the_same_command_goes_on(moving: Moving, tim
     assert moving.config.read_text().startswith("# mine\n")
     assert documents_in(moving.config)["ServerConfig"]["store"] == moving.url
     again = moving.run()
-    assert (again.returncode, "moved already" in again.stdout) == (0, True)
+    assert (again.returncode, "already migrated" in again.stdout) == (0, True)
 
 
 async def test_a_copy_is_brought_up_to_date_when_the_file_has_gone_on(moving: Moving) -> None:

@@ -168,7 +168,7 @@ def test_every_obstacle_is_told_at_once_and_nothing_is_changed(cluster: Cluster)
         assert joining.process.wait(40) == 3
         lines = [line.removeprefix("tarmac: ").removeprefix("error: ") for line in joining.said.splitlines()]
         assert [line.partition(":")[0] for line in lines] == ["warning", "checks", "node-port", "server"]
-        assert "10250/tcp cannot be had (Address already in use)" in joining.said
+        assert "10250/tcp cannot be bound (Address already in use)" in joining.said
         assert set(other.leftovers()["files"]) - set(before) <= {"/var/lib/tarmac/setup.lock"}
     finally:
         listening.kill()

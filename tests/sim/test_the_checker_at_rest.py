@@ -133,7 +133,7 @@ def _of_nobody(quiet: Quiet) -> None:
         (_outdated, f"web-0 runs docker.io/example/app:0, not {IMAGE}"),
         (_unavailable, "web: Available is False (X: None)"),
         (_still_rolling, "web: Progressing is True (Updating: None)"),
-        (_of_nobody, f"{PODS} default/web-0 belongs to nobody"),
+        (_of_nobody, f"{PODS} default/web-0 has no owner"),
     ],
 )
 def test_what_is_wanted_and_not_there(change: Callable[[Quiet], None], told: str) -> None:
@@ -162,7 +162,7 @@ def _miscounted(field: str, value: Any) -> Callable[[Quiet], None]:
     ("change", "told"),
     [
         (_stopped, "pod default/web-0: Ready is True (X: None), but its processes do not"),
-        (_unknown_process, "default/old runs on sea-0, and nobody knows of it"),
+        (_unknown_process, "default/old runs on sea-0 without a Pod in the API"),
         (_without(PODS, "web-0"), "instance default/web-0: Ready is True (X: None), but its pod says otherwise"),
         (_miscounted("replicas", 2), "deployment default/web-dfw says replicas 2, and it is 1"),
         (_miscounted("readyReplicas", 0), "deployment default/web-dfw says readyReplicas 0, and it is 1"),

@@ -36,7 +36,7 @@ def test_waiting_for_nobody_is_an_error_not_a_hang() -> None:
     async def main(_loop: VirtualLoop) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(Deadlock, match="everybody waits"):
+    with pytest.raises(Deadlock, match="all tasks wait"):
         run(main)
 
 

@@ -77,7 +77,7 @@ async def _move_or_finish(options: argparse.Namespace) -> int:
     move = _planned(layout, options.to, config)
     if not move.file.exists() and move.kept.exists():
         _rename(move)
-        print(f"moved already: {move.kept} is what it was made of")
+        print(f"already migrated; the former store is {move.kept}")
         return DONE
     if not move.file.exists():
         raise SetupFailed(f"there is no store at {move.file}")
@@ -171,7 +171,7 @@ async def _verify(move: Move, wanted: Contents, source: str) -> None:
         if found != wanted:
             there = f"etcd has {found.count} objects, sha256:{found.digest}"
             here = f"{move.file} has {wanted.count}, sha256:{wanted.digest}"
-            raise SetupFailed(f"{there}; {here}: somebody else writes there; nothing was changed here")
+            raise SetupFailed(f"{there}; {here}: another process writes to it; nothing was changed here")
         await target.mark_filling(FillMark(source, complete=True, digest=found.digest))
 
 

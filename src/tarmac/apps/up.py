@@ -168,7 +168,7 @@ def _real(
         except hosts.BadSegment as error:
             raise _BadFlag(f"--outside: {error}") from error
     if left := asyncio.run(leave(layout.data_dir, codes, parts)):
-        print(_left_out(left, "what ran there is ended, its data stays"), file=sys.stderr)
+        print(_left_out(left, "its instances were stopped, its data stays"), file=sys.stderr)
     underlay = hosts.plan(layout.data_dir, [code.lower() for code in codes], hosts.free_subnet(layout.data_dir))
     hosts.build(underlay)
     cities = [city_of(code, underlay, layout.data_dir) for code in codes]

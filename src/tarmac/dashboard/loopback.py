@@ -105,7 +105,7 @@ class Loopback:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return refusal(request, 400, "No code", 'The body has to be {"code": "…"}.')
         if code in self._spent:
-            self._warn("somebody tried a code that had been used: if that was not you, end this command")
+            self._warn("a used code was tried again: if that was not you, stop this command")
             return refusal(request, 410, "This code has been used", _AGAIN)
         if not self._code or not hmac.compare_digest(code.encode(), self._code.encode()):
             return refusal(request, 401, "Not this code", _AGAIN)

@@ -67,7 +67,7 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def _pass(self, timeout: float | None) -> None:
         if timeout is None:
-            raise Deadlock("everybody waits, and no timer is set")
+            raise Deadlock("all tasks wait, and no timer is set")
         if timeout > 0:
             self._time += timeout
 

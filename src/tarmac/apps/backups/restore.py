@@ -140,9 +140,9 @@ def _lost(backup: ReadBackup, present: Present, layout: Layout) -> list[Obstacle
     head = backup.head
     lines: Sequence[str] = losses(present.rows, backup.rows)
     if present.trouble:
-        lines = [f"everything in {layout.store_url}, of which nobody can say more: {present.trouble}"]
+        lines = [f"everything in {layout.store_url}, which cannot be read: {present.trouble}"]
     elif not present.newest:
-        lines = [f"there is no store yet; what was written after revision {head.revision} is not in the backup"]
+        lines = [f"there is no store here; writes after revision {head.revision} are not in the backup"]
     elif not lines:
         lines = ["nothing but history"]
     when = f"the backup is of {rfc3339(head.at)}, revision {head.revision}; --accept-loss continues"

@@ -78,7 +78,7 @@ class _Connections:
         if len(self._tasks) >= _MAX_CONNECTIONS:
             writer.close()
         else:
-            self._tasks.begin(_talk(reader, writer), "talk with somebody outside")
+            self._tasks.begin(_talk(reader, writer), "answer a client of the echo server")
 
     async def close(self) -> None:
         """Close all connections."""

@@ -32,8 +32,8 @@ def choose(asked: Literal["auto", "containerd", "sim"]) -> Choice:
     except Impossible as reason:
         if asked == "containerd":
             raise
-        return Choice("sim", f"instances are simulated, since {reason}")
-    without = f"there is no gVisor ({parts.no_gvisor}), so only what asks for the RuntimeClass runc can run"
+        return Choice("sim", f"instances are simulated: {reason}")
+    without = f"there is no gVisor ({parts.no_gvisor}), so only pods with the RuntimeClass runc can run"
     return Choice("containerd", f"real containers; {'sandboxes by gVisor' if parts.runsc else without}", parts)
 
 

@@ -106,9 +106,8 @@ def _ports() -> Iterator[Obstacle]:
             try:
                 probe.bind(("0.0.0.0", port))
             except OSError as error:
-                yield Obstacle(
-                    check, f"{shown} cannot be had ({error.strerror}); stop what listens there, a kubelet perhaps"
-                )
+                remedy = "stop the process that listens there, perhaps a kubelet"
+                yield Obstacle(check, f"{shown} cannot be bound ({error.strerror}); {remedy}")
 
 
 def _existing(path: Path) -> Path:

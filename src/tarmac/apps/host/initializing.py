@@ -92,7 +92,7 @@ def _obstacles(machine: Machine, options: argparse.Namespace) -> Iterator[Obstac
     if (machine.data / "up.lock").exists():
         yield Obstacle("data", f"{machine.data} was made by tarmac up; tarmac down removes it")
     if not running(machine, "server") and (why := taken(*options.listen)):
-        yield Obstacle("port", f"{why}; stop what listens there, or choose another with --listen")
+        yield Obstacle("port", f"{why}; stop the process that listens there, or pass another address with --listen")
     if options.location:
         yield from local_obstacles(machine, running=bool(running(machine, "agent")))
     elif os.geteuid() != 0:

@@ -138,7 +138,7 @@ def _obstacles(machine: Machine, wanted: ServerJoining) -> Iterator[Obstacle]:
     elif KIND in documents_in(machine.config) and not _has_keys(machine, wanted.token.ca_hash):
         yield Obstacle("configuration", f"{machine.config} has a {KIND} already; remove it")
     if not running(machine, "server") and (why := taken(*wanted.options.listen)):
-        yield Obstacle("port", f"{why}; stop what listens there, or choose another with --listen")
+        yield Obstacle("port", f"{why}; stop the process that listens there, or pass another address with --listen")
 
 
 def _has_keys(machine: Machine, ca_hash: str) -> bool:

@@ -186,4 +186,4 @@ def _limited(refusals: tuple[Refusal, ...]) -> Condition:
     limit = next((refusal for refusal in refusals if refusal.reason in _LIMITS), None)
     if limit is not None:
         return Condition(LIMITED, "True", limit.reason, limit.message)
-    return Condition(LIMITED, "False", reasons.WITHIN_SCALING_LIMITS, "The number is what the metrics ask for.")
+    return Condition(LIMITED, "False", reasons.WITHIN_SCALING_LIMITS, "The number follows the metrics.")

@@ -52,7 +52,7 @@ class SourceIPBinder:
                 # Visible at once: the next claim of this pass must not take the same address from an outdated cache.
                 self._caches.source_ips.wrote(taken)
                 pool.put(taken)
-        raise Conflict("too many others take addresses of this class")
+        raise Conflict("too many claims take addresses of this class at once")
 
     async def _confirm_namespace(self, name: str) -> None:
         """Compare the cached namespace with the server's before an address goes back to it. Raises Conflict, NotFound.

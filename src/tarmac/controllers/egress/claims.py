@@ -169,7 +169,7 @@ def _bound_finding(verdict: Verdict[Takes]) -> Finding:
     if verdict.value is not None:
         held = ", ".join(str(take.address) for take in verdict.value)
         return Finding("Bound", "True", reasons.ADDRESS_BOUND, f"It holds {held}.")
-    worst = verdict.refusals[0] if verdict.refusals else Refusal(reasons.CLAIM_NOT_BOUND, "Nobody has looked at it.")
+    worst = verdict.refusals[0] if verdict.refusals else Refusal(reasons.CLAIM_NOT_BOUND, "Not processed yet.")
     return Finding("Bound", "False", worst.reason, f"{worst.message} {worst.change}".strip())
 
 

@@ -51,7 +51,7 @@ from tarmac.decide.scheduling import (
 
 AT_ONCE = 4  # preemptions of one Location whose victims are still terminating
 _READ_AT_ONCE = 1000  # pods read between two yields to the event loop
-_OTHERS_FIRST = "Others have to make room at its Location first."
+_OTHERS_FIRST = "Other pods have to make room at its Location first."
 _MESSAGE = "tarmac: preempting to accommodate a higher priority pod"
 
 _log = log("scheduler")

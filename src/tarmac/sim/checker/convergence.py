@@ -43,7 +43,7 @@ def unmet(mirror: Mirror, wishes: Iterable[Wish], load: Mapping[str, float]) -> 
     for bucket in (INSTANCES, PODS):
         for key, each in mirror.bucket(bucket).items():
             if labels(each).get(LABEL_DEPLOYMENT_UID, "") not in deployments:
-                yield f"{bucket} {key} belongs to nobody"
+                yield f"{bucket} {key} has no owner"
 
 
 def _unmet(mirror: Mirror, workload: JsonObject, wish: Wish, load: Mapping[str, float]) -> Iterator[str]:
@@ -94,7 +94,7 @@ def lies(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
     known = {pod["metadata"]["uid"] for pod in mirror.bucket(PODS).values()}
     for uid, pod in running.items():
         if uid not in known:
-            yield f"{pod.key} runs on {pod.node}, and nobody knows of it"
+            yield f"{pod.key} runs on {pod.node} without a Pod in the API"
     for key, instance in mirror.bucket(INSTANCES).items():
         pod = mirror.bucket(PODS).get(key)
         if is_true(instance, "Ready") != (pod is not None and is_true(pod, "Ready")):

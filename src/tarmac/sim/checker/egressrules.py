@@ -117,10 +117,10 @@ def lies_outside(mirror: Mirror, fleet: Fleet) -> Iterator[str]:
     services = {key.replace("/", ".") for key in mirror.bucket(SERVICES)}
     for key in mirror.bucket(FORWARDERS):
         if key.partition("/")[2].rpartition(".")[0] not in services:
-            yield f"forwarder {key} belongs to nobody"
+            yield f"forwarder {key} has no owner"
     for key, gateway in mirror.bucket(GATEWAYS).items():
         if not _is_used(gateway, services):
-            yield f"gateway {key} has rules of nobody"
+            yield f"gateway {key} has rules without an owner"
 
 
 def _is_used(gateway: JsonObject, services: Iterable[str]) -> bool:
