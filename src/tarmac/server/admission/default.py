@@ -5,6 +5,7 @@ from __future__ import annotations
 from tarmac.api.catalog import Catalog
 from tarmac.base.clock import Clock
 from tarmac.base.randomness import Randomness
+from tarmac.server.admission.antiaffinity import CrossNamespaceAntiAffinity
 from tarmac.server.admission.certificates import (
     CertificateApproval,
     CertificateRequester,
@@ -84,6 +85,7 @@ def default_plugins(
         PersistentVolumeClaimResize(reader),
         RuntimeClasses(reader),
         HostKernel(reader, authorizer),
+        CrossNamespaceAntiAffinity(authorizer),
         ClassResources(reader) if class_resources else NoClassResources(),
         ConsoleRecording(authorizer),
         CertificateRequester(clock),
