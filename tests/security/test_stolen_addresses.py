@@ -103,6 +103,22 @@ async def test_a_target_in_use_cannot_be_claimed(wire: Wire, target: str) -> Non
             await asyncio.sleep(0.05)
 
 
+async def test_writes_do_not_add_up_to_more_addresses(wire: Wire) -> None:
+    """Each one is a range that new Networks keep off."""
+    stated: list[str] = []
+    for block in range(6):
+        stated += [f"172.{16 + block}.{number}.9" for number in range(30)]
+        assert (await claim(wire, *stated)).status == (200 if len(stated) <= 64 else 403)
+    assert (await claim(wire, *stated[:64])).status == 200
+    assert (await publish(wire, "192.168.1.9")).status == 403
+    assert (await claim(wire, *stated[:10])).status == 200
+    assert (await publish(wire, *(f"192.168.{number}.9" for number in range(54)))).status == 200
+    answer = await publish(wire, *(f"192.168.{number}.9" for number in range(55)))
+    assert (answer.status, "may not have more than 64 addresses" in answer.message) == (403, True)
+    assert (await claim(wire, *stated[:11])).status == 403, "both fields count together"
+    assert (await claim(wire, *stated[:9])).status == 200
+
+
 async def test_an_ipv4_target_written_as_ipv6_is_the_same(wire: Wire) -> None:
     await service_to(wire, "203.0.113.9")
     assert (await publish(wire, "::ffff:203.0.113.9")).status == 403

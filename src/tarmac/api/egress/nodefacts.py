@@ -18,6 +18,7 @@ from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, Address
 Encryption = Literal["kernel", "userspace", "none", "off"]
 _MAX_TEXT = 16 * 1024
 _MAX_ADDRESSES = 256
+_STATED = 48  # the server accepts 64 addresses of a node, those of its status included
 
 
 class OutsideInterface(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -57,8 +58,13 @@ def read_facts(annotations: Mapping[str, str]) -> NodeFacts | None:
 
 
 def write_facts(facts: NodeFacts) -> str:
-    """Return the text of the annotation."""
-    return msgspec.json.encode(facts).decode()
+    """Return the text of the annotation, with the first addresses only if there are many."""
+    interfaces: list[OutsideInterface] = []
+    left = _STATED
+    for each in facts.interfaces:
+        interfaces.append(OutsideInterface(each.name, each.addresses[:left]))
+        left -= len(interfaces[-1].addresses)
+    return msgspec.json.encode(msgspec.structs.replace(facts, interfaces=interfaces)).decode()
 
 
 def interface_addresses(facts: NodeFacts | None) -> list[tuple[str, Address, int]]:

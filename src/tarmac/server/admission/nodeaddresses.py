@@ -32,7 +32,9 @@ from tarmac.store.interface import Entry, Event
 
 _NODES = "core/nodes"
 _STATUS, _FACTS = "status.addresses", f"metadata.annotations[{ANNOTATION_NODE_FACTS}]"
-_MOST = 64  # entries; each is compared with those of the other nodes
+# Entries of the status, and addresses in total: each is compared with those of the other nodes, and new Networks and
+# classes keep off it.
+_MOST = 64
 
 
 class _Node(Partial):
@@ -66,7 +68,7 @@ class NodeAddresses(Plugin):
         new = sorted(_entries(attributes.obj) - _entries(attributes.old))
         if not new:
             return
-        if len(new) > _MOST:
+        if len(_entries(attributes.obj)) > _MOST:
             raise refuse(attributes, f'node "{node}" may not have more than {_MOST} addresses')
         self._load()
         holder = partial(self._holder, node, _labels(attributes.old))
@@ -88,6 +90,9 @@ class NodeAddresses(Plugin):
                 )
         if claimed.keys() <= before.keys():
             return
+        if len(claimed) > _MOST:
+            detail = f"{_STATUS} and {_FACTS} together may not have more than {_MOST} addresses, and have {len(claimed)}"
+            raise refuse(attributes, f'node "{node}": {detail}')
         pooled = self._tenants.pooled(claimed)
         if len(pooled) > MAX_POOLED:
             address, name = next(iter(pooled.items()))
