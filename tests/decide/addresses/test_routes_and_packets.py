@@ -42,12 +42,15 @@ def node(mtu: str = "", address: str = "198.18.0.2") -> JsonObject:
         (1460, [node(), node("nonsense")], 1460),
         (1460, [node("1500", "")], 1430),
         (1460, [node("1500"), node("51"), node("1329"), node("0")], 1280),
+        (1460, [node("1500"), node("1500"), node("51")], 1450),
+        (1460, [node("1500"), node("1390"), node("1500"), node("1390"), node("1500")], 1450),
+        (8856, [node("9000"), node("65535"), node("9000")], 8856),
         (1460, [node("1500"), node("1330")], 1280),
         (1460, [node("1349", "fd00::1")], 1280),
         (1200, [node("1349", "fd00::1")], 1200),
     ],
 )
-def test_a_packet_fits_into_the_smallest_underlay(wanted: int, nodes: list[JsonObject], expected: int) -> None:
+def test_a_packet_fits_into_the_median_underlay(wanted: int, nodes: list[JsonObject], expected: int) -> None:
     assert packet_size(wanted, nodes) == expected
 
 

@@ -4,14 +4,16 @@ Between nodes a packet is encapsulated: Ethernet, VXLAN, UDP and IP headers add 
 With encryption, WireGuard, UDP and IP headers add 60 or 80 more. An instance has one MTU for all peers, so a network
 that is encrypted anywhere has the smaller one.
 
-A node reports the MTU of its underlay, and all nodes of its Location use the smallest. `MIN_MTU` bounds the harm of a
-hostile node: a report that leaves less counts as that, and if it was true, that node's large packets are lost.
+A node reports the MTU of its underlay, and all nodes of its Location use the median, the lower one of two. So a minority
+of hostile nodes changes nothing; if a smaller report was true, that node's large packets are lost. `MIN_MTU` bounds the
+harm of hostile nodes that are no minority: a report that leaves less counts as that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from statistics import median_low
 from typing import Any, Final
 
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
@@ -25,8 +27,9 @@ MAX_UNDERLAY: Final = 65_535
 
 
 def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]], *, encrypted: bool = False) -> int:
-    """Return the largest MTU that works among these Nodes; Nodes without a report do not limit it."""
-    return min([wanted, *(max(size, MIN_MTU) for node in nodes if (size := _carried(node, encrypted)))])
+    """Return the largest MTU that works among most of these Nodes; Nodes without a report do not limit it."""
+    sizes = [max(size, MIN_MTU) for node in nodes if (size := _carried(node, encrypted))]
+    return min(wanted, median_low(sizes)) if sizes else wanted
 
 
 def underlay_objection(text: str) -> str:
