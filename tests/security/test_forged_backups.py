@@ -153,6 +153,25 @@ async def test_a_backup_of_the_forgers_own_cluster_is_another_clusters(cluster: 
         assert (await cluster.refusal(unauthenticated=True)).startswith("cluster: "), "each flag has one meaning"
 
 
+@pytest.mark.parametrize("present", [(), ("pki/sa.key",), ("pki/ca.crt", "pki/sa.key"), ("secrets.key",)])
+@pytest.mark.parametrize("allowed", [{}, {"unauthenticated": True}, {"from_another_cluster": True}])
+async def test_a_host_without_all_its_keys_takes_no_tag_on_trust(
+    tmp_path: Path, present: tuple[str, ...], allowed: dict[str, bool]
+) -> None:
+    """It cannot check one: only the passphrase proves the backup there."""
+    new = Cluster(tmp_path / "new")
+    if present:
+        new.install(KEY)
+        for name in {"secrets.key", "pki/ca.crt", "pki/ca.key", "pki/sa.key"} - {*present}:
+            (new.layout.data_dir / name).unlink()
+    for tags in ({"0" * 32: "0" * 64}, tags_of("digest of another backup", [OTHER_KEY]), None):
+        new.back_up(OTHER_KEY, rows=[_row(5, "mallory")], tags=tags)
+        before = _files(new.layout.data_dir)
+        with pytest.raises(Blocked):
+            await new.restore(**allowed)
+        assert _files(new.layout.data_dir) == before
+
+
 async def test_a_stolen_key_forges_nothing_once_it_is_retired(cluster: Cluster) -> None:
     cluster.back_up(OLD_KEY, rows=[_row(5, "mallory")])
     assert (await cluster.refusal()).startswith("cluster: ")

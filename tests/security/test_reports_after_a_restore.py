@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tarmac.api.compute.names import ANNOTATION_MACHINE_IMAGES
 from tarmac.api.identities import RESTORED, TOKEN_OF_NODE
 from tarmac.api.networking.interfaces import AttachedInterface, encode_interfaces
 from tarmac.api.networking.names import ANNOTATION_INTERFACES
 from tarmac.api.restored import RESTORED_PATH, RESTORES, running_path
 from tarmac.api.status import ApiError, Conflict, Forbidden, Invalid
+from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, NETWORKS, NODES, PODS, SERVICE_ACCOUNTS
 from tests.cost.measuring import ALLOWED, at_best, longest_turn
 from tests.security.wire import Answer, Json, Wire, serving
@@ -203,6 +205,37 @@ async def test_an_invented_pod_takes_no_address_of_others(wire: Wire) -> None:
         entry = wire.store.head("tarmac/running", "shop/web/n2")
         assert entry is not None
         await wire.store.delete("tarmac/running", entry.name, entry.revision)
+
+
+SOURCE = {"url": "https://images.example/debian.raw"}
+CHECKSUM = f"sha256:{'0' * 64}"
+IMAGE = {"size": "10Gi", "format": "raw", "source": SOURCE, "checksum": CHECKSUM}
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ({"debian": {**IMAGE, "source": {"url": "file:///etc/shadow"}}}, "MachineImage debian has not this source"),
+        ({"debian": {**IMAGE, "checksum": f"sha256:{'1' * 64}"}}, "MachineImage debian has not this source"),
+        ({"invented": IMAGE}, "MachineImage invented has not this source"),
+        ({"bank:debian": IMAGE}, "LocalMachineImage debian has not this source"),
+        ({"debian": 5}, "cannot be read"),
+        ({"debian": IMAGE}, ""),
+    ],
+)
+async def test_an_adopted_machine_has_an_image_of_the_catalogue(wire: Wire, named: Json, why: str) -> None:
+    images = dynamic("compute.datumapis.com/v1alpha", "machineimages", "MachineImage", namespaced=False)
+    body: Json = {"apiVersion": images.api_version, "kind": images.kind, "metadata": {"name": "debian"}}
+    await wire.admin.resource(images).create({**body, "spec": IMAGE})
+    await restored(wire)
+    await report(wire, pod(annotations={ANNOTATION_MACHINE_IMAGES: json.dumps(named)}))
+    if not why:
+        await decide(wire, "adopt")
+        kept = (await wire.admin.resource(PODS).get("web", "shop"))["metadata"]["annotations"]
+        assert json.loads(kept[ANNOTATION_MACHINE_IMAGES]) == named
+        return
+    with pytest.raises(Invalid, match=why):
+        await decide(wire, "adopt")
 
 
 def interface(network: str, vni: int, address: str) -> str:

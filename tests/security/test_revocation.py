@@ -9,14 +9,17 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tarmac.api.nodetokens import REVOKED_MAP, refused_before, revocation, revocation_key
-from tarmac.client.targets.untyped import CONFIG_MAPS, NODES
+from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, CONFIG_MAPS, NODES
 from tarmac.controllers.noderemoval import forget_node
 from tarmac.controllers.revoking import refused_until, revoke
 from tarmac.server.security.certificates import KeyPair
-from tests.security.wire import Attacker, Wire, serving
+from tests.security.wire import Attacker, Json, Wire, csr, serving, signing_request
 
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 WATCH = "/api/v1/services?watch=true"
 MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
@@ -82,6 +85,40 @@ async def test_a_removed_nodes_certificate_is_refused_and_its_watches_and_tunnel
     finally:
         for each in opened:
             each.close()
+
+
+async def test_a_removed_node_gets_no_certificate_for_a_request_of_before(wire: Wire) -> None:
+    """It could otherwise come back under its name: many requests are pending while the Node is removed."""
+    await wire.admin.resource(NODES).create({"metadata": {"name": "lost"}})
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = csr("system:node:lost", "system:nodes", key=key)
+    lost = wire.node("lost")
+    requests = [lost.post(REQUESTS, signing_request(pem, name=f"c{number}")) for number in range(100)]
+    assert {answer.status for answer in await asyncio.gather(*requests)} == {201}
+    await forget_node(wire.admin, "lost")
+    valid, undecided, found = 0, 1, list[Json]()
+    async with asyncio.timeout(30):
+        while undecided:
+            await asyncio.sleep(0.1)
+            found = (await wire.admin.resource(CERTIFICATE_REQUESTS).list()).items
+            undecided = sum(not settled(each) for each in found)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    for each in found:
+        if certificate := each["status"].get("certificate"):
+            pair = KeyPair(base64.b64decode(certificate), private)
+            valid += (await wire.attacker(pair).get("/api/v1/nodes/lost")).status != 401
+    assert valid == 0
+    reasons = {condition["reason"] for each in found for condition in each["status"]["conditions"]}
+    assert "RequesterRevoked" in reasons
+
+
+def settled(request: Json) -> bool:
+    status = request.get("status") or {}
+    return bool(status.get("certificate")) or any(
+        each["type"] in ("Denied", "Failed") for each in status.get("conditions") or ()
+    )
 
 
 async def test_a_certificate_of_afterwards_is_good(wire: Wire) -> None:

@@ -19,6 +19,8 @@ HOSTILE = (
     *("Set-Cookie: a=b; Path=/", "Set-Cookie2: a=b", "Service-Worker-Allowed: /", 'Clear-Site-Data: "*"'),
     *("Strict-Transport-Security: max-age=1", "Public-Key-Pins: x", "Refresh: 0; url=/", 'Alt-Svc: h2="evil.example"'),
     *("NEL: {}", "Report-To: {}", "Reporting-Endpoints: a", 'WWW-Authenticate: Basic realm="API"', "Expect-CT: x"),
+    *("Accept-CH: Sec-CH-UA", 'Speculation-Rules: "/rules.json"', 'Use-As-Dictionary: match="/api/*"', "Link: </x>"),
+    *("Origin-Agent-Cluster: ?1", "Critical-CH: a", "Activate-Storage-Access: load", "Invented-Tomorrow: yes"),
     *("Access-Control-Allow-Origin: https://evil.example", "Access-Control-Allow-Credentials: true"),
 )
 

@@ -3,8 +3,9 @@
 A node's client certificate is approved when its sender has the permission: for itself (`selfnodeclient`, renewal) or
 for any node whose name is not in use (`nodeclient`, bootstrap tokens; see `nodebootstrap`). Both are checked by
 SubjectAccessReview. A serving certificate is approved when the node itself requests it, its names are exactly the
-addresses in its Node object, and no other node or Service has them (`servingnames`). Requests are kept for an hour
-after the decision, and for a day while undecided.
+addresses in its Node object, and no other node or Service has them (`servingnames`). A request of a user or node whose
+certificates have been revoked since is denied, and gets no certificate if it is approved already. Requests are kept for
+an hour after the decision, and for a day while undecided.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tarmac.controllers.certificates.requests import (
 )
 from tarmac.controllers.certificates.servingnames import NameOwners
 from tarmac.controllers.context import ControllerContext
+from tarmac.controllers.revoking import refused_until
 
 KEPT_DECIDED = 3600.0
 KEPT_PENDING = 24 * 3600.0
@@ -81,6 +83,9 @@ class CertificateController:
             return
         request = _parsed(document)
         if objection(request) is not None:
+            return
+        if await self._is_revoked(document):
+            await self._conclude(document, "Denied", "RequesterRevoked", _revoked(document), subresource="approval")
             return
         serving = request.signer == KUBELET_SERVING
         decision = await (self._about_serving(request) if serving else self._about_client(document, request))
@@ -149,9 +154,18 @@ class CertificateController:
         except ValueError as error:
             await self._conclude(document, "Failed", "SigningFailure", str(error), subresource="status")
             return
+        # After signing: a later revocation refuses the certificate by its time, an earlier one is seen here.
+        if await self._is_revoked(document):
+            await self._conclude(document, "Failed", "RequesterRevoked", _revoked(document), subresource="status")
+            return
         # The update below carries the version that was read: a request denied since then gets no certificate.
         encoded = base64.b64encode(certificate.encode()).decode()
         await self._requests.update({**document, "status": {**status, "certificate": encoded}}, subresource="status")
+
+    async def _is_revoked(self, document: JsonObject) -> bool:
+        """Return True if the sender's certificates were revoked after the request was created."""
+        user = document["spec"].get("username", "")
+        return parse_rfc3339(document["metadata"]["creationTimestamp"]) < await refused_until(self._client, user)
 
     async def _conclude(self, document: JsonObject, type: str, reason: str, message: str, *, subresource: str) -> None:
         now = rfc3339(self._client.clock.now())
@@ -179,6 +193,11 @@ class CertificateController:
 
 def _approved(message: str) -> ApprovalDecision:
     return ApprovalDecision("Approved", "AutoApproved", message)
+
+
+def _revoked(document: JsonObject) -> str:
+    user = document["spec"].get("username", "")
+    return f'the certificates of "{user}" were revoked after this request: send another one with a valid credential'
 
 
 def _parsed(document: JsonObject) -> CertificateRequest:

@@ -4,7 +4,7 @@ Between nodes a packet is encapsulated: Ethernet, VXLAN, UDP and IP headers add 
 With encryption, WireGuard, UDP and IP headers add 60 or 80 more. An instance has one MTU for all peers, so a network
 that is encrypted anywhere has the smaller one.
 
-A node reports the MTU of its underlay, and all nodes of its Location use the median, the lower one of two. So a minority
+A node reports the MTU of its underlay, and all nodes of its Location use the median, the lower one of two. A minority
 of hostile nodes changes nothing; if a smaller report was true, that node's large packets are lost. `MIN_MTU` bounds the
 harm of hostile nodes that are no minority: a report that leaves less counts as that.
 """

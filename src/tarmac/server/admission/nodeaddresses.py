@@ -91,7 +91,9 @@ class NodeAddresses(Plugin):
         if claimed.keys() <= before.keys():
             return
         if len(claimed) > _MOST:
-            detail = f"{_STATUS} and {_FACTS} together may not have more than {_MOST} addresses, and have {len(claimed)}"
+            detail = (
+                f"{_STATUS} and {_FACTS} together may not have more than {_MOST} addresses, and have {len(claimed)}"
+            )
             raise refuse(attributes, f'node "{node}": {detail}')
         pooled = self._tenants.pooled(claimed)
         if len(pooled) > MAX_POOLED:

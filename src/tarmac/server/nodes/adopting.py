@@ -1,7 +1,8 @@
 """Stores a running pod as its node reports it, uid and node included.
 
 The node may be hostile: the pod is decoded, validated and admitted as if the deciding user created it. Annotations that
-only controllers write are kept if the store agrees with them (`adoptedinterfaces`).
+only controllers write are kept: interfaces and images if the store agrees with them (`adoptedinterfaces`,
+`adoptedimages`), first-boot configuration and mount paths as they are, since they concern the machine alone.
 
 Its Instance owns it. A missing Instance is recreated from its deployment's template, under the uid in the pod's owner
 reference; if the deployment is missing too, the pod has no owner and stays until a user deletes it.
@@ -30,6 +31,7 @@ from tarmac.decide.derived.instances import instance_document
 from tarmac.decide.rollout import template_hash
 from tarmac.server.admission.chain import Attributes, Chain
 from tarmac.server.encoding import encode_object
+from tarmac.server.nodes.adoptedimages import check_images
 from tarmac.server.nodes.adoptedinterfaces import check_interfaces
 from tarmac.server.reader import Reader
 from tarmac.server.restored import RestoredConflict
@@ -71,6 +73,7 @@ def _admitted(
     resource.strategy.default(pod)
     errors = FieldErrors()
     check_interfaces(reader, pod, errors)
+    check_images(reader, pod, errors)
     annotations = pod["metadata"].get("annotations") or {}
     held = {name: annotations[name] for name in _HELD if name in annotations}
     pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if name not in held}

@@ -1,8 +1,8 @@
 """Isolates content of pods and nodes in browsers, which get it under the origin of the API server.
 
 A browser may hold a client certificate for that origin, and `kubectl proxy` asks for no credential at all. So a relayed
-document is sandboxed: it has an origin of its own, and neither scripts nor forms. Headers that act on the whole origin
-are dropped, and requests for code that would run in a page of the origin are rejected.
+document is sandboxed: it has an origin of its own, and neither scripts nor forms. Headers that do not concern the
+document alone are dropped, and requests for code that would run in a page of the origin are rejected.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from tarmac.api.status import Forbidden
 
 SANDBOX: Final = (("Content-Security-Policy", "sandbox"), ("X-Content-Type-Options", "nosniff"))
 
-_DROPPED: Final = frozenset((
-    "alt-svc", "clear-site-data", "expect-ct", "nel", "public-key-pins", "public-key-pins-report-only", "refresh",
-    "report-to", "reporting-endpoints", "service-worker-allowed", "set-cookie", "set-cookie2",
-    "strict-transport-security", "www-authenticate", "x-content-type-options",
+# About the content itself. Browsers keep learning headers that act on a whole origin, so unknown ones are dropped.
+_KEPT: Final = frozenset((
+    "accept-ranges", "age", "allow", "cache-control", "connection", "content-disposition", "content-encoding",
+    "content-language", "content-length", "content-range", "content-security-policy", "content-type", "date", "etag",
+    "expires", "grpc-message", "grpc-status", "keep-alive", "last-modified", "location", "pragma", "retry-after",
+    "sec-websocket-accept", "sec-websocket-extensions", "sec-websocket-protocol", "server", "trailer",
+    "transfer-encoding", "upgrade", "vary", "via", "warning",
 ))  # fmt: skip
-_CORS: Final = "access-control-"
+_OWN: Final = "x-"  # of applications; browsers know few of them
+_DROPPED: Final = frozenset(("x-content-type-options", "x-dns-prefetch-control", "x-permitted-cross-domain-policies"))
 _CODE: Final = frozenset((
     "audioworklet", "embed", "object", "paintworklet", "script", "serviceworker", "sharedworker", "style", "worker",
     "xslt",
@@ -41,9 +45,13 @@ def isolated(headers: Iterable[tuple[str, str]], host: str, prefix: str) -> list
     kept = [
         (name, _below(prefix, value, host) if name.lower() == "location" else value)
         for name, value in headers
-        if name.lower() not in _DROPPED and not name.lower().startswith(_CORS)
+        if _is_kept(name.lower())
     ]
     return [*kept, *SANDBOX]
+
+
+def _is_kept(name: str) -> bool:
+    return name in _KEPT or (name.startswith(_OWN) and name not in _DROPPED)
 
 
 def _below(prefix: str, location: str, host: str) -> str:
