@@ -251,8 +251,8 @@ def test_a_voter_that_promised_to_a_candidate_that_lost_promises_to_the_owner_ag
     world.cut.update([owner.name])
     world.run(0.2)  # shorter than a lease
     for voter in (loser, world.nodes["n3"]):
-        voter.voter.asked(loser.name, Ask(ADDRESS, owner.epoch + 3, 1), loser.now + LEASE)
-        voter.voter.released(loser.name, Release(ADDRESS, owner.epoch + 3), loser.now)
+        voter.voter.asked(loser.name, Ask(ADDRESS, owner.candidate.epoch + 3, 1), loser.now + LEASE)
+        voter.voter.released(loser.name, Release(ADDRESS, owner.candidate.epoch + 3), loser.now)
     world.cut.clear()
     world.run(20)
     assert [each for _, each, _ in world.owners] == [owner.name], "one election"
