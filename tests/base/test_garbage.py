@@ -6,14 +6,14 @@ import asyncio
 import gc
 from contextlib import ExitStack
 
-from tarmac.base.garbage import uncollected
+from tarmac.base.garbage import collector_disabled
 from tarmac.decide.snapshot.snapshot import Objects
 from tarmac.server.subresources.offloading import ponder
 
 
 def test_nobody_looks_for_garbage_until_the_last_is_done() -> None:
     assert gc.isenabled()
-    first, second = uncollected(), uncollected()
+    first, second = collector_disabled(), collector_disabled()
     with first:
         with second:
             assert not gc.isenabled()
@@ -24,12 +24,12 @@ def test_nobody_looks_for_garbage_until_the_last_is_done() -> None:
 def test_those_who_never_pause_keep_nobodys_garbage() -> None:
     with ExitStack() as quiet:
         for _ in range(50):
-            quiet.enter_context(uncollected())
+            quiet.enter_context(collector_disabled())
         assert not gc.isenabled()
-        quiet.enter_context(uncollected())
+        quiet.enter_context(collector_disabled())
         assert gc.isenabled()
     assert gc.isenabled()
-    with uncollected():
+    with collector_disabled():
         assert not gc.isenabled(), "after a pause there is quiet again"
     assert gc.isenabled()
 
@@ -37,7 +37,7 @@ def test_those_who_never_pause_keep_nobodys_garbage() -> None:
 def test_where_nobody_looked_before_nobody_does_after() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with collector_disabled():
             pass
         assert not gc.isenabled()
     finally:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tarmac.base.gates import REGISTRY, BadGate, FeatureGate, FeatureGates, layered
+from tarmac.base.gates import REGISTRY, BadGate, FeatureGate, FeatureGates, merge_gates
 from tarmac.base.log import configure
 
 SIZING = FeatureGate("KubeletSizingProviders", "alpha", False, frozenset({"agent"}), ("KubeletSizingProvider",))
@@ -81,7 +81,7 @@ def test_a_default_of_ones_own_is_one_that_can_be_overruled_by_any_name() -> Non
 
 def test_the_flag_comes_over_the_file_gate_by_gate() -> None:
     file = {"KubeletSizingProvider": False, "ClassResources": False, "Other": True}
-    assert layered(file, {"KubeletSizingProviders": True}, GATES) == {
+    assert merge_gates(file, {"KubeletSizingProviders": True}, GATES) == {
         "ClassResources": False,
         "Other": True,
         "KubeletSizingProviders": True,

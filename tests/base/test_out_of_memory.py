@@ -11,14 +11,14 @@ import pytest
 
 from tarmac.base.tasks import Tasks
 from tarmac.client.cache import Cache
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.feed import Kept
 from tarmac.client.targets.untyped import PODS
 from tarmac.client.watch import Change
 from tarmac.http.messages import Stream
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 
-POD = Change("ADDED", Metadata(name="a", namespace="n", uid="1", resource_version="1"), b"{}")
+POD = Change("ADDED", EnvelopeMetadata(name="a", namespace="n", uid="1", resource_version="1"), b"{}")
 
 
 class Ended(BaseException):
@@ -57,7 +57,7 @@ async def test_a_streamed_answer(ended: list[int]) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield too_much()
 
-    pulled(chunks()).start(cast("Stream", None))
+    stream_of(chunks()).start(cast("Stream", None))
     await asyncio.sleep(0)
     assert ended == [1]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarmac.base import log as logs
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 from tarmac.base.cpuset import CPUSet
 from tarmac.base.randomness import SUFFIX_ALPHABET, Randomness
 
@@ -74,7 +74,7 @@ def test_plain_lines(stream: io.StringIO) -> None:
 def test_results_are_remembered_but_not_those_of_long_texts() -> None:
     asked: list[str] = []
 
-    @remembered(2)
+    @bounded_cache(2)
     def length(text: str) -> int:
         asked.append(text)
         return len(text)

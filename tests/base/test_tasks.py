@@ -83,7 +83,7 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_name_and_place(s
 async def test_the_failure_of_a_promise_belongs_to_whoever_awaits_it(said: io.StringIO) -> None:
     tasks = Tasks()
     with pytest.raises(RuntimeError, match="no luck"):
-        await tasks.promise(fails(), "promise")
+        await tasks.track(fails(), "promise")
     assert not tasks
     assert said.getvalue() == ""
 
@@ -96,7 +96,7 @@ async def test_a_promise_that_fails_while_its_owner_closes_is_told(said: io.Stri
             raise RuntimeError("could not hang up")
 
     tasks = Tasks()
-    tasks.promise(fails_on_its_way_out(), "call")
+    tasks.track(fails_on_its_way_out(), "call")
     await turns()
     await tasks.close()
     assert "task ended with an error task=call" in said.getvalue()
@@ -106,7 +106,7 @@ async def test_a_promise_that_fails_while_its_owner_closes_is_told(said: io.Stri
 async def test_a_future_can_be_promised() -> None:
     tasks = Tasks()
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    assert tasks.promise(future, "somebody else's") is future
+    assert tasks.track(future, "somebody else's") is future
     future.set_result(3)
     await turns()
     assert not tasks

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from tarmac.base.clock import Clock, parse_rfc3339, rfc3339, rfc3339_micro
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 
 
 @dataclass
@@ -48,19 +48,19 @@ class LogHouse:
         """Every connection breaks."""
         self.generation += 1
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         if self.down:
             raise Disconnected("connection refused")
         return await self._inner.request(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         return self._log(request) if request.path.endswith("/log") else self._inner.stream(request)
 
     async def close(self) -> None:
         await self._inner.close()
 
     @asynccontextmanager
-    async def _log(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def _log(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         if self.down:
             raise Disconnected("connection refused")
         self.asked.append(request.query)

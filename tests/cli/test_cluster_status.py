@@ -17,7 +17,7 @@ from tarmac.base.clock import ManualClock, rfc3339, rfc3339_micro
 from tarmac.cli.verbs.clusterstatus import status
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
-from tarmac.client.transport import Reply, Request
+from tarmac.client.transport import ClientRequest, Reply
 from tarmac.server.security.users import User
 from tests.cli.test_node_report import Listing
 from tests.server.streams.planet import planet
@@ -43,7 +43,7 @@ class Cluster(Listing):
         super().__init__(lists)
         self._texts = texts
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         if request.path in self._texts:
             code, text = self._texts[request.path]
             return Reply(code, {}, text.encode())

@@ -24,7 +24,7 @@ from tarmac.cli.verbs.reach import reach
 from tarmac.cli.verbs.why import why
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tests.cli.test_logs import desk as log_desk
 from tests.cli.test_logs import names
 from tests.cli.test_verbs_on_a_planet import Desk, Terminal
@@ -62,13 +62,13 @@ class HostileServer:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         reply = await self._inner.request(request)
         if not reply.body.startswith(b"{"):
             return reply
         return reply._replace(body=json.dumps(spoil(json.loads(reply.body))).encode())
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         return self._inner.stream(request)
 
     async def close(self) -> None:

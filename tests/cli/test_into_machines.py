@@ -37,7 +37,7 @@ from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.targets.untyped import PODS
-from tarmac.client.transport import Request as HttpRequest
+from tarmac.client.transport import ClientRequest as HttpRequest
 from tarmac.client.websockets import open_websocket
 from tarmac.http.listener import serve
 from tarmac.http.messages import Request, Response

@@ -18,7 +18,7 @@ from tarmac.apps.main import main
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.nodereport import node_report
 from tarmac.client.client import Client
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 from tarmac.server.security.users import User
 from tests.controllers.planet import Planet, play
 
@@ -78,7 +78,7 @@ class Listing:
         self._lists = lists
         self.asked: list[str] = []
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         self.asked.append(request.path)
         found = self._lists.get(request.path)
         folder, _, name = request.path.rpartition("/")
@@ -96,7 +96,7 @@ class Listing:
             found = {"metadata": {}, "items": [each for each in found if not on or each["spec"]["nodeName"] == on]}
         return Reply(200, {}, json.dumps(found).encode())
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         raise NotImplementedError
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from tarmac.cli.top.top import top
 from tarmac.cli.verbs.console import Console
 from tarmac.cli.verbs.objects import BadObject
 from tarmac.client.client import Client
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tarmac.server.security.users import User
 from tests.cli.test_verbs_on_a_planet import Terminal
 from tests.controllers.planet import Planet, play
@@ -34,7 +34,7 @@ class Meter:
         self._clock = clock
         self.used: dict[str, tuple[int, int, float]] = {}
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         if not request.path.startswith(METRICS):
             return await self._inner.request(request)
         items = [
@@ -42,7 +42,7 @@ class Meter:
         ]
         return Reply(200, {}, json.dumps({"kind": "List", "metadata": {}, "items": items}).encode())
 
-    def _is_asked(self, name: str, request: Request) -> bool:
+    def _is_asked(self, name: str, request: ClientRequest) -> bool:
         return name.startswith("web") == request.path.endswith("/pods")
 
     def _item(self, name: str, pod: bool) -> JsonObject:
@@ -52,7 +52,7 @@ class Meter:
         own: JsonObject = {"containers": [{"name": "main", "usage": usage}]} if pod else {"usage": usage}
         return {"metadata": metadata, "timestamp": rfc3339(self._clock.now() - age), **own}
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         return self._inner.stream(request)
 
     async def close(self) -> None:

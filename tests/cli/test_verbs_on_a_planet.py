@@ -26,7 +26,7 @@ from tarmac.cli.verbs.rollout import rollout
 from tarmac.cli.verbs.why import explain, why, why_anything
 from tarmac.client.client import Client
 from tarmac.client.targets.target import dynamic
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tarmac.server.security.users import User
 from tests.controllers.planet import Planet, play, workload
 
@@ -40,13 +40,13 @@ class WithoutSubresources:
         self._inner = inner
         self.refused = 0
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         if request.path.endswith(("/why", "/plan", "externalservices/db/connections")):
             self.refused += 1
             return Reply(404, {}, NOT_FOUND)
         return await self._inner.request(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         return self._inner.stream(request)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from tarmac.api.status import AlreadyExists, Conflict, Invalid, NotFound
 from tarmac.client.cache import Item, by_label
 from tarmac.client.client import Client
 from tarmac.client.discovery import discover
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.errors import NotLeader
 from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
@@ -202,14 +202,14 @@ async def _until(condition: Any) -> None:
 class Map(msgspec.Struct):
     """A ConfigMap, typed."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     data: dict[str, str] = {}
 
 
 @whole_servers
 async def test_typed_objects_come_and_go(client: Client, namespace: str) -> None:
     typed = client.resource(CONFIG_MAPS.typed(Map))
-    created = await typed.create(Map(Metadata(name="a", namespace=namespace), {"v": "1"}))
+    created = await typed.create(Map(EnvelopeMetadata(name="a", namespace=namespace), {"v": "1"}))
     assert created.metadata.uid
     assert (await typed.get("a", namespace)).data == {"v": "1"}
     assert declared(Map, "example.com/v1", "maps").path("ns", "x") == "/apis/example.com/v1/namespaces/ns/maps/x"

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from tarmac.client.deadlines import Deadlines
+from tarmac.client.deadlines import CoarseTimeouts
 
 
 async def test_what_comes_in_time_is_returned_and_leaves_no_trace() -> None:
-    deadlines = Deadlines()
+    deadlines = CoarseTimeouts()
     assert await deadlines.within(0.01, asyncio.sleep(0, "here")) == "here"
     await asyncio.sleep(0.15)
     task = asyncio.current_task()
@@ -19,7 +19,7 @@ async def test_what_comes_in_time_is_returned_and_leaves_no_trace() -> None:
 
 
 async def test_what_does_not_come_ends_alone() -> None:
-    deadlines, there = Deadlines(), asyncio.get_running_loop().create_future()
+    deadlines, there = CoarseTimeouts(), asyncio.get_running_loop().create_future()
     patient = asyncio.create_task(deadlines.within(60, there))
     with pytest.raises(TimeoutError):
         await deadlines.within(0.01, asyncio.Event().wait())
@@ -28,7 +28,7 @@ async def test_what_does_not_come_ends_alone() -> None:
 
 
 async def test_a_task_that_waits_again_has_its_time_again() -> None:
-    deadlines = Deadlines()
+    deadlines = CoarseTimeouts()
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await deadlines.within(0.01, asyncio.Event().wait())
@@ -36,7 +36,7 @@ async def test_a_task_that_waits_again_has_its_time_again() -> None:
 
 
 async def test_being_cancelled_by_others_is_not_being_late() -> None:
-    waiting = asyncio.create_task(Deadlines().within(0.05, asyncio.Event().wait()))
+    waiting = asyncio.create_task(CoarseTimeouts().within(0.05, asyncio.Event().wait()))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -48,4 +48,4 @@ async def test_an_error_in_time_stays_that_error() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await Deadlines().within(1, fail())
+        await CoarseTimeouts().within(1, fail())

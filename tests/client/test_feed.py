@@ -10,7 +10,7 @@ import pytest
 from tarmac.base import cooperative
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.feed import Kept
 from tarmac.client.informer import Informers
 from tarmac.client.targets.untyped import CONFIG_MAPS
@@ -21,7 +21,7 @@ Word = tuple[str, str | None, str | None]
 
 
 def change(type: EventType, name: str, value: str, uid: str = "1") -> Change:
-    return Change(type, Metadata(name=name, namespace="n", uid=uid, resource_version="1"), value.encode())
+    return Change(type, EnvelopeMetadata(name=name, namespace="n", uid=uid, resource_version="1"), value.encode())
 
 
 class Reader:

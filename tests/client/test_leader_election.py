@@ -15,7 +15,7 @@ from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected, NotLeader
 from tarmac.client.leader import Elector, FencedTransport, Leadership, Timing
 from tarmac.client.targets.untyped import CONFIG_MAPS
-from tarmac.client.transport import Reply, Request
+from tarmac.client.transport import ClientRequest, Reply
 from tests.client.model_server import ModelServer
 
 
@@ -48,7 +48,7 @@ class Link:
         self.stream = self._inner.stream
         self.close = self._inner.close
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         if not self.up:
             raise Disconnected("cut")
         if self.writes_take and request.method != "GET":
@@ -344,15 +344,15 @@ async def test_a_write_gets_no_more_time_than_the_leadership_has() -> None:
     given: list[float | None] = []
 
     class Recording(Link):
-        async def request(self, request: Request) -> Reply:
+        async def request(self, request: ClientRequest) -> Reply:
             given.append(request.timeout)
             return Reply(200, {}, b"{}")
 
     leadership = Leadership(clock, epoch=0, deadline=4.0)
     transport = FencedTransport(Recording(ModelServer(), clock), leadership)
     clock.advance(1)
-    await transport.request(Request("DELETE", "/x", timeout=30.0))
-    await transport.request(Request("GET", "/x", timeout=30.0))
+    await transport.request(ClientRequest("DELETE", "/x", timeout=30.0))
+    await transport.request(ClientRequest("GET", "/x", timeout=30.0))
     assert given == [3.0, 30.0]
 
 

@@ -16,7 +16,7 @@ from tarmac.client.http import HttpTransport
 from tarmac.client.informer import Informers
 from tarmac.client.kubeconfig import load
 from tarmac.client.targets.untyped import CONFIG_MAPS
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tests.support.tarmac_process import TarmacProcess
 
 Json = dict[str, Any]
@@ -86,7 +86,7 @@ def test_connections_dropped_in_the_middle_are_closed_when_the_transport_is(tmp_
         begun: list[str] = []
 
         async def watch() -> None:
-            async with transport.stream(Request("GET", "/api/v1/namespaces", "watch=true")) as reply:
+            async with transport.stream(ClientRequest("GET", "/api/v1/namespaces", "watch=true")) as reply:
                 async for _chunk in reply.chunks:
                     begun.append("here")
 

@@ -18,12 +18,12 @@ from tarmac.apps.serverleases import Announcement
 from tarmac.base.clock import ManualClock, SystemClock
 from tarmac.base.tasks import background
 from tarmac.client.client import Client
-from tarmac.client.errors import Disconnected, Unreachable
+from tarmac.client.errors import Disconnected, ServerUnreachable
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import ServerContext, load, with_servers
 from tarmac.client.serverlist import POLL_INTERVAL
 from tarmac.client.servers import FAILBACK_SECONDS
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tarmac.server.security.pki import Pki, write_kubeconfig
 from tarmac.server.security.users import User
 from tests.client.backends import ADMIN, our_server
@@ -93,7 +93,7 @@ async def pair() -> AsyncIterator[tuple[Server, Server]]:
 
 
 async def said(transport: HttpTransport, method: str = "GET", timeout: float = 10.0) -> str:
-    return (await transport.request(Request(method, "/x", timeout=timeout))).body.decode()
+    return (await transport.request(ClientRequest(method, "/x", timeout=timeout))).body.decode()
 
 
 def knowing(*servers: Server, clock: ManualClock | None = None) -> HttpTransport:
@@ -138,7 +138,7 @@ async def test_a_write_that_was_sent_is_not_sent_again(pair: tuple[Server, Serve
     transport = knowing(one, two)
     with pytest.raises(Disconnected) as broke:
         await said(transport, method)
-    assert not isinstance(broke.value, Unreachable)
+    assert not isinstance(broke.value, ServerUnreachable)
     assert (len(one.heard), two.heard) == (1, [])
     assert await said(transport, method) == "two"
     await transport.close()
@@ -149,7 +149,7 @@ async def test_what_only_reads_is_asked_of_the_next(pair: tuple[Server, Server])
     one.manner = "breaks"
     transport = knowing(one, two)
     assert await said(transport) == "two"
-    async with transport.stream(Request("GET", "/watch")) as reply:
+    async with transport.stream(ClientRequest("GET", "/watch")) as reply:
         assert b"".join([bytes(chunk) async for chunk in reply.chunks if isinstance(chunk, bytes)]) == b"two"
     two.manner = "breaks"
     with pytest.raises(Disconnected):
@@ -174,7 +174,7 @@ async def test_nobody_there_is_said(pair: tuple[Server, Server]) -> None:
     transport = knowing(one, two)
     await one.stop()
     await two.stop()
-    with pytest.raises(Unreachable, match="Connect call failed"):
+    with pytest.raises(ServerUnreachable, match="Connect call failed"):
         await said(transport, "POST")
     await transport.close()
 
@@ -187,7 +187,7 @@ async def test_a_connection_that_ends_early_without_a_word_is_not_said_to_be_slo
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", reset)
     transport = HttpTransport(HttpConfig("https://127.0.0.1:1"))
-    with pytest.raises(Unreachable, match="ended the connection during its handshake"):
+    with pytest.raises(ServerUnreachable, match="ended the connection during its handshake"):
         await said(transport)
     await transport.close()
 
@@ -197,12 +197,12 @@ async def test_servers_that_come_and_go(pair: tuple[Server, Server]) -> None:
     transport = HttpTransport(HttpConfig(one.url))
     assert await said(transport) == "one"
     await one.stop()
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await said(transport)
     transport.use([one.url, two.url])
     assert await said(transport) == "two"
     transport.use([one.url])
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await said(transport)
     await transport.close()
 
@@ -247,7 +247,7 @@ async def test_each_is_verified_by_its_own_address(tmp_path: Path) -> None:
     await other.start()
     gone = f"https://127.0.0.1:{free_ports(1)[0]}"
     transport = HttpTransport(HttpConfig(gone, ca=pki.ca_file.read_text(), servers=(gone, other.url)))
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerUnreachable):
         await said(transport)
     assert other.heard == []
     await transport.close()

@@ -15,12 +15,12 @@ from tarmac.base.clock import ManualClock
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.local import MAX_BUFFERED, LocalSink, LocalTransport
-from tarmac.client.transport import Chunks, Lines, Request, Transport
+from tarmac.client.transport import Chunks, ClientRequest, LineSplitter, Transport
 from tests.client.model_server import Answer, StreamAnswer
 
 
 async def lines(chunks: Chunks) -> AsyncIterator[bytes]:
-    cut = Lines()
+    cut = LineSplitter()
     async for chunk in chunks:
         assert isinstance(chunk, bytes)
         for line in cut.of(chunk):
@@ -36,7 +36,7 @@ def local(answer: Any) -> LocalTransport:
 
 async def test_a_local_answer_in_pieces_is_joined_and_its_headers_lowered() -> None:
     answer = Answer(200, [b"a", b"b"], [("Retry-After", "1")])  # pyright: ignore[reportArgumentType] as servers do
-    reply = await local(answer).request(Request("GET", "/x"))
+    reply = await local(answer).request(ClientRequest("GET", "/x"))
     assert (reply.status, reply.body, reply.headers) == (200, b"ab", {"retry-after": "1"})
 
 
@@ -45,7 +45,7 @@ async def test_a_local_answer_that_takes_too_long_is_a_timeout() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(RequestTimeout):
-        await local(never()).request(Request("POST", "/x", timeout=0.01))
+        await local(never()).request(ClientRequest("POST", "/x", timeout=0.01))
 
 
 async def test_local_paths_arrive_decoded() -> None:
@@ -55,7 +55,7 @@ async def test_local_paths_arrive_decoded() -> None:
         seen.append(path)
         return Answer(200, b"{}")
 
-    await LocalTransport(handle).request(Request("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%2Fb"))
+    await LocalTransport(handle).request(ClientRequest("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%2Fb"))
     assert seen == ["/apis/rbac.authorization.k8s.io/v1/clusterroles/a/b"]
 
 
@@ -78,7 +78,7 @@ class Source:
 async def test_a_local_stream_ends_once_whichever_side_ends_it() -> None:
     for server_ends in (True, False):
         source = Source()
-        async with local(StreamAnswer(source.start)).stream(Request("GET", "/x")) as reply:
+        async with local(StreamAnswer(source.start)).stream(ClientRequest("GET", "/x")) as reply:
             assert source.sink is not None
             source.sink.write(b"one\ntwo\nthr")
             source.sink.write(b"ee\nunfinished")
@@ -91,7 +91,7 @@ async def test_a_local_stream_ends_once_whichever_side_ends_it() -> None:
 
 async def test_a_local_reader_that_falls_too_far_behind_is_cut_off() -> None:
     source = Source()
-    async with local(StreamAnswer(source.start)).stream(Request("GET", "/x")) as reply:
+    async with local(StreamAnswer(source.start)).stream(ClientRequest("GET", "/x")) as reply:
         assert source.sink is not None
         chunk = bytes(MAX_BUFFERED // 4)
         assert all(source.sink.write(chunk) for _ in range(4))
@@ -104,7 +104,7 @@ async def test_a_local_reader_that_falls_too_far_behind_is_cut_off() -> None:
 
 async def test_a_local_reader_is_woken_by_a_write() -> None:
     source = Source()
-    async with asyncio.timeout(5), local(StreamAnswer(source.start)).stream(Request("GET", "/x")) as reply:
+    async with asyncio.timeout(5), local(StreamAnswer(source.start)).stream(ClientRequest("GET", "/x")) as reply:
         reading = asyncio.ensure_future(anext(aiter(reply.chunks)))
         await asyncio.sleep(0)
         assert source.sink is not None
@@ -113,7 +113,7 @@ async def test_a_local_reader_is_woken_by_a_write() -> None:
 
 
 async def test_a_refused_stream_is_one_chunk() -> None:
-    async with local(Answer(403, b"no")).stream(Request("GET", "/x")) as reply:
+    async with local(Answer(403, b"no")).stream(ClientRequest("GET", "/x")) as reply:
         assert reply.status == 403
         assert [chunk async for chunk in reply.chunks] == [b"no"]
 
@@ -143,7 +143,9 @@ async def test_requests_carry_method_query_body_and_credentials() -> None:
         return web.json_response(text, headers={"X-Seen": "1"})
 
     async with served(echo) as url, http(url, token="secret") as transport:
-        reply = await transport.request(Request("PUT", "/a%2Fb", "x=1%2C2", {"content-type": "text/plain"}, b"body"))
+        reply = await transport.request(
+            ClientRequest("PUT", "/a%2Fb", "x=1%2C2", {"content-type": "text/plain"}, b"body")
+        )
         assert reply.body == b'["PUT", "/a%2Fb?x=1%2C2", "body", "Bearer secret"]'
         assert reply.headers["x-seen"] == "1"
 
@@ -157,7 +159,7 @@ async def test_a_stream_that_breaks_off_is_a_disconnect() -> None:
         request.transport.abort()
         return response
 
-    async with served(break_off) as url, http(url) as transport, transport.stream(Request("GET", "/x")) as reply:
+    async with served(break_off) as url, http(url) as transport, transport.stream(ClientRequest("GET", "/x")) as reply:
         arriving = lines(reply.chunks)
         assert await anext(arriving) == b"one"
         with pytest.raises(Disconnected):
@@ -178,7 +180,7 @@ async def test_leaving_a_stream_ends_it_on_the_server_too() -> None:
             ended.set()
 
     async with served(endless) as url, http(url) as transport:
-        async with transport.stream(Request("GET", "/x")) as reply:
+        async with transport.stream(ClientRequest("GET", "/x")) as reply:
             assert await anext(aiter(reply.chunks))
         async with asyncio.timeout(5):
             await ended.wait()
@@ -187,9 +189,9 @@ async def test_leaving_a_stream_ends_it_on_the_server_too() -> None:
 async def test_nobody_listening_is_a_disconnect() -> None:
     async with http("http://127.0.0.1:1") as transport:
         with pytest.raises(Disconnected):
-            await transport.request(Request("GET", "/x"))
+            await transport.request(ClientRequest("GET", "/x"))
         with pytest.raises(Disconnected):
-            async with transport.stream(Request("GET", "/x")):
+            async with transport.stream(ClientRequest("GET", "/x")):
                 pass
 
 
@@ -200,7 +202,7 @@ async def test_no_answer_in_time_is_a_timeout() -> None:
 
     async with served(slow) as url, http(url) as transport:
         with pytest.raises(RequestTimeout):
-            await transport.request(Request("GET", "/x", timeout=0.05))
+            await transport.request(ClientRequest("GET", "/x", timeout=0.05))
 
 
 async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
@@ -212,12 +214,12 @@ async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None
     clock = ManualClock()
     async with served(who) as url:
         transport = HttpTransport(HttpConfig(url, token_file=str(file)), clock)
-        assert (await transport.request(Request("GET", "/"))).body == b"Bearer first"
+        assert (await transport.request(ClientRequest("GET", "/"))).body == b"Bearer first"
         file.write_text("second\n")
         clock.advance(59)
-        assert (await transport.request(Request("GET", "/"))).body == b"Bearer first"
+        assert (await transport.request(ClientRequest("GET", "/"))).body == b"Bearer first"
         clock.advance(1)
-        assert (await transport.request(Request("GET", "/"))).body == b"Bearer second"
+        assert (await transport.request(ClientRequest("GET", "/"))).body == b"Bearer second"
         await transport.close()
 
 
@@ -230,9 +232,9 @@ async def test_a_connection_is_used_again_once_its_answer_is_read() -> None:
 
     async with served(note) as url, http(url) as transport:
         for _ in range(3):
-            assert len((await transport.request(Request("GET", "/x"))).body) == 100_000
+            assert len((await transport.request(ClientRequest("GET", "/x"))).body) == 100_000
         assert len(set(seen)) == 1
-        await asyncio.gather(*(transport.request(Request("GET", "/x")) for _ in range(3)))
+        await asyncio.gather(*(transport.request(ClientRequest("GET", "/x")) for _ in range(3)))
         assert len(set(seen)) == 3
 
 
@@ -242,7 +244,7 @@ async def test_a_server_that_wants_no_second_request_gets_it_on_another_connecti
 
     async with served(once) as url, http(url) as transport:
         for _ in range(2):
-            assert (await transport.request(Request("POST", "/x", body=b"1"))).body == b"x"
+            assert (await transport.request(ClientRequest("POST", "/x", body=b"1"))).body == b"x"
 
 
 async def raw(script: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> asyncio.Server:
@@ -270,11 +272,11 @@ async def test_an_idle_connection_that_died_costs_a_reader_nothing_and_is_never_
 
     server = await raw(script)
     async with server, http(address(server)) as transport:
-        assert (await transport.request(Request("GET", "/1"))).body == b"ok"
-        assert (await transport.request(Request("GET", "/2"))).body == b"ok"
+        assert (await transport.request(ClientRequest("GET", "/1"))).body == b"ok"
+        assert (await transport.request(ClientRequest("GET", "/2"))).body == b"ok"
         assert served == 2
         with pytest.raises(Disconnected):
-            await transport.request(Request("POST", "/3", body=b"x"))
+            await transport.request(ClientRequest("POST", "/3", body=b"x"))
         assert served == 2
 
 
@@ -287,8 +289,8 @@ async def test_compressed_answers_are_unpacked_whole_and_in_pieces() -> None:
         return web.Response(body=gzip.compress(text), headers={"content-encoding": "gzip"})
 
     async with served(packed) as url, http(url) as transport:
-        assert (await transport.request(Request("GET", "/x"))).body == text
-        async with transport.stream(Request("GET", "/x")) as reply:
+        assert (await transport.request(ClientRequest("GET", "/x"))).body == text
+        async with transport.stream(ClientRequest("GET", "/x")) as reply:
             assert b"".join([chunk async for chunk in reply.chunks if isinstance(chunk, bytes)]) == text
 
 
@@ -300,7 +302,7 @@ async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 
     server = await raw(script)
     async with server, http(address(server)) as transport:
-        assert (await transport.request(Request("GET", "/x"))).body == b"all there is"
+        assert (await transport.request(ClientRequest("GET", "/x"))).body == b"all there is"
 
 
 async def test_what_is_no_http_is_a_disconnect() -> None:
@@ -312,7 +314,7 @@ async def test_what_is_no_http_is_a_disconnect() -> None:
     server = await raw(script)
     async with server, http(address(server)) as transport:
         with pytest.raises(Disconnected):
-            await transport.request(Request("GET", "/x"))
+            await transport.request(ClientRequest("GET", "/x"))
 
 
 async def test_a_reader_that_does_not_read_holds_the_sender_up() -> None:
@@ -331,7 +333,7 @@ async def test_a_reader_that_does_not_read_holds_the_sender_up() -> None:
             writer.close()
 
     server = await raw(script)
-    async with server, http(address(server)) as transport, transport.stream(Request("GET", "/x")) as reply:
+    async with server, http(address(server)) as transport, transport.stream(ClientRequest("GET", "/x")) as reply:
         await asyncio.sleep(0.5)
         assert sent < 32 << 20
         assert len(await anext(aiter(reply.chunks))) > 0  # pyright: ignore[reportArgumentType] bytes over sockets
@@ -340,4 +342,4 @@ async def test_a_reader_that_does_not_read_holds_the_sender_up() -> None:
 async def test_a_token_file_that_is_gone_is_a_disconnect(tmp_path: Path) -> None:
     async with http("http://127.0.0.1:1", token_file=str(tmp_path / "gone")) as transport:
         with pytest.raises(Disconnected, match="token"):
-            await transport.request(Request("GET", "/x"))
+            await transport.request(ClientRequest("GET", "/x"))

@@ -9,12 +9,12 @@ from tarmac.base.clock import ManualClock
 from tarmac.base.randomness import Randomness
 from tarmac.client.controller import Controller
 from tarmac.client.local import LocalTransport
-from tarmac.client.transport import Request
-from tarmac.client.turns import ALLOWED, turns
+from tarmac.client.transport import ClientRequest
+from tarmac.client.turns import MAX_SECONDS, loop_budget
 from tarmac.controllers.writes import in_batches
 
 PIECE = 0.001
-MOST = 2 * round(ALLOWED / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it
+MOST = 2 * round(MAX_SECONDS / PIECE) + 1  # pieces of one turn: those that fit, and those that were woken for it
 
 
 class Watch:
@@ -64,7 +64,7 @@ async def test_everybody_who_asks_often_has_a_share() -> None:
 
     async def ask(who: str) -> None:
         while True:
-            await turns(watch.clock).wait()
+            await loop_budget(watch.clock).wait()
             watch.work(who)
 
     tasks = [asyncio.ensure_future(ask(str(number))) for number in range(40)]
@@ -88,7 +88,7 @@ async def test_requests_of_one_reconcile_are_bounded_and_those_of_others_are_not
 
     async def ask(transport: LocalTransport, times: int) -> None:
         for _ in range(times):
-            await transport.request(Request("GET", "/"))
+            await transport.request(ClientRequest("GET", "/"))
 
     bounded = asyncio.ensure_future(ask(LocalTransport(handle, watch.clock), 300))
     await watch.turn_until(300)
@@ -103,8 +103,8 @@ async def test_one_that_is_cancelled_in_line_leaves_its_place_to_the_next() -> N
     done: list[int] = []
 
     async def ask(number: int) -> None:
-        await turns(clock).wait()
-        clock.advance(ALLOWED)
+        await loop_budget(clock).wait()
+        clock.advance(MAX_SECONDS)
         done.append(number)
 
     tasks = [asyncio.ensure_future(ask(number)) for number in range(30)]
@@ -119,7 +119,7 @@ async def test_where_time_does_not_pass_within_a_turn_nobody_waits() -> None:
     """As in the simulator, whose stories must not depend on how fast the machine is."""
     clock, done = ManualClock(), 0
     for _ in range(1000):
-        await turns(clock).wait()
+        await loop_budget(clock).wait()
         done += 1
     assert done == 1000
 

@@ -14,7 +14,7 @@ import pytest
 
 from tarmac.apps.control_plane import CONTROLLING
 from tarmac.base.tasks import background
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tests.controllers.cities import Cities, play
 from tests.controllers.test_external_services import ALL, SERVICES, acknowledge, external, prepare, relays, said
 from tests.controllers.test_source_ip_claims import CLAIMS, CLASSES, SOURCE_IPS
@@ -41,7 +41,7 @@ STEPS = (
 )
 
 
-def step_of(request: Request) -> str:
+def step_of(request: ClientRequest) -> str:
     """Which write of external services it is; empty for all else."""
     _, _, path = request.path.partition("/apis/submariner.io/v1alpha1/")
     words = path.split("/")
@@ -57,7 +57,7 @@ class Mortal:
         self.steps = set[str]()
         self.killed = asyncio.Event()
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         await self._live_on()
         step = step_of(request)
         self.steps.add(step)
@@ -69,7 +69,7 @@ class Mortal:
         await self._live_on()
         raise AssertionError("it was killed")
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         return self._link.stream(request)
 
     async def close(self) -> None:

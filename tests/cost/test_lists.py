@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from tarmac.base.clock import SystemClock
-from tarmac.base.cooperative import Pieces
+from tarmac.base.cooperative import CooperativeRunner
 from tarmac.client.cache import Cache, by_namespace
 from tarmac.client.envelope import metadata_of
 from tarmac.client.feed import Kept
@@ -126,13 +126,13 @@ async def test_a_cache_takes_in_thousands_without_blocking_the_loop() -> None:
         cache.add_index("namespace", by_namespace)
         phases: Counter[str] = Counter()
         cache.add_handler(lambda _, new: phases.update([new.object["status"]["phase"]] if new else ()))
-        hold = await longest_hold(Pieces(SystemClock()).done(cache.replaced(state)))
+        hold = await longest_hold(CooperativeRunner(SystemClock()).done(cache.replaced(state)))
         assert len(cache) == phases["Running"] == len(state)
         return hold
 
     async def kept() -> float:
         some = Kept[Any](lambda change: msgspec.json.decode(change.raw)["status"], lambda *_: None)
-        hold = await longest_hold(Pieces(SystemClock()).done(some.replaced(state)))
+        hold = await longest_hold(CooperativeRunner(SystemClock()).done(some.replaced(state)))
         assert len(some.by_key) == len(state)
         return hold
 

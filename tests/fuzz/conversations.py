@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 from tarmac.wire.channels import PORT_FORWARD_V1, TUNNELLED_SPDY, V4, V5
-from tarmac.wire.spdy import Session
+from tarmac.wire.spdy import SpdySession
 from tarmac.wire.spdy.frames import ControlFrameType, control_frame
 from tests.agent.dns.asking import TYPES, ask
 from tests.fuzz.mutations import damaged
@@ -63,7 +63,7 @@ def conversation(seed: int, number: int) -> Conversation:
 
 
 def _spdy(path: str, dice: random.Random) -> list[bytes]:
-    session, frames, streams = Session(server=False), list[bytes](), list[int]()
+    session, frames, streams = SpdySession(server=False), list[bytes](), list[int]()
     names = ["error", "data"] if "Forward" in path else ["error", "stdin", "stdout", "stderr", "resize"]
     for name in dice.sample(names, dice.randint(1, len(names))) if dice.random() < 0.3 else names:
         streams.append(session.open({"streamtype": name, "port": "80", "requestid": str(dice.randrange(3))}))

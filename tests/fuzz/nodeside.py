@@ -29,8 +29,8 @@ from tarmac.base.randomness import Randomness
 from tarmac.http.listener import serve
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.wire.channels import STREAM_TYPE, V4
-from tarmac.wire.spdy import Opened, Received, Session
-from tarmac.wire.spdy.frames import Control, ControlFrameType, FrameReader
+from tarmac.wire.spdy import SpdySession, StreamData, StreamOpened
+from tarmac.wire.spdy.frames import Control, ControlFrameType, SpdyFrameReader
 from tests.agent.http.processes import ProcessRuntime
 from tests.agent.http.stage import Everybody, StageFigures, StagePods, dial, pod, visits_in
 from tests.fuzz.watched import report_to
@@ -71,8 +71,8 @@ class _Looking(asyncio.Protocol):
         transport.set_protocol(self)
         self._transport = transport
         self._wrong = wrong
-        self._frames = FrameReader()
-        self._session = Session(server=True)
+        self._frames = SpdyFrameReader()
+        self._session = SpdySession(server=True)
         self._output = 0
 
     def data_received(self, data: bytes) -> None:
@@ -83,10 +83,10 @@ class _Looking(asyncio.Protocol):
                 ):
                     self._wrong.tell(f"reached the runtime: {frame!r}")
             for event in self._session.receive(data):
-                if isinstance(event, Opened):
+                if isinstance(event, StreamOpened):
                     self._session.accept(event.stream)
                     self._output = event.stream if event.headers.get(STREAM_TYPE) == "stdout" else self._output
-                elif isinstance(event, Received):
+                elif isinstance(event, StreamData):
                     self._session.send(self._output, event.data)
         except ValueError as error:
             self._wrong.tell(f"reached the runtime: {error!r}")

@@ -42,14 +42,19 @@ class Server:
     writers: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
 
     async def start(
-        self, handler: Handler, limits: ListenerLimits | None = None, knows: Callable[[Request], bool] | None = None
+        self,
+        handler: Handler,
+        limits: ListenerLimits | None = None,
+        authenticates: Callable[[Request], bool] | None = None,
     ) -> Listener:
         context = None
         if self.mode != "plain":
             with self.pki.server_files([]) as files:
                 context = server_context(*files, self.pki.ca_file)
         accelerate: Accelerate = "on" if self.mode == "tls-accelerated" else "off"
-        listener = await serve(handler, context, "127.0.0.1", 0, limits, accelerate=accelerate, knows=knows)
+        listener = await serve(
+            handler, context, "127.0.0.1", 0, limits, accelerate=accelerate, authenticates=authenticates
+        )
         self.listeners.append(listener)
         return listener
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.http.clientrequest import ConnectionBroken, Dial, StreamedReply, ask, hand_over, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, Dial, StreamedReply, hand_over, request_head, send_request, tcp
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 from tests.http.conftest import Server
 
 UPGRADE = [("Connection", "Upgrade"), ("Upgrade", "other")]
@@ -29,7 +29,7 @@ def get(path: str, headers: list[tuple[str, str]] | None = None) -> bytes:
 
 async def test_a_whole_answer(server: Server) -> None:
     await server.start(lambda request: Response(418, b"short", "text/plain", [("X-Own", request.path)]))
-    reply = await ask(dial(server), get("/pot"), 5)
+    reply = await send_request(dial(server), get("/pot"), 5)
     assert (reply.status, reply.header("x-own"), reply.header("content-type")) == (418, "/pot", "text/plain")
     assert await reply.read(100) == b"short"
 
@@ -43,8 +43,8 @@ async def test_an_answer_that_is_made_as_fast_as_it_is_read(server: Server) -> N
             made += 1
             yield b"x" * 65536
 
-    await server.start(lambda _: pulled(make()))
-    reply = await ask(dial(server), get("/"), 5)
+    await server.start(lambda _: stream_of(make()))
+    reply = await send_request(dial(server), get("/"), 5)
     await asyncio.sleep(0.5)
     before = made
     await asyncio.sleep(0.2)
@@ -60,8 +60,8 @@ async def test_an_answer_that_breaks_off_is_an_error(server: Server) -> None:
         yield b"half"
         raise ValueError("broken")
 
-    await server.start(lambda _: pulled(make()))
-    reply = await ask(dial(server), get("/"), 5)
+    await server.start(lambda _: stream_of(make()))
+    reply = await send_request(dial(server), get("/"), 5)
     with pytest.raises(ConnectionBroken):
         await reply.read(1000)
 
@@ -69,7 +69,7 @@ async def test_an_answer_that_breaks_off_is_an_error(server: Server) -> None:
 async def test_an_answer_larger_than_wanted_is_an_error(server: Server) -> None:
     await server.start(lambda _: Response(200, b"x" * 1000))
     with pytest.raises(ConnectionBroken):
-        await (await ask(dial(server), get("/"), 5)).read(999)
+        await (await send_request(dial(server), get("/"), 5)).read(999)
 
 
 async def test_an_upgraded_connection_is_the_askers(server: Server) -> None:
@@ -86,7 +86,7 @@ async def test_an_upgraded_connection_is_the_askers(server: Server) -> None:
         return UpgradeResponse(start, UPGRADE)
 
     await server.start(shout)
-    reply = await ask(dial(server), get("/", UPGRADE), 5)
+    reply = await send_request(dial(server), get("/", UPGRADE), 5)
     assert reply.status == 101
     heard = asyncio.Queue[bytes]()
 
@@ -115,12 +115,12 @@ async def test_roles_can_be_turned_round(server: Server) -> None:
     await server.start(tunnel)
     inner = Listener(lambda request: Response(200, request.path.encode(), "text/plain"), ListenerLimits())
     await inner.start([], 0, None)
-    inner.adopt(*(await ask(dial(server), get("/", UPGRADE), 5)).detach())
+    inner.adopt(*(await send_request(dial(server), get("/", UPGRADE), 5)).detach())
 
     async def over(factory: object) -> None:
         hand_over(*await arrived, factory)  # type: ignore[arg-type]  # pyright: ignore
 
-    reply = await ask(over, get("/from/outside", [("Connection", "close")]), 5)
+    reply = await send_request(over, get("/from/outside", [("Connection", "close")]), 5)
     assert await reply.read(100) == b"/from/outside"
     await inner.stop(0.1)
 
@@ -128,7 +128,7 @@ async def test_roles_can_be_turned_round(server: Server) -> None:
 async def test_who_is_not_there_is_an_error(plain_server: Server) -> None:
     await plain_server.start(lambda _: Response(200))
     with pytest.raises(OSError, match="refused"):
-        await ask(tcp("127.0.0.1", 1), get("/"), 5)
+        await send_request(tcp("127.0.0.1", 1), get("/"), 5)
 
 
 async def test_who_does_not_answer_is_an_error(plain_server: Server) -> None:
@@ -138,7 +138,7 @@ async def test_who_does_not_answer_is_an_error(plain_server: Server) -> None:
 
     await plain_server.start(never)
     with pytest.raises(TimeoutError):
-        await ask(tcp("127.0.0.1", plain_server.port), get("/"), 0.1)
+        await send_request(tcp("127.0.0.1", plain_server.port), get("/"), 0.1)
 
 
 async def test_what_nobody_waits_for_any_more_is_abandoned(server: Server) -> None:
@@ -179,7 +179,7 @@ async def test_answers_that_are_none(answer: bytes) -> None:
     there = tcp("127.0.0.1", server.sockets[0].getsockname()[1])
 
     async def whole() -> bytes:
-        return await (await ask(there, get("/"), 5)).read(1000)
+        return await (await send_request(there, get("/"), 5)).read(1000)
 
     with pytest.raises((ConnectionBroken, OSError)):
         await whole()

@@ -56,21 +56,21 @@ async def test_a_body_in_a_coding_nobody_reads_gets_501(server: Server) -> None:
 
 
 async def test_those_who_never_finish_their_bodies_keep_no_memory_from_others(server: Server) -> None:
-    listener = await server.start(ok, ListenerLimits(strangers_bodies=300_000, small_body=1000))
+    listener = await server.start(ok, ListenerLimits(unauthenticated_bodies=300_000, small_body=1000))
     head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
     _, first = await server.connect()
     first.write(head + bytes(150_000))
-    while listener.shares.strangers.held < 150_000:
+    while listener.shares.unauthenticated.held < 150_000:
         await asyncio.sleep(0.001)
     status, headers, body = await send(server, head + bytes(160_000))
     assert (status, body["reason"], headers["retry-after"]) == (429, "TooManyRequests", "1")
     small = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n" + bytes(900)
     assert (await send(server, small))[0] == 200
     first.close()
-    while listener.shares.strangers.held:
+    while listener.shares.unauthenticated.held:
         await asyncio.sleep(0.001)
     assert (await send(server, head + bytes(200_000)))[0] == 200
-    assert listener.shares.strangers.held == 0
+    assert listener.shares.unauthenticated.held == 0
 
 
 async def test_requests_before_the_malformed_one_are_answered_first(server: Server) -> None:

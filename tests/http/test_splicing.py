@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tarmac.http import splicing
-from tarmac.http.clientrequest import ask, request_head, tcp
+from tarmac.http.clientrequest import request_head, send_request, tcp
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
 from tests.http.conftest import Server
@@ -45,7 +45,7 @@ async def spliced(server: Server, idle: float = 60.0) -> tuple[Far, asyncio.Stre
     port = await far.start()
 
     async def through(request: Request) -> Answer:
-        reply = await ask(tcp("127.0.0.1", port), request_head("GET", "/", "x", UPGRADE), 5)
+        reply = await send_request(tcp("127.0.0.1", port), request_head("GET", "/", "x", UPGRADE), 5)
         return UpgradeResponse(lambda client, rest: splice((client, rest), reply.detach(), idle), UPGRADE, reply.close)
 
     await server.start(through)

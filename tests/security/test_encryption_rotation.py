@@ -20,7 +20,7 @@ from tarmac.store.backups.etcdplace import EtcdPlace
 from tarmac.store.backups.sources import copy_store
 from tarmac.store.interface import Store, Unavailable
 from tarmac.store.open import open_store
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 from tests.store.conftest import ETCDS, etcd_binary
 from tests.support.etcd import EtcdCluster
 
@@ -218,7 +218,7 @@ async def test_what_a_restore_brings_back_is_sealed_anew_before_the_old_key_goes
 
 
 async def restore_its_own_backup(server: Server) -> None:
-    rows: list[Row] = []
+    rows: list[LogRow] = []
     revision = await copy_store(server.url, server.clock, rows.extend)
     place = EtcdPlace(server.url, server.clock)
     try:

@@ -24,7 +24,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.security.backupkeys import seal_keys
 from tarmac.server.security.backuptags import TagMismatch, is_tagged, tags_of
 from tarmac.store.backups.file import BackupWriter, read_backup
-from tarmac.store.sqlite.sums import Row, row_sum
+from tarmac.store.sqlite.sums import LogRow, row_sum
 
 KEY, OLD_KEY, OTHER_KEY = (bytes([each]) * 32 for each in (1, 2, 3))
 PASSPHRASE = b"correct horse battery"
@@ -49,7 +49,7 @@ class Cluster:
         self.layout.encryption_key.write_bytes(_key_file(*keys))
         self.layout.encryption_key.chmod(0o600)
 
-    def back_up(self, *keys: bytes, rows: list[Row] | None = None, tags: Mapping[str, str] | None = None) -> None:
+    def back_up(self, *keys: bytes, rows: list[LogRow] | None = None, tags: Mapping[str, str] | None = None) -> None:
         """With tags of these keys, or with given ones."""
         files = {"secrets.key": _key_file(*keys), "pki/ca.crt": b"c", "pki/ca.key": b"k", "pki/sa.key": b"s"}
 
@@ -84,10 +84,10 @@ def cluster(tmp_path: Path) -> Cluster:
     return cluster
 
 
-def _row(revision: int, admin: str, key: tuple[str, str] = BINDING) -> Row:
+def _row(revision: int, admin: str, key: tuple[str, str] = BINDING) -> LogRow:
     value = msgspec.json.encode({"metadata": {"name": key[1]}, "subjects": [{"kind": "User", "name": admin}]})
     columns = (revision, 0, *key, revision, 0, 0, value)
-    return Row(*columns, row_sum(*columns))
+    return LogRow(*columns, row_sum(*columns))
 
 
 def _key_file(*keys: bytes) -> bytes:
@@ -99,12 +99,12 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in found}
 
 
-def _replaced(rows: list[Row], change: Callable[[Row], Row]) -> list[Row]:
+def _replaced(rows: list[LogRow], change: Callable[[LogRow], LogRow]) -> list[LogRow]:
     changed = (change(row) for row in rows)
     return [row._replace(sum=row_sum(*row[:-1])) for row in changed]
 
 
-FORGERIES: dict[str, Callable[[Row], Row]] = {
+FORGERIES: dict[str, Callable[[LogRow], LogRow]] = {
     "administrator": lambda row: _row(5, "mallory") if row.revision == 5 else row,
     "revision": lambda row: row._replace(revision=row.revision + 1),
     "created": lambda row: row._replace(created=1),

@@ -16,7 +16,7 @@ import pytest
 from tarmac.api.compute.names import LABEL_WORKLOAD_NAME
 from tarmac.base.clock import SystemClock
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.transport import Lines, Request
+from tarmac.client.transport import ClientRequest, LineSplitter
 from tarmac.server.security.pki import Pki
 from tests.server.pods import ALL_ENDPOINTS, CANARY, ENDPOINTS, PODS, STATUS, pod
 from tests.support.tarmac_process import TarmacProcess
@@ -40,7 +40,7 @@ class Caller:
         path, _, query = url.partition("?")
         data = b"" if body is None else json.dumps(body).encode()
         names = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        reply = await self._transport.request(Request(method, path, query, names, data))
+        reply = await self._transport.request(ClientRequest(method, path, query, names, data))
         return reply.status, reply.body
 
     async def done(self, method: str, url: str, body: Any = None, **headers: str) -> Any:
@@ -57,7 +57,7 @@ class Caller:
         path, _, query = url.partition("?")
         async with (
             asyncio.timeout(30),
-            self._transport.stream(Request("GET", path, query, {"accept": accept})) as reply,
+            self._transport.stream(ClientRequest("GET", path, query, {"accept": accept})) as reply,
         ):
             assert reply.status == 200
             yield _lines(reply.chunks)
@@ -67,7 +67,7 @@ class Caller:
 
 
 async def _lines(chunks: Any) -> AsyncIterator[bytes]:
-    lines = Lines()
+    lines = LineSplitter()
     async for chunk in chunks:
         for line in lines.of(chunk):
             yield line

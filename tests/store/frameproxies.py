@@ -7,7 +7,7 @@ import struct
 from asyncio import StreamReader, StreamWriter, Task
 from random import Random
 
-from tarmac.wire.http2.frames import PREFACE, Frame, FrameReader, FrameType, Setting, frame
+from tarmac.wire.http2.frames import PREFACE, Frame, FrameType, Http2FrameReader, Setting, frame
 
 FAULTS = (
     "cut", "cut", "cut after", "cut inside", "delay", "delay", "delay", "delay", "goaway", "goaway unheard", "reset",
@@ -86,7 +86,7 @@ class FrameProxy:
             task.add_done_callback(self._tasks.discard)
 
     async def _pump(self, link: _Link, source: StreamReader, to_client: bool) -> None:
-        frames = FrameReader()
+        frames = Http2FrameReader()
         try:
             if not to_client:
                 link.server.write(await source.readexactly(len(PREFACE)))

@@ -17,7 +17,7 @@ from tarmac.store.backups.file import BackupHead, BackupWriter, is_backup, read_
 from tarmac.store.backups.sources import copy_sqlite, copy_store
 from tarmac.store.interface import Damaged, Store, Unavailable
 from tarmac.store.sqlite.marker import marker_path
-from tarmac.store.sqlite.sums import Row, row_sum
+from tarmac.store.sqlite.sums import LogRow, row_sum
 from tests.store.conftest import EtcdPlace, Place, SqlitePlace
 from tests.store.objects import PODS, SECRETS, value
 
@@ -31,7 +31,7 @@ def _url(place: Place) -> str:
     return f"etcd://{','.join(place.settings.endpoints)}?prefix={place.settings.prefix}&compact=0"
 
 
-async def _back_up(place: Place, file: Path) -> tuple[BackupHead, list[Row]]:
+async def _back_up(place: Place, file: Path) -> tuple[BackupHead, list[LogRow]]:
     writer = BackupWriter(file, Randomness().uuid)
     revision = await copy_store(_url(place), CLOCK, writer.add)
     writer.finish("0.2.0", revision, 1_800_000_000, None, lambda _: {})
@@ -93,8 +93,8 @@ async def test_writes_that_come_while_it_is_copied_are_in_it_or_not_but_nothing_
                 assert entry is not None
                 await store.update(PODS, name, value(str(number)), entry.revision)
 
-    def copied() -> list[Row]:
-        rows: list[Row] = []
+    def copied() -> list[LogRow]:
+        rows: list[LogRow] = []
         copy_sqlite(sqlite_place.path, rows.extend)
         return rows
 
@@ -152,9 +152,9 @@ def backup(tmp_path: Path) -> Path:
     return tmp_path / "backup"
 
 
-def _row(revision: int, text: str = "") -> Row:
+def _row(revision: int, text: str = "") -> LogRow:
     columns = (revision, 0, PODS, f"ns/{revision:02}", revision, 0, 0, value(text or f"text-{revision:02}", 200))
-    return Row(*columns, row_sum(*columns))
+    return LogRow(*columns, row_sum(*columns))
 
 
 def test_a_file_that_is_cut_off_anywhere_is_said_to_be(backup: Path) -> None:

@@ -26,8 +26,8 @@ from tarmac.http.grpc.calls import prefixed
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import AnswerTooLong, EtcdClient, Lost
 from tarmac.store.etcd.loading import pages
-from tarmac.store.etcd.members import Use
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.members import ConnectionUse
+from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Compacted, Unavailable
 from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, PADDED, PRIORITY, FrameType, frame
@@ -131,7 +131,7 @@ _BETWEEN = (
 def _client() -> tuple[EtcdClient, GrpcConnection]:
     client, connection = EtcdClient(EtcdSettings(endpoints=("etcd:2379",)), SystemClock()), GrpcConnection("etcd:2379")
     connection.connection_made(Wire())
-    for use in Use:
+    for use in ConnectionUse:
         client._members._made["etcd:2379", use] = connection
     return client, connection
 
@@ -226,7 +226,7 @@ async def test_pages_shrink_until_they_fit(
 ) -> None:
     monkeypatch.setattr("tarmac.store.etcd.loading._LARGE_PAGE", large)
     cluster = Cluster(1250, fit)
-    found = [kv.key async for page in pages(cluster, Records("/p", None)) for kv in page.kvs]
+    found = [kv.key async for page in pages(cluster, EtcdLayout("/p", None)) for kv in page.kvs]
     assert found == [b"/p/%05d" % number for number in range(1250)]
     assert cluster.limits == limits
     await cluster.close()
@@ -235,7 +235,7 @@ async def test_pages_shrink_until_they_fit(
 async def test_an_object_that_fits_no_answer_is_told() -> None:
     cluster = Cluster(3, 0)
     with pytest.raises(AnswerTooLong):
-        _ = [page async for page in pages(cluster, Records("/p", None))]
+        _ = [page async for page in pages(cluster, EtcdLayout("/p", None))]
     await cluster.close()
 
 

@@ -10,7 +10,7 @@ from tarmac.base.clock import SystemClock
 from tarmac.store.backups.etcdplace import EtcdPlace as Restored
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import EtcdClient
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.etcd.restoring import commit, finish_restore, prepare
 from tarmac.store.interface import FLOOR_STEP, Compacted, Store, Unavailable
 from tests.store.conftest import EtcdPlace
@@ -23,8 +23,8 @@ def _names(store: Store) -> set[str]:
     return {entry.name for entry in store.list(PODS).entries}
 
 
-def _tools(place: EtcdPlace) -> tuple[EtcdClient, Records]:
-    return EtcdClient(place.settings, SystemClock()), Records(place.settings.prefix, None)
+def _tools(place: EtcdPlace) -> tuple[EtcdClient, EtcdLayout]:
+    return EtcdClient(place.settings, SystemClock()), EtcdLayout(place.settings.prefix, None)
 
 
 async def _old(place: EtcdPlace) -> int:

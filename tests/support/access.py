@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager
 from tarmac.agent.containers.repositories import RepositoryAccess
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 from tarmac.volumes.fake import FakeSources
 
 
 class Nowhere:
     """A transport that leads nowhere."""
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         raise Disconnected("there is no server")
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         raise Disconnected("there is no server")
         yield
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from time import thread_time
 from typing import Any, TypeVar
 
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 
 T = TypeVar("T")
 
 
-def finished(work: Work[T]) -> T:
+def finished(work: CooperativeWork[T]) -> T:
     """What the work was for."""
     while True:
         try:
@@ -21,7 +21,7 @@ def finished(work: Work[T]) -> T:
             return end.value
 
 
-def longest_step(work: Callable[[], Work[Any]]) -> float:
+def longest_step(work: Callable[[], CooperativeWork[Any]]) -> float:
     """Seconds of CPU that the longest piece takes, which is how long others may have to wait: the best of three.
 
     A machine that others use may take a piece several times its cost for once. What the test itself has made is not
@@ -47,7 +47,7 @@ def _best(measured: Callable[[], float]) -> float:
     return min(measured() for _ in range(3))
 
 
-def _steps(work: Work[Any]) -> Iterator[float]:
+def _steps(work: CooperativeWork[Any]) -> Iterator[float]:
     going = True
     while going:
         began = thread_time()

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.wire.http2 import Answered, AnsweringSession, Asked, Ended, Event, Received, Session
+from tarmac.wire.http2 import (
+    DataReceived,
+    Event,
+    Http2ClientSession,
+    Http2ServerSession,
+    RequestReceived,
+    ResponseReceived,
+    StreamEnded,
+)
 from tarmac.wire.http2.frames import END_HEADERS, END_STREAM, PREFACE, FrameType, frame, literals
 from tarmac.wire.http2.serversession import MAX_STREAMS
 from tarmac.wire.violations import ProtocolViolation
@@ -20,8 +28,8 @@ def ask(stream: int, body: bytes, flags: int = END_STREAM) -> bytes:
     return head + frame(FrameType.DATA, flags, stream, body)
 
 
-def begun() -> AnsweringSession:
-    session = AnsweringSession(LONGEST)
+def begun() -> Http2ServerSession:
+    session = Http2ServerSession(LONGEST)
     assert session.receive(PREFACE + frame(FrameType.SETTINGS, 0, 0)) == []
     session.take()
     return session
@@ -29,10 +37,10 @@ def begun() -> AnsweringSession:
 
 @given(st.lists(st.binary(max_size=LONGEST), min_size=1, max_size=MAX_STREAMS), st.integers(1, 100))
 def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) -> None:
-    asking, answering = Session(), AnsweringSession(LONGEST)
+    asking, answering = Http2ClientSession(), Http2ServerSession(LONGEST)
     streams = {asking.request(HEADERS, body): body for body in bodies}
     sent = asking.take()
-    heard: list[Asked] = []
+    heard: list[RequestReceived] = []
     for at in range(0, len(sent), size):
         heard += answering.receive(sent[at : at + size])
     assert {each.stream: each.body for each in heard} == streams
@@ -44,11 +52,12 @@ def test_questions_are_answered_in_any_pieces(bodies: list[bytes], size: int) ->
     for at in range(0, len(back), size):
         events += asking.receive(back[at : at + size])
     answers = {
-        stream: b"".join(e.data for e in events if isinstance(e, Received) and e.stream == stream) for stream in streams
+        stream: b"".join(e.data for e in events if isinstance(e, DataReceived) and e.stream == stream)
+        for stream in streams
     }
     assert answers == {stream: body[::-1] for stream, body in streams.items()}
-    assert [e.headers for e in events if isinstance(e, Answered)][-1] == {"end": "yes"}
-    assert sum(isinstance(e, Ended) for e in events) == len(bodies)
+    assert [e.headers for e in events if isinstance(e, ResponseReceived)][-1] == {"end": "yes"}
+    assert sum(isinstance(e, StreamEnded) for e in events) == len(bodies)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_noise_breaks_off_or_means_nothing(noise: bytes) -> None:
 
 def test_whoever_does_not_begin_as_http2_does_is_not_heard() -> None:
     with pytest.raises(ProtocolViolation):
-        AnsweringSession(LONGEST).receive(b"PRI * HTTP/1.1")
+        Http2ServerSession(LONGEST).receive(b"PRI * HTTP/1.1")
 
 
 def test_a_question_that_was_taken_back_is_not_answered() -> None:

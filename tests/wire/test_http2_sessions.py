@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.wire.http2 import Answered, Cut, Ended, Received, Session
+from tarmac.wire.http2 import DataReceived, Http2ClientSession, ResponseReceived, StreamEnded, StreamReset
 from tarmac.wire.http2.clientsession import CANCEL
 from tarmac.wire.http2.frames import (
     ACK,
@@ -19,8 +19,8 @@ from tarmac.wire.http2.frames import (
     PADDED,
     PREFACE,
     Frame,
-    FrameReader,
     FrameType,
+    Http2FrameReader,
     Setting,
     frame,
     literals,
@@ -31,13 +31,13 @@ from tarmac.wire.violations import ProtocolViolation
 HEADERS = (("colour", "green"), ("length", "x" * 300))
 
 
-def sent(session: Session) -> list[Frame]:
-    return list(FrameReader().feed(session.take().removeprefix(PREFACE)))
+def sent(session: Http2ClientSession) -> list[Frame]:
+    return list(Http2FrameReader().feed(session.take().removeprefix(PREFACE)))
 
 
-def asked(body: bytes = b"") -> tuple[Session, int]:
+def asked(body: bytes = b"") -> tuple[Http2ClientSession, int]:
     """A session in which a question has been asked; what it has sent so far is past."""
-    session = Session()
+    session = Http2ClientSession()
     stream = session.request(HEADERS, body)
     session.take()
     return session, stream
@@ -48,7 +48,7 @@ def window(stream: int, more: int) -> bytes:
 
 
 def test_a_question_is_headers_and_a_body() -> None:
-    session = Session()
+    session = Http2ClientSession()
     stream = session.request(HEADERS, b"body")
     head, body = sent(session)[-2:]
     assert (head.type, head.flags, head.stream) == (FrameType.HEADERS, END_HEADERS, stream)
@@ -57,7 +57,7 @@ def test_a_question_is_headers_and_a_body() -> None:
 
 
 def test_headers_that_do_not_fit_one_frame_are_continued() -> None:
-    session = Session()
+    session = Http2ClientSession()
     long = (("long", "x" * 3 * MAX_FRAME),)
     session.request(long, b"")
     head, *more = [each for each in sent(session) if each.type in (FrameType.HEADERS, FrameType.CONTINUATION)]
@@ -78,15 +78,15 @@ def test_an_answer_in_any_pieces(sizes: list[int]) -> None:
         events += session.receive(data[:size])
         data = data[size:]
     assert events == [
-        Answered(stream, {":status": "200"}),
-        Received(stream, b"abc"),
-        Answered(stream, {"a": "b", "c": "d"}),
-        Ended(stream),
+        ResponseReceived(stream, {":status": "200"}),
+        DataReceived(stream, b"abc"),
+        ResponseReceived(stream, {"a": "b", "c": "d"}),
+        StreamEnded(stream),
     ]
 
 
 def test_a_body_waits_for_the_windows_of_the_peer() -> None:
-    session = Session()
+    session = Http2ClientSession()
     stream = session.request((), bytes(100_000))
     data = [each for each in sent(session) if each.type == FrameType.DATA]
     assert sum(len(each.payload) for each in data) == 65_535
@@ -101,7 +101,7 @@ def test_a_body_waits_for_the_windows_of_the_peer() -> None:
 
 
 def test_a_window_that_the_peer_changes_counts_for_what_is_under_way() -> None:
-    session = Session()
+    session = Http2ClientSession()
     session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 10)))
     stream = session.request((), bytes(30))
     assert [len(each.payload) for each in sent(session) if each.type == FrameType.DATA] == [10]
@@ -136,7 +136,7 @@ def test_what_comes_for_a_forgotten_stream_counts_for_all() -> None:
 def test_an_answer_before_the_question_is_through_ends_the_question() -> None:
     session, stream = asked(bytes(100_000))
     head = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
-    assert session.receive(head) == [Answered(stream, {"a": "b"}), Ended(stream)]
+    assert session.receive(head) == [ResponseReceived(stream, {"a": "b"}), StreamEnded(stream)]
     assert [each.type for each in sent(session)] == [FrameType.RST_STREAM]
     session.receive(window(0, 1 << 20))
     assert sent(session) == []
@@ -152,17 +152,17 @@ def test_pings_and_settings_are_answered_and_answers_are_not() -> None:
 
 def test_a_stream_that_the_peer_resets_is_cut() -> None:
     session, stream = asked()
-    assert session.receive(frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", 7))) == [Cut(stream, 7)]
+    assert session.receive(frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", 7))) == [StreamReset(stream, 7)]
     assert session.receive(frame(FrameType.RST_STREAM, 0, stream, struct.pack(">I", 7))) == []
 
 
 def test_a_peer_that_goes_away_cuts_only_what_it_has_not_begun() -> None:
     session, first = asked()
     second = session.request((), b"")
-    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", first, 0))) == [Cut(second, 0)]
+    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", first, 0))) == [StreamReset(second, 0)]
     assert session.closing
     data = frame(FrameType.DATA, END_STREAM, first, b"x")
-    assert session.receive(data) == [Received(first, b"x"), Ended(first)]
+    assert session.receive(data) == [DataReceived(first, b"x"), StreamEnded(first)]
 
 
 def limit(streams: int) -> bytes:
@@ -173,16 +173,16 @@ def answer(stream: int) -> bytes:
     return frame(FrameType.HEADERS, END_HEADERS | END_STREAM, stream, literals((("a", "b"),)))
 
 
-def begun(session: Session) -> list[int]:
+def begun(session: Http2ClientSession) -> list[int]:
     return [each.stream for each in sent(session) if each.type == FrameType.HEADERS]
 
 
 def test_a_question_may_go_on_while_it_is_answered() -> None:
-    session = Session()
+    session = Http2ClientSession()
     stream = session.open(HEADERS)
     session.send(stream, b"one")
     assert [each.flags for each in sent(session)[-2:]] == [END_HEADERS, 0]
-    assert session.receive(frame(FrameType.DATA, 0, stream, b"1")) == [Received(stream, b"1")]
+    assert session.receive(frame(FrameType.DATA, 0, stream, b"1")) == [DataReceived(stream, b"1")]
     session.send(stream, b"two")
     session.send(stream, b"", end=True)
     assert sent(session) == [
@@ -194,7 +194,7 @@ def test_a_question_may_go_on_while_it_is_answered() -> None:
 
 
 def test_what_is_said_while_a_window_is_closed_is_said_in_order() -> None:
-    session = Session()
+    session = Http2ClientSession()
     session.receive(frame(FrameType.SETTINGS, 0, 0, struct.pack(">HI", 4, 2)))
     stream = session.open(())
     for word in (b"one", b"two", b"three"):
@@ -211,7 +211,7 @@ def test_streams_beyond_those_the_peer_takes_wait_for_others_to_end() -> None:
     second, third, fourth = (session.request(HEADERS, b"x") for _ in range(3))
     assert begun(session) == []
     session.cancel(third)
-    assert session.receive(answer(first)) == [Answered(first, {"a": "b"}), Ended(first)]
+    assert session.receive(answer(first)) == [ResponseReceived(first, {"a": "b"}), StreamEnded(first)]
     assert begun(session) == [second]
     session.cancel(second)
     frames = sent(session)
@@ -228,15 +228,15 @@ def test_streams_that_wait_are_cut_when_the_peer_goes_away() -> None:
     session, first = asked()
     session.receive(limit(1))
     second = session.request(HEADERS, b"")
-    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", 0x7FFFFFFF, 0))) == [Cut(second, 0)]
-    assert session.receive(answer(first))[-1] == Ended(first)
+    assert session.receive(frame(FrameType.GOAWAY, 0, 0, struct.pack(">II", 0x7FFFFFFF, 0))) == [StreamReset(second, 0)]
+    assert session.receive(answer(first))[-1] == StreamEnded(first)
     assert begun(session) == []
 
 
 @given(st.data())
 def test_no_limit_of_the_peer_is_ever_passed(data: st.DataObject) -> None:
     """Whatever it allows, in whatever order: streams at once, windows, numbers; and in the end all was said."""
-    session, peer = Session(), _Peer()
+    session, peer = Http2ClientSession(), _Peer()
     bodies: dict[int, bytes] = {}
     for _ in range(data.draw(st.integers(1, 25))):
         match data.draw(st.sampled_from(["ask", "ask", "limit", "window", "answer", "cancel"])):

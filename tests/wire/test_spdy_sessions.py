@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarmac.wire.spdy import Event, Finished, GoneAway, Opened, Received, Replied, Session
-from tarmac.wire.spdy.frames import MAX_CONTROL, Control, ControlFrameType, FrameReader, Reset, control_frame
+from tarmac.wire.spdy import Event, GoneAway, SpdySession, StreamData, StreamFinished, StreamOpened, StreamReplied
+from tarmac.wire.spdy.frames import MAX_CONTROL, Control, ControlFrameType, Reset, SpdyFrameReader, control_frame
 from tarmac.wire.spdy.headers import DICTIONARY, MAX_BLOCK, HeaderDecoder, HeaderEncoder
 from tarmac.wire.violations import ProtocolViolation
 
@@ -17,16 +17,16 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3
 HEADERS = st.dictionaries(TEXT.map(str.lower).filter(lambda name: name == name.lower()), TEXT, max_size=6)
 
 
-def pair() -> tuple[Session, Session]:
-    return Session(server=False), Session(server=True)
+def pair() -> tuple[SpdySession, SpdySession]:
+    return SpdySession(server=False), SpdySession(server=True)
 
 
-def opened(client: Session, server: Session, **headers: str) -> int:
+def opened(client: SpdySession, server: SpdySession, **headers: str) -> int:
     """A stream that both sides know."""
     stream = client.open(headers)
-    assert server.receive(client.take()) == [Opened(stream, headers, False)]
+    assert server.receive(client.take()) == [StreamOpened(stream, headers, False)]
     server.accept(stream)
-    assert client.receive(server.take()) == [Replied(stream, {})]
+    assert client.receive(server.take()) == [StreamReplied(stream, {})]
     return stream
 
 
@@ -39,7 +39,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
 
 
 def joined(events: list[Event]) -> bytes:
-    return b"".join(event.data for event in events if isinstance(event, Received))
+    return b"".join(event.data for event in events if isinstance(event, StreamData))
 
 
 def test_the_dictionary_is_the_one_of_the_protocol() -> None:
@@ -52,11 +52,11 @@ def test_a_stream_carries_bytes_both_ways_and_each_half_ends_by_itself() -> None
     client, server = pair()
     stream = opened(client, server, streamtype="stdin")
     client.send(stream, b"in", fin=True)
-    assert server.receive(client.take()) == [Received(stream, b"in"), Finished(stream)]
+    assert server.receive(client.take()) == [StreamData(stream, b"in"), StreamFinished(stream)]
     assert not client.send(stream, b"too late")
     server.send(stream, b"out")
     server.send(stream, b"", fin=True)
-    assert client.receive(server.take()) == [Received(stream, b"out"), Finished(stream)]
+    assert client.receive(server.take()) == [StreamData(stream, b"out"), StreamFinished(stream)]
     assert not server.takes(stream)
 
 
@@ -72,7 +72,7 @@ def test_a_reset_ends_both_halves_and_late_bytes_are_ignored() -> None:
     client.send(stream, b"on its way")
     late = client.take()
     server.reset(stream)
-    assert client.receive(server.take()) == [Finished(stream, reset=True)]
+    assert client.receive(server.take()) == [StreamFinished(stream, reset=True)]
     assert server.receive(late) == []
     assert not client.send(stream, b"more")
 
@@ -109,21 +109,21 @@ def test_a_stream_number_that_goes_back_is_reset() -> None:
     client, server = pair()
     client.open({})
     client.open({})
-    first, second = FrameReader().feed(client.take())
+    first, second = SpdyFrameReader().feed(client.take())
     assert isinstance(first, Control)
     assert isinstance(second, Control)
     renumbered = struct.pack(">I", 5) + first.payload[4:]
-    assert server.receive(control_frame(ControlFrameType.SYN_STREAM, renumbered)) == [Opened(5, {}, False)]
+    assert server.receive(control_frame(ControlFrameType.SYN_STREAM, renumbered)) == [StreamOpened(5, {}, False)]
     assert server.receive(control_frame(ControlFrameType.SYN_STREAM, second.payload)) == []
     assert server.take() == control_frame(ControlFrameType.RST_STREAM, struct.pack(">II", 3, Reset.PROTOCOL_ERROR))
 
 
 def test_more_streams_than_allowed_are_refused() -> None:
-    client, server = Session(server=False), Session(server=True, most_streams=2)
+    client, server = SpdySession(server=False), SpdySession(server=True, most_streams=2)
     for _ in range(3):
         client.open({})
-    assert [event.stream for event in server.receive(client.take()) if isinstance(event, Opened)] == [1, 3]
-    assert client.receive(server.take()) == [Finished(5, reset=True)]
+    assert [event.stream for event in server.receive(client.take()) if isinstance(event, StreamOpened)] == [1, 3]
+    assert client.receive(server.take()) == [StreamFinished(5, reset=True)]
 
 
 def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
@@ -146,7 +146,7 @@ def test_headers_that_inflate_without_bounds_are_a_violation() -> None:
 )
 def test_what_is_no_spdy_is_a_violation(frame: bytes) -> None:
     with pytest.raises(ProtocolViolation):
-        Session(server=True).receive(frame)
+        SpdySession(server=True).receive(frame)
 
 
 @given(st.lists(HEADERS, max_size=5))
@@ -171,12 +171,12 @@ def test_bytes_arrive_in_order_however_the_network_cuts_them(
     events = [event for piece in cut(client.take(), sizes) for event in server.receive(piece)]
     for stream in streams:
         assert joined([event for event in events if event[0] == stream]) == sent[stream]
-        assert (Finished(stream) in events) is not client.takes(stream)
+        assert (StreamFinished(stream) in events) is not client.takes(stream)
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(0, 40), max_size=10))
 def test_any_bytes_are_events_or_a_violation(data: bytes, sizes: list[int]) -> None:
-    session = Session(server=True)
+    session = SpdySession(server=True)
     try:
         for piece in cut(data, sizes):
             session.receive(piece)
@@ -204,4 +204,4 @@ def test_a_large_frame_is_handed_on_as_it_comes() -> None:
     assert len(joined(first)) == 992
     rest = server.receive(data[1000:])
     assert len(joined(rest)) == 1_000_000 - 992
-    assert rest[-1] == Finished(stream)
+    assert rest[-1] == StreamFinished(stream)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarmac.base.randomness import Randomness
 from tarmac.wire.violations import ProtocolViolation
-from tarmac.wire.websocket import Closed, Event, Piece, Pinged, Ponged, Socket, accept_key, offered
+from tarmac.wire.websocket import Closed, Event, MessageChunk, Pinged, Ponged, Socket, accept_key, offered
 
 
 def side(server: bool) -> Socket:
@@ -26,7 +26,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
 def messages(events: list[Event]) -> list[bytes]:
     found: list[bytes] = []
     for event in events:
-        assert isinstance(event, Piece)
+        assert isinstance(event, MessageChunk)
         if event.first:
             found.append(b"")
         found[-1] += event.data
@@ -62,7 +62,7 @@ def test_closing_ends_what_is_read() -> None:
 def test_a_ping_may_come_between_the_pieces_of_a_message() -> None:
     server = Socket(Randomness())  # reads unmasked frames
     events = server.receive(b"\x02\x01a" + b"\x89\x00" + b"\x80\x01b")
-    assert events == [Piece(b"a", True, False), Pinged(b""), Piece(b"b", False, True)]
+    assert events == [MessageChunk(b"a", True, False), Pinged(b""), MessageChunk(b"b", False, True)]
 
 
 @given(

@@ -113,7 +113,7 @@ async def run(told: Stated) -> None:
         node = await NodeAgent.compose(config, stack, again)
         tasks = Tasks()
         stack.push_async_callback(tasks.close, _SHUTDOWN_TIMEOUT)
-        work = tasks.promise(node.run(), "the node's work")
+        work = tasks.track(node.run(), "the node's work")
         tasks.begin(_say_when_ready(node), "the line that says ready")
         await first(asyncio.wait([work]), stopping.wait(), draining.wait())
         if work.done():

@@ -184,7 +184,7 @@ async def control_plane(
         if store.shared:
             beside.begin(raise_format(starting, store), "raising the store's format")
         listener = await serve(
-            server.handle, context, hosts, address.port, knows=server.knows, share_port=seat is not None
+            server.handle, context, hosts, address.port, authenticates=server.authenticates, share_port=seat is not None
         )
         stack.push_async_callback(listener.stop)
         beside.begin(tls.keep(listener.use), "renewal of the server's certificate")

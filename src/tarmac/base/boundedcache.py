@@ -16,7 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def remembered(count: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
+def bounded_cache(count: int) -> Callable[[Callable[[T], R]], Callable[[T], R]]:
     """Cache the last `count` results of a function of one hashable value."""
 
     def decorate(function: Callable[[T], R]) -> Callable[[T], R]:

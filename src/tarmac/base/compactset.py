@@ -7,10 +7,10 @@ return values of `added` and `removed`.
 
 from __future__ import annotations
 
-Few = str | set[str] | None
+CompactSet = str | set[str] | None
 
 
-def added(few: Few, member: str) -> str | set[str]:
+def added(few: CompactSet, member: str) -> str | set[str]:
     """Return the set with one more member."""
     if few is None or few == member:
         return member
@@ -20,7 +20,7 @@ def added(few: Few, member: str) -> str | set[str]:
     return few
 
 
-def removed(few: Few, member: str) -> Few:
+def removed(few: CompactSet, member: str) -> CompactSet:
     """Return the set without a member, which it need not have."""
     if isinstance(few, set):
         few.discard(member)
@@ -28,7 +28,7 @@ def removed(few: Few, member: str) -> Few:
     return None if few == member else few
 
 
-def members(few: Few) -> list[str]:
+def members(few: CompactSet) -> list[str]:
     """Return the members in order."""
     if few is None:
         return []

@@ -17,13 +17,13 @@ from tarmac.base.clock import Clock
 T = TypeVar("T")
 R = TypeVar("R")
 
-Work = Generator[None, None, T]
+CooperativeWork = Generator[None, None, T]
 """Yields where it may be suspended, and returns its result."""
 
 _SLICE_SECONDS = 0.01  # seconds per loop iteration of all slices together, except for one step of each
 
 
-class Pieces:
+class CooperativeRunner:
     """Runs such work for all callers on one loop."""
 
     def __init__(self, clock: Clock) -> None:
@@ -31,7 +31,7 @@ class Pieces:
         self._queue = asyncio.Lock()
         self._began: float | None = None  # start of the first slice in this loop iteration
 
-    def run(self, work: Work[T], then: Callable[[T], R | Awaitable[R]]) -> R | Awaitable[R]:
+    def run(self, work: CooperativeWork[T], then: Callable[[T], R | Awaitable[R]]) -> R | Awaitable[R]:
         """Run the work, then call `then` with its result, with no suspension between the two."""
         try:
             self._advance(work)
@@ -39,7 +39,7 @@ class Pieces:
             return then(end.value)
         return self._go_on(work, then)
 
-    async def done(self, work: Work[T]) -> T:
+    async def done(self, work: CooperativeWork[T]) -> T:
         """Run the work and return its result, for callers that can await."""
         try:
             self._advance(work)
@@ -47,7 +47,7 @@ class Pieces:
             return end.value
         return await self._go_on(work, lambda value: value)
 
-    async def _go_on(self, work: Work[T], then: Callable[[T], R | Awaitable[R]]) -> R:
+    async def _go_on(self, work: CooperativeWork[T], then: Callable[[T], R | Awaitable[R]]) -> R:
         try:
             while True:
                 async with self._queue:
@@ -57,7 +57,7 @@ class Pieces:
             answer = then(end.value)
         return await cast("Awaitable[R]", answer) if isawaitable(answer) else cast("R", answer)
 
-    def _advance(self, work: Work[T]) -> None:
+    def _advance(self, work: CooperativeWork[T]) -> None:
         """Run one slice: as much as fits into this iteration, and at least one step.
 
         Raises StopIteration at the end.
@@ -75,7 +75,7 @@ class Pieces:
         self._began = None
 
 
-def at_once(work: Work[T]) -> T:
+def run_to_end(work: CooperativeWork[T]) -> T:
     """Run the work to its end in the caller's turn. For threads, and for work that is known to be short."""
     while True:
         try:

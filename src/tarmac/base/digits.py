@@ -7,7 +7,7 @@ after `isdigit` has accepted it. This module checks the length first, so both ca
 from __future__ import annotations
 
 
-def whole(text: str, most: int) -> int | None:
+def whole_number(text: str, most: int) -> int | None:
     """Return a number from 0 to `most` in ASCII digits; None for everything else."""
     if not (text.isascii() and text.isdigit()):
         return None
@@ -20,4 +20,4 @@ def whole(text: str, most: int) -> int | None:
 
 def port_number(text: str) -> int | None:
     """Return a TCP port, 1 to 65535; None for everything else."""
-    return whole(text, 65535) or None
+    return whole_number(text, 65535) or None

@@ -32,7 +32,7 @@ def collect_rarely(new: int = _NEW) -> None:
 
 
 class _Disabled:
-    """Active uses of `uncollected`, uses since the first of them, and whether the collector was enabled before it."""
+    """Active uses of `collector_disabled`, uses since the first of them, and the state of the collector before it."""
 
     active = 0
     uses = 0
@@ -40,7 +40,7 @@ class _Disabled:
 
 
 @contextmanager
-def uncollected() -> Generator[None]:
+def collector_disabled() -> Generator[None]:
     """Disable the cyclic garbage collector while the block runs.
 
     For code that allocates many objects without reference cycles and drops them at its end: collections would traverse

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from tarmac.base.log import log
-from tarmac.base.typos import meant
+from tarmac.base.typos import closest_name
 
 Part = Literal["agent", "server", "controllers"]
 _log = log("gates")
@@ -65,7 +65,7 @@ class FeatureGates:
         for name, value in stated.items():
             if name in named:
                 self._say(named[name], name, value)
-            elif (near := meant(name, named)) is not None:
+            elif (near := closest_name(name, named)) is not None:
                 raise BadGate(f"there is no feature gate {name}; did you mean {near}?")
             else:
                 _log.warning("feature gate has no effect here", gate=name)
@@ -87,7 +87,7 @@ class FeatureGates:
             raise BadGate(f"{names} are one feature gate and were given different values; give one of them")
 
 
-def layered(
+def merge_gates(
     under: Mapping[str, bool], over: Mapping[str, bool], registry: Iterable[FeatureGate] = REGISTRY
 ) -> dict[str, bool]:
     """Merge two settings gate by gate, resolving aliases; `over` wins."""

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import total_ordering
 from typing import Final
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 NANO: Final = 10**9
 _MAX_INT64 = 2**63 - 1
@@ -124,7 +124,7 @@ def _divide_up(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
 
 
-@remembered(4096)
+@bounded_cache(4096)
 def _parse(text: str) -> Quantity:
     if not text:
         raise ValueError(_FORMAT_ERROR)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tarmac.base import names
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 Labels = Mapping[str, str]
 Predicate = Callable[[Labels], bool]
@@ -179,7 +179,7 @@ def _checked(requirement: Requirement) -> Requirement:
     return requirement
 
 
-@remembered(_CACHE_SIZE)
+@bounded_cache(_CACHE_SIZE)
 def _parse_labels(text: str) -> LabelSelector:
     _check_length(text)
     requirements = _Parser(text).requirements()
@@ -335,7 +335,7 @@ def _escape(match: re.Match[str]) -> str:
     return "\\" + match[0]
 
 
-@remembered(_CACHE_SIZE)
+@bounded_cache(_CACHE_SIZE)
 def _parse_fields(text: str) -> FieldSelector:
     _check_length(text)
     requirements: list[tuple[str, str, str]] = []

@@ -55,10 +55,10 @@ class Tasks:
         task.add_done_callback(self._report)
         return task
 
-    def promise(self, work: Awaitable[T], name: str, then: Callable[[Future[T]], None] | None = None) -> Future[T]:
+    def track(self, work: Awaitable[T], name: str, then: Callable[[Future[T]], None] | None = None) -> Future[T]:
         """Start a task for a caller that awaits it and handles its failure. A future is kept as it is.
 
-        `then` is called at its end and has to call `over` itself: every request passes here, and one callback is
+        `then` is called at its end and has to call `discard` itself: every request passes here, and one callback is
         enough.
         """
         if type(work) is CoroutineType:
@@ -66,10 +66,10 @@ class Tasks:
         else:
             task = asyncio.ensure_future(work)
         self._kept[task] = False
-        task.add_done_callback(then or self.over)
+        task.add_done_callback(then or self.discard)
         return task
 
-    def over(self, task: Future[Any]) -> None:
+    def discard(self, task: Future[Any]) -> None:
         """Remove an ended task."""
         del self._kept[task]
 
@@ -85,18 +85,18 @@ class Tasks:
 
     async def close(self, timeout: float | None = None) -> None:
         """Cancel all tasks, also those started meanwhile, and wait; after `timeout` seconds leave the rest."""
-        while kept := {task: told for task, told in self._kept.items() if not task.done()}:
+        while kept := {task: reported for task, reported in self._kept.items() if not task.done()}:
             late = await end(*kept, timeout=timeout)
-            for task, told in kept.items():
-                # The failure of a promise belongs to its awaiter, but at shutdown there may be none.
-                if not told and task.done() and (error := _failure(task)) is not None:
+            for task, reported in kept.items():
+                # The failure of a tracked task belongs to its awaiter, but at shutdown there may be none.
+                if not reported and task.done() and (error := _failure(task)) is not None:
                     _log.debug("task ended with an error", task=_name(task), error=repr(error))
             if late:
                 _log.warning("tasks did not end in time and are abandoned", tasks=sorted(map(_name, late)))
                 return
 
     def _report(self, task: Task[Any]) -> None:
-        self.over(task)
+        self.discard(task)
         error = _failure(task)
         if error is not None:
             end_if_out_of_memory(error)

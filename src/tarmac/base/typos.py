@@ -7,12 +7,12 @@ from collections.abc import Iterable
 MAX_DISTANCE = 2  # maximum edit distance of a typo
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
+def closest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that this is a typo of, if any."""
-    return next((each for each in known if distance(name.lower(), each.lower()) <= MAX_DISTANCE), None)
+    return next((each for each in known if edit_distance(name.lower(), each.lower()) <= MAX_DISTANCE), None)
 
 
-def distance(one: str, other: str) -> int:
+def edit_distance(one: str, other: str) -> int:
     """Return the edit distance of two words; above the maximum, any larger number."""
     if abs(len(one) - len(other)) > MAX_DISTANCE:
         return MAX_DISTANCE + 1

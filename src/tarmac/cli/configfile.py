@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from tarmac.agent.config import reading
-from tarmac.base.typos import meant
+from tarmac.base.typos import closest_name
 
 API_VERSION: Final = "config.tarmac.dev/v1alpha1"
 KINDS: Final = {"ServerConfig": "server", "AgentConfig": "agent"}
@@ -111,7 +111,7 @@ def _take(document: Document, fields: dict[str, argparse.Action], name: str, val
         elif action := fields.get(name):
             document.values[action.dest] = _converted(action, value, content)
         else:
-            near = meant(name, [*fields, *(["kubelet"] if document.kind == "AgentConfig" else [])])
+            near = closest_name(name, [*fields, *(["kubelet"] if document.kind == "AgentConfig" else [])])
             raise ValueError("there is no such field" + (f"; did you mean {near}?" if near else ""))
     except (ValueError, argparse.ArgumentTypeError, reading.BadConfig) as error:
         separator = "." if isinstance(error, reading.BadConfig) else ": "

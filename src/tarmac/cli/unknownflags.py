@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tarmac.base.typos import meant
+from tarmac.base.typos import closest_name
 
 
 class BadFlag(ValueError):
@@ -36,7 +36,7 @@ def unknown_flags(words: Sequence[str], unrecognised: Sequence[str], known: Sequ
 
 
 def _check(flag: str, known: Sequence[str]) -> None:
-    if near := meant(flag, known):
+    if near := closest_name(flag, known):
         raise BadFlag(f"there is no flag {flag}; did you mean {near}?")
     contained = [each for each in known if each.removeprefix("--") in flag]
     if contained:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 
 _HEADER = "impersonate-user"
 
@@ -20,16 +20,16 @@ class ActingAs:
         self._inner = inner
         self._user = user
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send through the inner transport, as the user."""
         return await self._inner.request(self._as_user(request))
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         """Stream through the inner transport, as the user."""
         return self._inner.stream(self._as_user(request))
 
     async def close(self) -> None:
         """Do nothing: the inner transport belongs to its creator."""
 
-    def _as_user(self, request: Request) -> Request:
+    def _as_user(self, request: ClientRequest) -> ClientRequest:
         return request._replace(headers={_HEADER: self._user, **request.headers})

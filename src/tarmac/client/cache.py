@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
 from typing import Generic, TypeVar
 
-from tarmac.base.compactset import Few, added, members, removed
-from tarmac.base.cooperative import Work
+from tarmac.base.compactset import CompactSet, added, members, removed
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
-from tarmac.client.envelope import Metadata, is_newer, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, is_newer, metadata_of
 from tarmac.client.targets.target import Target
 from tarmac.client.watch import Change
 
@@ -34,13 +34,13 @@ class Item(Generic[T]):
 
     __slots__ = ("_cache", "_metadata", "raw")
 
-    def __init__(self, cache: Cache[T], raw: bytes, metadata: Metadata | None = None) -> None:
+    def __init__(self, cache: Cache[T], raw: bytes, metadata: EnvelopeMetadata | None = None) -> None:
         self._cache = cache
         self._metadata = metadata
         self.raw = raw
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> EnvelopeMetadata:
         """The common metadata."""
         if self._metadata is None:
             self._metadata = metadata_of(self.raw)
@@ -88,7 +88,7 @@ class _Index(Generic[T]):
 
     def __init__(self, values_of: Indexer[T]) -> None:
         self._values_of = values_of
-        self._keys: dict[str, Few] = {}
+        self._keys: dict[str, CompactSet] = {}
 
     def add(self, key: str, item: Item[T]) -> None:
         for value in self._values_of(item):
@@ -167,7 +167,7 @@ class Cache(Generic[T]):
         self._recent[id(raw)] = (raw, obj)
         return obj
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Take a whole new state, calling handlers only for differences."""
         present = {change.metadata.key for change in state}
         for key in [key for key in self._raw if key not in present]:

@@ -19,10 +19,10 @@ import msgspec
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, SystemClock
-from tarmac.base.cooperative import Pieces
+from tarmac.base.cooperative import CooperativeRunner
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import GarbledReply, api_error, retry_after
-from tarmac.client.transport import NO_HEADERS, Reply, Request, StreamReply, Transport
+from tarmac.client.transport import NO_HEADERS, ClientRequest, Reply, StreamReply, Transport
 
 if TYPE_CHECKING:
     from tarmac.client.resources import ResourceClient
@@ -47,7 +47,7 @@ class Client:
         self.transport = transport
         self.clock = clock or SystemClock()
         self.randomness = randomness or Randomness()
-        self.pieces = Pieces(self.clock)  # runs large state replacements of informers cooperatively
+        self.runner = CooperativeRunner(self.clock)  # runs large state replacements of informers cooperatively
 
     def resource(self, target: Target[T]) -> ResourceClient[T]:
         """Return typed access to one resource."""
@@ -65,7 +65,7 @@ class Client:
         timeout: float = REQUEST_TIMEOUT,
     ) -> Reply:
         """Send one request that must succeed. Raises ApiError for refusals, TransportError for an unknown outcome."""
-        request = Request(method, path, query_string(query), headers, body, timeout)
+        request = ClientRequest(method, path, query_string(query), headers, body, timeout)
         attempt = 0
         while True:
             reply = await self.transport.request(request)
@@ -86,7 +86,7 @@ class Client:
         self, path: str, query: Query | None = None, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[StreamReply]:
         """GET a response without an end; the status is not checked yet."""
-        return self.transport.stream(Request("GET", path, query_string(query), headers))
+        return self.transport.stream(ClientRequest("GET", path, query_string(query), headers))
 
     async def close(self) -> None:
         """Release connections."""

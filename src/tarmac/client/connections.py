@@ -16,7 +16,7 @@ from typing import cast
 
 import httptools
 
-from tarmac.client.errors import Disconnected, Unreachable
+from tarmac.client.errors import Disconnected, ServerUnreachable
 
 CONNECT_TIMEOUT = 10.0
 IDLE_TIMEOUT = 30.0
@@ -172,7 +172,7 @@ class Connections:
         self._is_closed = False
 
     async def exchange(self, method: str, request: bytes, connect_timeout: float = CONNECT_TIMEOUT) -> ClientConnection:
-        """Send a request and wait for the head of its response. Raises Disconnected; Unreachable if nothing was sent.
+        """Send a request; await the head of its response. Raises Disconnected, ServerUnreachable (nothing sent).
 
         `connect_timeout` covers making a connection, its handshake included.
         """
@@ -249,9 +249,9 @@ class Connections:
                     server_hostname=self._server_name if self._tls else None,
                 )
         except TimeoutError as error:  # from asyncio.timeout, or from the kernel
-            raise Unreachable(str(error) or f"no connection in {connect_timeout:.0f} s") from error
+            raise ServerUnreachable(str(error) or f"no connection in {connect_timeout:.0f} s") from error
         except OSError as error:  # an aborted handshake has an empty message
-            raise Unreachable(str(error) or "the other side ended the connection during its handshake") from error
+            raise ServerUnreachable(str(error) or "the other side ended the connection during its handshake") from error
         self._open.add(connection)
         connection.closed.add_done_callback(lambda _: self._open.discard(connection))
         return connection

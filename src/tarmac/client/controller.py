@@ -30,7 +30,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.client.cache import Item
 from tarmac.client.errors import NotLeader
 from tarmac.client.informer import Informer
-from tarmac.client.turns import turns
+from tarmac.client.turns import loop_budget
 from tarmac.client.workqueue import ShutDown, WorkQueue
 
 _log = log("controller")
@@ -130,7 +130,7 @@ class Controller:
         self.queue.shut_down()
 
     async def _work(self) -> None:
-        turn = turns(self._clock)
+        turn = loop_budget(self._clock)
         while True:
             try:
                 key = await self.queue.get()

@@ -14,7 +14,7 @@ T = TypeVar("T")
 TICK_INTERVAL = 0.1
 
 
-class Deadlines:
+class CoarseTimeouts:
     """The waits of one loop. A task has at most one wait at a time, so the task is its key."""
 
     def __init__(self) -> None:

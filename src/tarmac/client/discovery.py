@@ -1,4 +1,4 @@
-"""Discovery of the resources that a server serves.
+"""Discovers the resources that a server serves.
 
 Aggregated discovery takes two requests; a server without it is queried group by group. Of each group the preferred
 version counts, and of a resource served in several versions the first. A group with an unavailable backend is reported
@@ -27,7 +27,7 @@ class DiscoveredResource:
 
 
 @dataclass(slots=True)
-class Discovery:
+class DiscoveredResources:
     """All resources, and the group versions that could not be read."""
 
     resources: list[DiscoveredResource] = field(default_factory=list[DiscoveredResource])
@@ -47,9 +47,9 @@ async def serves(client: Client, target: Target[Any]) -> bool:
     return any(each.get("name") == target.plural for each in found.get("resources") or ())
 
 
-async def discover(client: Client) -> Discovery:
+async def discover(client: Client) -> DiscoveredResources:
     """Query the server. Raises ApiError or ClientError when it does not respond at all."""
-    found = Discovery()
+    found = DiscoveredResources()
     for root in ("/api", "/apis"):
         document = decode_json((await client.call("GET", root, headers=AGGREGATED)).body)
         if document.get("kind") == "APIGroupDiscoveryList":
@@ -63,7 +63,7 @@ async def discover(client: Client) -> Discovery:
     return found
 
 
-def _take_aggregated(found: Discovery, document: JsonObject) -> None:
+def _take_aggregated(found: DiscoveredResources, document: JsonObject) -> None:
     for group in document.get("items") or []:
         name = group["metadata"].get("name", "")
         seen: set[str] = set()
@@ -79,7 +79,7 @@ def _take_aggregated(found: Discovery, document: JsonObject) -> None:
                     found.resources.append(DiscoveredResource(target, frozenset(resource.get("verbs") or ())))
 
 
-async def _ask(client: Client, found: Discovery, api_version: str, path: str) -> None:
+async def _ask(client: Client, found: DiscoveredResources, api_version: str, path: str) -> None:
     try:
         document = await client.get_json(path)
     except ApiError as error:

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 from tarmac.client.errors import GarbledReply
 
 _MAX_REVISION = (1 << 64) - 1
 
 
-class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class EnvelopeOwner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One entry of metadata.ownerReferences."""
 
     api_version: str
@@ -28,7 +28,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     block_owner_deletion: bool | None = None
 
 
-class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class EnvelopeMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The part of ObjectMeta that routing, indexing and ownership need."""
 
     name: str = ""
@@ -41,7 +41,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: list[str] | None = None
-    owner_references: list[OwnerReference] | None = None
+    owner_references: list[EnvelopeOwner] | None = None
 
     @property
     def key(self) -> str:
@@ -52,7 +52,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
         return intern(f"{self.namespace}/{self.name}" if self.namespace else self.name)
 
     @property
-    def controller(self) -> OwnerReference | None:
+    def controller(self) -> EnvelopeOwner | None:
         """The owner that controls the object, if any."""
         return next((owner for owner in self.owner_references or () if owner.controller), None)
 
@@ -60,7 +60,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 class Envelope(msgspec.Struct, frozen=True, rename="camel"):
     """Any object, reduced to its metadata."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     kind: str = ""
     api_version: str = ""
 
@@ -101,14 +101,14 @@ def envelope_of(raw: bytes | msgspec.Raw) -> Envelope:
         raise GarbledReply(f"not an object: {error}") from error
 
 
-def metadata_of(raw: bytes | msgspec.Raw) -> Metadata:
+def metadata_of(raw: bytes | msgspec.Raw) -> EnvelopeMetadata:
     """Return the metadata of an encoded object. Raises GarbledReply when it has none."""
     return envelope_of(raw).metadata
 
 
 def is_newer(version: str, than: str) -> bool:
     """True if a resource version comes after `than`. They are decimal numbers; anything else counts as new."""
-    number, previous = whole(version, _MAX_REVISION), whole(than, _MAX_REVISION)
+    number, previous = whole_number(version, _MAX_REVISION), whole_number(than, _MAX_REVISION)
     return number is None or previous is None or number > previous
 
 
@@ -118,7 +118,7 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-def reference_to(api_version: str, kind: str, metadata: Metadata) -> dict[str, Any]:
+def reference_to(api_version: str, kind: str, metadata: EnvelopeMetadata) -> dict[str, Any]:
     """Return the ownerReferences entry by which a controller marks the objects it creates."""
     return {
         "apiVersion": api_version,

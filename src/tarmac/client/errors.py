@@ -3,7 +3,7 @@
     ClientError
     ├── TransportError        the request may or may not have reached the server
     │   ├── Disconnected      no connection, or it broke
-    │   │   └── Unreachable   no connection, so nothing was sent
+    │   │   └── ServerUnreachable   no connection, so nothing was sent
     │   └── RequestTimeout    no response in time
     ├── GarbledReply          a response that violates the API
     ├── NotLeader             a write refused here, because leadership has ended
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api import status
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 from tarmac.base.duration import MAX_SECONDS
 
 _CLASSES: tuple[type[status.ApiError], ...] = (
@@ -57,7 +57,7 @@ class Disconnected(TransportError):
     """No connection, or it broke before the response was complete."""
 
 
-class Unreachable(Disconnected):
+class ServerUnreachable(Disconnected):
     """No connection could be made: nothing of the request was sent."""
 
 
@@ -119,7 +119,7 @@ def exceeds_quota(error: status.ApiError) -> bool:
 def retry_after(error: status.ApiError) -> float | None:
     """Return the seconds to wait before a retry; None when the server does not invite one."""
     for name, value in error.headers or ():
-        if name.lower() == "retry-after" and (wait := whole(value, MAX_SECONDS)) is not None:
+        if name.lower() == "retry-after" and (wait := whole_number(value, MAX_SECONDS)) is not None:
             return float(wait)
     seconds = (error.details or {}).get("retryAfterSeconds")
     return float(seconds) if isinstance(seconds, int) and seconds > 0 else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.exhaustion import end_if_out_of_memory
 from tarmac.base.log import log
 from tarmac.client.client import Client
@@ -43,7 +43,7 @@ class Feed:
         """Feed until cancelled."""
         await self._reflector.run()
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Pass on a whole state."""
         for sink in self._sinks:
             yield from sink.replaced(state)
@@ -66,7 +66,7 @@ class Kept(Generic[T]):
         self._read = read
         self._told = told
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Take a whole new state. Removals come first: a new object may have the address of a removed one."""
         present = {change.metadata.key for change in state}
         for key in [key for key in self.by_key if key not in present]:

@@ -21,7 +21,7 @@ from tarmac.base.clock import Clock, SystemClock
 from tarmac.client.connections import ClientConnection
 from tarmac.client.errors import Disconnected, RequestTimeout
 from tarmac.client.servers import ServerAt, Servers
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 from tarmac.http.tls import present
 
 TOKEN_REFRESH_INTERVAL = 60.0
@@ -73,7 +73,7 @@ class HttpTransport:
         self._token = config.token
         self._token_read = -TOKEN_REFRESH_INTERVAL
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send one request and return its whole response."""
         try:
             async with asyncio.timeout(request.timeout):
@@ -91,7 +91,7 @@ class HttpTransport:
         return Reply(connection.status, connection.headers, whole)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         """Send one request whose response is read chunk by chunk."""
         try:
             server, connection = await self._open(request)
@@ -111,10 +111,10 @@ class HttpTransport:
         """Close every connection."""
         await self._servers.close()
 
-    def _with_request(self, request: Request, error: Disconnected) -> Disconnected:
+    def _with_request(self, request: ClientRequest, error: Disconnected) -> Disconnected:
         return type(error)(f"{request.method} {self._servers.current.url}{request.path}: {error}")
 
-    async def _open(self, request: Request) -> tuple[ServerAt, ClientConnection]:
+    async def _open(self, request: ClientRequest) -> tuple[ServerAt, ClientConnection]:
         method, path, query, headers, body, _ = request
         target = f"{path}?{query}" if query else path
         lines = [f"{name}: {value}\r\n" for name, value in (*headers.items(), *self._credentials())]

@@ -31,7 +31,7 @@ from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError, NotLeader
 from tarmac.client.targets.untyped import LEASES
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 
 _log = log("leader")
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -74,7 +74,7 @@ class FencedTransport:
         self._inner = inner
         self._leadership = leadership
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send a request. Raises NotLeader for a write after the deadline."""
         if request.method not in _READS:
             self._leadership.check()
@@ -82,7 +82,7 @@ class FencedTransport:
             request = request._replace(timeout=left if request.timeout is None else min(request.timeout, left))
         return await self._inner.request(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         """Watches are reads."""
         return self._inner.stream(request)
 

@@ -21,10 +21,10 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from tarmac.base.clock import Clock
-from tarmac.client.deadlines import Deadlines
+from tarmac.client.deadlines import CoarseTimeouts
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Notice, Reply, Request, StreamReply
-from tarmac.client.turns import turns
+from tarmac.client.transport import NO_HEADERS, ClientRequest, Reply, StreamReply, WatchNotice
+from tarmac.client.turns import loop_budget
 
 MAX_BUFFERED = 64 << 20
 
@@ -38,7 +38,7 @@ class LocalChunk(Protocol):
         ...
 
     @property
-    def notices(self) -> Sequence[Notice]:
+    def notices(self) -> Sequence[WatchNotice]:
         """The watch events in it, if any."""
         ...
 
@@ -103,13 +103,13 @@ class LocalTransport:
     def __init__(self, handle: Handle, bounded: Clock | None = None) -> None:
         self._handle = handle
         self._bounded = bounded
-        self._deadlines = Deadlines()
+        self._deadlines = CoarseTimeouts()
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send one request. A response that is ready costs no task and no loop iteration."""
         method, path, query, headers, body, timeout = request
         if self._bounded is not None:
-            await turns(self._bounded).wait()
+            await loop_budget(self._bounded).wait()
         answer = self._handle(method, _plain(path), query, headers, body)
         if inspect.isawaitable(answer):
             try:
@@ -119,7 +119,7 @@ class LocalTransport:
         return _reply(answer)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         """Open a stream; a complete response is returned as one chunk."""
         answer = self._handle(request.method, _plain(request.path), request.query, request.headers, b"")
         if inspect.isawaitable(answer):
@@ -147,7 +147,7 @@ class _Sink:
     __slots__ = ("_chunks", "_cut", "_empty", "_ended", "_size", "_waiter")
 
     def __init__(self) -> None:
-        self._chunks: deque[tuple[int, bytes | Sequence[Notice]]] = deque()
+        self._chunks: deque[tuple[int, bytes | Sequence[WatchNotice]]] = deque()
         self._size = 0
         self._ended = False
         self._cut = False
@@ -164,7 +164,7 @@ class _Sink:
     def write_chunk(self, chunk: LocalChunk) -> bool:
         return self._put(chunk.size, chunk.notices or chunk.data)
 
-    def _put(self, size: int, chunk: bytes | Sequence[Notice]) -> bool:
+    def _put(self, size: int, chunk: bytes | Sequence[WatchNotice]) -> bool:
         if self._ended:
             return False
         self._size += size
@@ -194,7 +194,7 @@ class _Sink:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def chunks(self) -> AsyncIterator[bytes | Sequence[Notice]]:
+    async def chunks(self) -> AsyncIterator[bytes | Sequence[WatchNotice]]:
         while True:
             while self._chunks:
                 size, chunk = self._chunks.popleft()
@@ -223,5 +223,5 @@ def _lower(headers: list[tuple[str, str]] | None) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers} if headers else NO_HEADERS
 
 
-async def _once(body: bytes) -> AsyncIterator[bytes | Sequence[Notice]]:
+async def _once(body: bytes) -> AsyncIterator[bytes | Sequence[WatchNotice]]:
     yield body

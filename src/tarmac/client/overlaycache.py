@@ -24,7 +24,7 @@ def key_of(obj: Kind) -> str:
     return f"{own.namespace}/{own.name}" if own.namespace else own.name
 
 
-class Lately(Generic[K]):
+class ReadYourWritesCache(Generic[K]):
     """Objects by key, each in the newest version that this process knows."""
 
     def __init__(self, informer: Informer[K]) -> None:

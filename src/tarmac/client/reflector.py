@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Invalid
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client, Query
@@ -44,7 +44,7 @@ _log = log("reflector")
 class Sink(Protocol):
     """The receiver of the copy. Calls come in order, one at a time."""
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Take the whole state, as ADDED changes. Objects missing in it are removed first.
 
         Other tasks run where it yields. They see a mix of old and new objects, as if the changes had come one by one; a
@@ -195,7 +195,7 @@ class Reflector:
         # Changes meanwhile wait in the stream: the sink has no other caller. If this is cancelled, there is no version
         # yet, and the next attempt lists again.
         async with self.guard():
-            await self._client.pieces.done(self._sink.replaced(state))
+            await self._client.runner.done(self._sink.replaced(state))
         self._version = version
         self.synced.set()
 

@@ -15,7 +15,7 @@ import msgspec
 from tarmac.api.schema import Json, JsonObject
 from tarmac.api.status import Conflict, Invalid
 from tarmac.client.client import JSON_BODY, JSON_ONLY, Client, Query
-from tarmac.client.envelope import Metadata, decode_list, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, decode_list, metadata_of
 from tarmac.client.errors import GarbledReply
 from tarmac.client.targets.target import Target, encode
 from tarmac.client.watch import Watch, watch
@@ -218,7 +218,7 @@ class ResourceClient(Generic[T]):
         }
         return watch(self.client, self.target.path(namespace), query)
 
-    def _path_of(self, metadata: Metadata, subresource: str) -> str:
+    def _path_of(self, metadata: EnvelopeMetadata, subresource: str) -> str:
         return self.target.path(metadata.namespace, metadata.name, subresource)
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tarmac.base.clock import Clock
 from tarmac.client.connections import CONNECT_TIMEOUT, ClientConnection, Connections
-from tarmac.client.errors import Disconnected, Unreachable
+from tarmac.client.errors import Disconnected, ServerUnreachable
 
 HANDSHAKE_TIMEOUT = 1.0
 FAILBACK_SECONDS = 300.0
@@ -68,7 +68,7 @@ class Servers:
             self._current = self._servers[0]
 
     async def exchange(self, method: str, message: Message) -> tuple[ServerAt, ClientConnection]:
-        """Send a request and wait for the head of its response. Raises Disconnected, Unreachable."""
+        """Send a request and wait for the head of its response. Raises Disconnected, ServerUnreachable."""
         if len(self._servers) == 1:
             server = self._servers[0]
             return server, await server.connections.exchange(method, message(server))
@@ -78,7 +78,7 @@ class Servers:
                 connection = await server.connections.exchange(method, message(server), timeout)
             except Disconnected as error:
                 self.leave(server)
-                if not isinstance(error, Unreachable) and method not in _READ_METHODS:
+                if not isinstance(error, ServerUnreachable) and method not in _READ_METHODS:
                     raise  # it was sent, and may have been executed
                 failure = error
                 continue

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 NO_HEADERS: Mapping[str, str] = {}
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     """A request. `timeout` in seconds covers the whole response; one without an end has none."""
 
     method: str
@@ -36,7 +36,7 @@ class Reply(NamedTuple):
     body: bytes
 
 
-class Notice(Protocol):
+class WatchNotice(Protocol):
     """A watch event from a server in the same process: not text, but the object as it is stored."""
 
     @property
@@ -52,7 +52,7 @@ class Notice(Protocol):
     memo: Any  # set by the first reader of the notice, shared by all readers
 
 
-Chunks = AsyncIterator[bytes | Sequence[Notice]]
+Chunks = AsyncIterator[bytes | Sequence[WatchNotice]]
 
 
 class StreamReply(NamedTuple):
@@ -69,11 +69,11 @@ class StreamReply(NamedTuple):
 class Transport(Protocol):
     """The connection to one API server."""
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send and wait for the whole response, at most `timeout`."""
         ...
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         """Send and return the response as it arrives. Leaving the context ends the request."""
         ...
 
@@ -82,7 +82,7 @@ class Transport(Protocol):
         ...
 
 
-class Lines:
+class LineSplitter:
     """Splits bytes into lines. An incomplete last line is dropped: it was cut off."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A reconcile whose requests are served inside the process never suspends, and neither does a worker that finds the next
 key ready: without a bound, ten thousand keys are one iteration. Workers therefore wait before each key, and in-process
-transports before each request. Within `ALLOWED` seconds of an iteration's first unit of work they continue at once.
+transports before each request. Within `MAX_SECONDS` seconds of an iteration's first unit of work they continue at once.
 Later ones queue, and so do all while there is a queue; each following iteration takes as many as fit by the mean
 duration of the last ones, in FIFO order. Fewer would cost more: writes of one iteration are committed together.
 """
@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 
 from tarmac.base.clock import Clock
 
-ALLOWED: Final = 0.01
+MAX_SECONDS: Final = 0.01
 MIN_UNITS, MAX_UNITS = 8, 256  # units of work per iteration while there is a queue
 
 
-class Turns:
+class LoopBudget:
     """The iterations of one loop.
 
     `clock` measures them: virtual time does not pass within one, so none is ever over.
@@ -29,17 +29,17 @@ class Turns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began: float | None = None
-        self._pieces = 0  # of this iteration
-        self._lasts = 0.0005  # mean duration of a unit, in seconds
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._units = 0  # of this iteration
+        self._mean_seconds = 0.0005  # mean duration of a unit, in seconds
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     async def wait(self) -> None:
         """Return when there is room for one more unit of work."""
-        self._pieces += 1
+        self._units += 1
         if self._began is None:
             self._begin()
-        elif self._line or self._clock.monotonic() - self._began >= ALLOWED:
-            await self._queue()
+        elif self._waiters or self._clock.monotonic() - self._began >= MAX_SECONDS:
+            await self._wait_in_line()
 
     def _begin(self) -> None:
         self._began = self._clock.monotonic()
@@ -47,41 +47,41 @@ class Turns:
 
     def _next(self) -> None:
         """End the iteration and wake waiters. The first of them begins the next one, which keeps the queue moving."""
-        if self._began is not None and self._pieces:
-            lasted = (self._clock.monotonic() - self._began) / self._pieces
-            self._lasts += (lasted - self._lasts) / 8
-        self._began, self._pieces = None, 0
-        self._wake(min(MAX_UNITS, max(MIN_UNITS, round(ALLOWED / max(self._lasts, 1e-6)))))
+        if self._began is not None and self._units:
+            mean = (self._clock.monotonic() - self._began) / self._units
+            self._mean_seconds += (mean - self._mean_seconds) / 8
+        self._began, self._units = None, 0
+        self._wake(min(MAX_UNITS, max(MIN_UNITS, round(MAX_SECONDS / max(self._mean_seconds, 1e-6)))))
 
     def _wake(self, number: int) -> None:
-        while self._line and number:
-            waiter = self._line.popleft()
+        while self._waiters and number:
+            waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 number -= 1
 
-    async def _queue(self) -> None:
-        self._pieces -= 1
+    async def _wait_in_line(self) -> None:
+        self._units -= 1
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(waiter)
+        self._waiters.append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
                 self._wake(1)  # pass the wake-up on
             raise
-        self._pieces += 1
+        self._units += 1
         if self._began is None:
             self._begin()
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopBudget] = WeakKeyDictionary()
 
 
-def turns(clock: Clock) -> Turns:
-    """Return the Turns of the running loop, shared by all its tasks. The first caller's clock is used."""
+def loop_budget(clock: Clock) -> LoopBudget:
+    """Return the budget of the running loop, shared by all its tasks. The first caller's clock is used."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:
-        found = _of_loops[loop] = Turns(clock)
+        found = _of_loops[loop] = LoopBudget(clock)
     return found

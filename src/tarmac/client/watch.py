@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple, cast
 import msgspec
 
 from tarmac.client.client import JSON_ONLY, Client, Query, decode_json, refuse
-from tarmac.client.envelope import Metadata, decode_event, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, decode_event, metadata_of
 from tarmac.client.errors import Disconnected, GarbledReply, from_status
-from tarmac.client.transport import Chunks, Lines, Notice
+from tarmac.client.transport import Chunks, LineSplitter, WatchNotice
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 TIMEOUT_MARGIN = 30.0
@@ -31,7 +31,7 @@ class Change(NamedTuple):
     """One event. `raw` is the object; unused for a bookmark."""
 
     type: EventType
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     raw: bytes
 
     @property
@@ -68,7 +68,7 @@ async def watch(
 
 
 async def _changes(chunks: Chunks) -> Watch:
-    count, lines = 0, Lines()
+    count, lines = 0, LineSplitter()
     async for chunk in chunks:
         for change in _read(lines.of(chunk)) if isinstance(chunk, bytes) else map(_noticed, chunk):
             count += 1
@@ -92,7 +92,7 @@ def _read(lines: Iterator[bytes]) -> Iterator[Change]:
             raise GarbledReply(f'unknown event type "{event.type}"')
 
 
-def _noticed(notice: Notice) -> Change:
+def _noticed(notice: WatchNotice) -> Change:
     """Return the change of a notice, built by its first reader and shared by all."""
     change: Change | None = notice.memo
     if change is None:

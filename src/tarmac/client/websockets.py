@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from tarmac.base.randomness import Randomness
 from tarmac.client.errors import Disconnected, api_error
 from tarmac.client.http import HttpConfig, tls_context
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
 from tarmac.wire.violations import ProtocolViolation
-from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, new_key
+from tarmac.wire.websocket import Closed, MessageChunk, Socket, accept_key, new_key
 
 _OPEN_TIMEOUT = 30.0
 _MAX_ERROR_BODY = 64 * 1024
@@ -47,7 +47,7 @@ async def open_websocket(
         headers.append(("Sec-WebSocket-Protocol", ", ".join(protocols)))
     head = request_head("GET", place.path.rstrip("/") + target, place.netloc.rpartition("@")[2], headers)
     try:
-        reply = await ask(dial, head, _OPEN_TIMEOUT)
+        reply = await send_request(dial, head, _OPEN_TIMEOUT)
         if reply.status != 101:
             raise api_error(reply.status, await reply.read(_MAX_ERROR_BODY))
     except (OSError, ConnectionBroken) as error:
@@ -129,7 +129,7 @@ class WebSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for event in self._socket.receive(data):
-                if isinstance(event, Piece):
+                if isinstance(event, MessageChunk):
                     self._on_piece(event)
                 elif isinstance(event, Closed):
                     self.code, self.reason = event.code, event.reason
@@ -151,7 +151,7 @@ class WebSocket(asyncio.Protocol):
         self._writable.set()
         self._end()
 
-    def _on_piece(self, piece: Piece) -> None:
+    def _on_piece(self, piece: MessageChunk) -> None:
         self._begun.append(piece.data)
         if sum(map(len, self._begun)) > _MAX_MESSAGE:
             raise ProtocolViolation("a message that is too long")

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from tarmac.api.networking.names import ANNOTATION_NETWORK
 from tarmac.api.schema import JsonObject
-from tarmac.base.cooperative import Pieces, Work
-from tarmac.base.digits import whole
+from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
+from tarmac.base.digits import whole_number
 from tarmac.client.cache import Item
 from tarmac.client.resources import ResourceClient
 from tarmac.controllers.writes import create_if_absent, delete_same
@@ -39,13 +39,13 @@ class DesiredSlice(NamedTuple):
 
 async def write_slices(
     slices: ResourceClient[JsonObject],
-    pieces: Pieces,
+    runner: CooperativeRunner,
     service: ServiceFacts,
     groups: Iterable[tuple[Group, list[Endpoint]]],
     present: Mapping[str, Item[Any]],
 ) -> None:
     """Make the slices of a Service match the endpoints in each group."""
-    wanted = await pieces.done(_wanted(service, groups, present))
+    wanted = await runner.done(_wanted(service, groups, present))
     for name, slice_ in wanted.items():
         await write_slice(slices, slice_document(slice_), present.get(name), MANAGER)
         await asyncio.sleep(0)
@@ -131,7 +131,7 @@ def name_of(owner: str, uid: str, group: Group) -> str:
 
 def _wanted(
     service: ServiceFacts, groups: Iterable[tuple[Group, list[Endpoint]]], present: Mapping[str, Item[Any]]
-) -> Work[dict[str, DesiredSlice]]:
+) -> CooperativeWork[dict[str, DesiredSlice]]:
     """Compute the slices of all groups, by name.
 
     Yields after each group: where every pod resolves a port name differently, there are as many groups as pods.
@@ -154,7 +154,7 @@ def _by_prefix(present: Mapping[str, Item[Any]]) -> dict[str, dict[int, Item[Any
     found: dict[str, dict[int, Item[Any]]] = {}
     for name, item in present.items():
         prefix, _, number = name.rpartition("-")
-        index = whole(number, _MAX_INDEX)
+        index = whole_number(number, _MAX_INDEX)
         if index is not None:
             found.setdefault(prefix, {})[index] = item
     return found

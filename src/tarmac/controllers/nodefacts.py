@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tarmac.api.conditions import find
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 
 READY = "Ready"
 
@@ -49,7 +49,7 @@ class _Status(_Struct, frozen=True):
 class ObservedNode(_Struct, frozen=True):
     """The fields of a Node that controllers read."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
 

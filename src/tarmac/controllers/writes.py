@@ -18,9 +18,9 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.shared import ObjectMeta
 from tarmac.api.status import NAMESPACE_TERMINATING, AlreadyExists, Conflict, Forbidden, NotFound
 from tarmac.base.clock import Clock
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.resources import ResourceClient
-from tarmac.client.turns import turns
+from tarmac.client.turns import loop_budget
 
 T = TypeVar("T")
 FIRST_BATCH = 8
@@ -90,7 +90,7 @@ async def release(resource: ResourceClient[Any], metadata: ObjectMeta, finalizer
 
 
 async def delete_same(
-    resource: ResourceClient[Any], metadata: ObjectMeta | Metadata, *, grace: int | None = None
+    resource: ResourceClient[Any], metadata: ObjectMeta | EnvelopeMetadata, *, grace: int | None = None
 ) -> None:
     """Delete the object with this uid. If it is already deleted or replaced, do nothing: our cache catches up."""
     with suppress(NotFound, Conflict):
@@ -104,7 +104,7 @@ async def in_batches(act: Callable[[T], Awaitable[None]], subjects: Sequence[T],
     succeed is not tried a thousand times. Each act waits for room in a turn of the event loop: otherwise the work of a
     whole batch before its requests would run in one turn.
     """
-    turn = turns(clock)
+    turn = loop_budget(clock)
 
     async def begin(subject: T) -> None:
         await turn.wait()

@@ -15,7 +15,7 @@ from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
 from tarmac.client.websockets import credentials
 from tarmac.dashboard.answers import refusal
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
 from tarmac.http.messages import Answer, Request, Stream, StreamResponse, UpgradeResponse
 from tarmac.http.splicing import splice
 
@@ -45,7 +45,7 @@ class Relay:
     async def answer(self, request: Request) -> Answer:
         """Return the server's response, or a 502 with the reason."""
         try:
-            reply = await ask(self._dial, self._head(request) + request.body, _SECONDS)
+            reply = await send_request(self._dial, self._head(request) + request.body, _SECONDS)
         except (OSError, ConnectionBroken) as error:
             return refusal(request, 502, "The server does not answer", f"{self._server.url}: {error or 'no answer'}")
         return _upgraded(reply) if reply.status == 101 else self._streamed(reply)

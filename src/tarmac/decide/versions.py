@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 
 Minor = tuple[int, int]
 SILENT = "0.1"
@@ -20,7 +20,7 @@ _UNREADABLE = "says that it has tarmac {!r}, which is no version such as 0.2.0; 
 
 def minor_of(version: str) -> Minor | None:
     """Return the major and minor version; None if they cannot be parsed."""
-    parts = [whole(part, _MAX_PART) for part in version.split(".", 2)[:2]]
+    parts = [whole_number(part, _MAX_PART) for part in version.split(".", 2)[:2]]
     if len(parts) != 2 or parts[0] is None or parts[1] is None:
         return None
     return parts[0], parts[1]

@@ -30,10 +30,10 @@ Connect = Callable[..., Any]
 """`connect_accepted_socket` of a loop."""
 
 
-class Welcome(Protocol):
+class ConnectionHost(Protocol):
     """The listener's side of accepting."""
 
-    def welcome(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
+    def register(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
         """Return the protocol for a connection whose handshake begins now."""
         ...
 
@@ -41,12 +41,12 @@ class Welcome(Protocol):
         """Drop a connection whose handshake failed."""
         ...
 
-    def make_room(self) -> int:
+    def evict(self) -> int:
         """Close expendable connections; returns their number."""
         ...
 
     @property
-    def held(self) -> int:
+    def open_descriptors(self) -> int:
         """Descriptors held by clients."""
         ...
 
@@ -54,7 +54,9 @@ class Welcome(Protocol):
 class Acceptor:
     """The listening sockets of one listener."""
 
-    def __init__(self, host: Welcome, connect: Connect, context: ssl.SSLContext | None, **options: float) -> None:
+    def __init__(
+        self, host: ConnectionHost, connect: Connect, context: ssl.SSLContext | None, **options: float
+    ) -> None:
         self._host = host
         self._plain, self._options = connect, options
         self.use(context)
@@ -88,7 +90,7 @@ class Acceptor:
         for _ in range(_MAX_ACCEPTS):
             # A handshake holds a descriptor, too, and is no connection yet: many silent clients would take the reserved
             # ones.
-            if self._host.held + len(self._handshakes) >= spare():
+            if self._host.open_descriptors + len(self._handshakes) >= spare():
                 self._pause("as many connections as there are file descriptors for")
                 return
             try:
@@ -104,7 +106,7 @@ class Acceptor:
 
     def _start_handshake(self, accepted: socket.socket, address: Any) -> None:
         accepted.setblocking(False)
-        protocol = self._host.welcome(accepted, str(address[0]) if address else "")
+        protocol = self._host.register(accepted, str(address[0]) if address else "")
         self._handshakes.begin(self._handshake(accepted, protocol), "handshake")
 
     async def _handshake(self, accepted: socket.socket, protocol: asyncio.Protocol) -> None:
@@ -118,9 +120,9 @@ class Acceptor:
     def _pause(self, why: str) -> None:
         for each in self._sockets:
             self._loop.remove_reader(each)
-        closed, now = self._host.make_room(), self._loop.time()
+        closed, now = self._host.evict(), self._loop.time()
         if now > self._silent_until:
-            _log.warning("no room for more connections", why=why, held=self._host.held, closed=closed)
+            _log.warning("no room for more connections", why=why, held=self._host.open_descriptors, closed=closed)
         self._silent_until = now + _LOG_INTERVAL
         self._pausing = self._loop.call_later(_PAUSE_SECONDS, self._resume)
 

@@ -1,6 +1,6 @@
 """The HTTP client: one request on its own connection, which may be upgraded to a different protocol.
 
-    reply = await ask(dial, head, timeout=30)
+    reply = await send_request(dial, head, timeout=30)
     async for chunk in reply.chunks(): ...        # an ordinary response, read with flow control
     transport, rest = reply.detach()              # after 101: the caller owns the connection
 
@@ -19,7 +19,7 @@ from typing import cast
 import httptools
 
 from tarmac.http.responseheads import encode_headers
-from tarmac.http.sockets import notice_dead_peer
+from tarmac.http.sockets import enable_keepalive
 
 Dial = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Connects a protocol, as the loop's `create_connection` does. Raises OSError."""
@@ -33,7 +33,7 @@ class ConnectionBroken(Exception):
 
 
 class StreamedReply(asyncio.Protocol):
-    """A response in progress. `status` and `headers` are set once `ask` has returned it."""
+    """A response in progress. `status` and `headers` are set once `send_request` has returned it."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -178,7 +178,7 @@ def tcp(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | Non
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(factory, host, port, ssl=tls, server_hostname=name if tls else None)
-        notice_dead_peer(transport.get_extra_info("socket"))
+        enable_keepalive(transport.get_extra_info("socket"))
 
     return dial
 
@@ -197,7 +197,7 @@ def request_head(method: str, target: str, host: str, headers: Sequence[tuple[st
     return f"{method} {target} HTTP/1.1\r\n".encode() + encode_headers([("Host", host), *headers]) + b"\r\n"
 
 
-async def ask(dial: Dial, request: bytes, timeout: float) -> StreamedReply:
+async def send_request(dial: Dial, request: bytes, timeout: float) -> StreamedReply:
     """Connect, send, and wait for the head of the response.
 
     Raises OSError (TimeoutError included), ConnectionBroken.

@@ -26,7 +26,7 @@ from tarmac.http.messages import Answer, Handler, Request, Response, StreamRespo
 from tarmac.http.reading import Phase, RequestReader
 from tarmac.http.responseheads import CONTINUE, Heads, UnsendableHeader
 from tarmac.http.streams import ConnectionStream
-from tarmac.http.unauthenticated import Strangers
+from tarmac.http.unauthenticated import UnauthenticatedConnections
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _MAX_JOINED = 64 * 1024  # up to this size head and body are copied together: one record, one system call
@@ -35,14 +35,14 @@ _SLICE_SIZE = 256 * 1024
 _log = log("http")
 
 
-class Shared(Protocol):
+class ConnectionContext(Protocol):
     """State that the connections of one listener share."""
 
     handler: Handler
     limits: ListenerLimits
-    knows: Callable[[Request], bool] | None
+    authenticates: Callable[[Request], bool] | None
     shares: Shares
-    strangers: Strangers[ServerConnection]
+    unauthenticated: UnauthenticatedConnections[ServerConnection]
     backlogs: Backlogs
     heads: Heads
     loop: asyncio.AbstractEventLoop
@@ -74,10 +74,10 @@ class ServerConnection(asyncio.Protocol):
         "_write_since",
     )
 
-    def __init__(self, shared: Shared, accepted: socket.socket | None = None) -> None:
+    def __init__(self, shared: ConnectionContext, accepted: socket.socket | None = None) -> None:
         self._shared = shared
         self._accepted = accepted  # until the handshake is done
-        self._reader = RequestReader(shared.limits, shared.loop.time, shared.shares, shared.knows)
+        self._reader = RequestReader(shared.limits, shared.loop.time, shared.shares, shared.authenticates)
         self._transport = cast("asyncio.Transport", None)
         self._current: Request | None = None
         self._task: asyncio.Future[Answer] | None = None
@@ -109,8 +109,8 @@ class ServerConnection(asyncio.Protocol):
 
     def recognise(self) -> None:
         """Mark the client as authenticated."""
-        self._reader.known = True
-        self._shared.strangers.discard(self)
+        self._reader.authenticated = True
+        self._shared.unauthenticated.discard(self)
 
     def eof_received(self) -> None:
         """The client half-closed. With TLS it cannot receive either, so drop queued requests and streams.
@@ -124,7 +124,7 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.connections.discard(self)
-        self._shared.strangers.discard(self)
+        self._shared.unauthenticated.discard(self)
         self._reader.close()
         self._slices = None
         if self._stream is not None:
@@ -195,7 +195,7 @@ class ServerConnection(asyncio.Protocol):
             return _failure(error)
 
     def _answer_with(self, answer: Answer | Awaitable[Answer]) -> None:
-        if not self._reader.known and self._current is not None and self._current.known:
+        if not self._reader.authenticated and self._current is not None and self._current.authenticated:
             self.recognise()
         try:
             if isinstance(answer, Response):
@@ -210,10 +210,10 @@ class ServerConnection(asyncio.Protocol):
             self._respond(_failure(error))
 
     def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        self._task = self._shared.tasks.promise(answer, "request", self._waited)
+        self._task = self._shared.tasks.track(answer, "request", self._waited)
 
     def _waited(self, task: asyncio.Future[Answer]) -> None:
-        self._shared.tasks.over(task)
+        self._shared.tasks.discard(task)
         if task.cancelled():
             answer: Answer = _status(ServiceUnavailable("the server is shutting down"))
         else:
@@ -339,7 +339,7 @@ class ServerConnection(asyncio.Protocol):
         # From here on the upgrade owns the transport, and no deadline of this class may close it.
         rest, reader.rest = reader.rest, None
         self._shared.connections.discard(self)
-        self._shared.strangers.discard(self)
+        self._shared.unauthenticated.discard(self)
         self._shared.upgraded.add(transport)
         self._read_on()
         answer.start(transport, rest)

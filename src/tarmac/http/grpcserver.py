@@ -17,7 +17,7 @@ from urllib.parse import quote
 from tarmac.base.tasks import Tasks
 from tarmac.http.grpc import Code, GrpcError
 from tarmac.http.pacing import Paced
-from tarmac.wire.http2 import AnsweringSession, Asked
+from tarmac.wire.http2 import Http2ServerSession, RequestReceived
 from tarmac.wire.violations import ProtocolViolation
 
 MAX_REQUEST = 16 * 1024
@@ -58,7 +58,7 @@ class GrpcServer:
         """Remove a closed connection."""
         self._connections.discard(connection)
 
-    async def answer(self, asked: Asked) -> bytes:
+    async def answer(self, asked: RequestReceived) -> bytes:
         """Handle one call. Raises GrpcError."""
         return await self._answer(asked.headers.get(":path", "").removeprefix("/"), _message(asked.body))
 
@@ -69,7 +69,7 @@ class GrpcServerConnection(Paced):
     def __init__(self, server: GrpcServer) -> None:
         super().__init__()
         self._server = server
-        self._session = AnsweringSession(MAX_REQUEST)
+        self._session = Http2ServerSession(MAX_REQUEST)
         self._end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -101,7 +101,7 @@ class GrpcServerConnection(Paced):
         if self._end is not None:
             self._end.cancel()
 
-    async def _serve(self, asked: Asked) -> None:
+    async def _serve(self, asked: RequestReceived) -> None:
         try:
             message = await self._server.answer(asked)
             body, trailers = _PREFIX.pack(0, len(message)) + message, (("grpc-status", "0"),)

@@ -13,12 +13,12 @@ class ListenerLimits:
     # Incomplete bodies of all connections together: beyond it large ones get 429; small ones are always read.
     # Unauthenticated clients have a small separate share and take nothing of the main one.
     unfinished_bodies: int = 128 * 1024 * 1024
-    strangers_bodies: int = 16 * 1024 * 1024
+    unauthenticated_bodies: int = 16 * 1024 * 1024
     small_body: int = 64 * 1024
     head: int = 64 * 1024  # a larger request line with its headers gets 431
     pipeline: int = 64  # complete requests waiting on one connection before reading pauses
 
-    strangers: int = 1024  # unauthenticated connections; for one more, an old one is closed
+    unauthenticated: int = 1024  # unauthenticated connections; for one more, an old one is closed
 
     handshake_time: float = 10.0
     head_time: float = 30.0  # from the first byte of a request to the end of its headers
@@ -33,7 +33,7 @@ class ListenerLimits:
     stream_buffer: int = 8 * 1024 * 1024  # unsent bytes after which a slow stream is cut off
     # Of all slow streams together: with many, each gets an equal share, but at least the minimum.
     stream_buffers: int = 256 * 1024 * 1024
-    stream_buffer_least: int = 512 * 1024  # below that a transport does not signal back-pressure
+    min_stream_buffer: int = 512 * 1024  # below that a transport does not signal back-pressure
     gzip_from: int = 128 * 1024  # smaller bodies are never compressed, as in Kubernetes
     gzip_inline: int = 512 * 1024  # larger ones are compressed in a thread
 
@@ -41,21 +41,21 @@ class ListenerLimits:
 class Unfinished:
     """Bytes of large, incomplete request bodies that the connections of one listener hold."""
 
-    __slots__ = ("held", "most")
+    __slots__ = ("held", "limit")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.held = 0
 
 
 class Shares:
     """Budgets for incomplete bodies: of authenticated and of unauthenticated clients."""
 
-    __slots__ = ("known", "strangers")
+    __slots__ = ("authenticated", "unauthenticated")
 
     def __init__(self, limits: ListenerLimits) -> None:
-        self.known = Unfinished(limits.unfinished_bodies)
-        self.strangers = Unfinished(limits.strangers_bodies)
+        self.authenticated = Unfinished(limits.unfinished_bodies)
+        self.unauthenticated = Unfinished(limits.unauthenticated_bodies)
 
 
 class Backlogs:
@@ -71,4 +71,4 @@ class Backlogs:
     def share(self) -> int:
         """Budget of one stream, in bytes."""
         limits = self._limits
-        return min(limits.stream_buffer, max(limits.stream_buffer_least, limits.stream_buffers // max(1, self.slow)))
+        return min(limits.stream_buffer, max(limits.min_stream_buffer, limits.stream_buffers // max(1, self.slow)))

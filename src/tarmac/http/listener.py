@@ -27,8 +27,8 @@ from tarmac.http.connection import ServerConnection
 from tarmac.http.limits import Backlogs, ListenerLimits, Shares
 from tarmac.http.messages import Handler, Request
 from tarmac.http.responseheads import Heads
-from tarmac.http.sockets import notice_dead_peer, shared
-from tarmac.http.unauthenticated import Strangers
+from tarmac.http.sockets import enable_keepalive, reuse_port
+from tarmac.http.unauthenticated import UnauthenticatedConnections
 
 _log = log("http")
 Accelerate = Literal["auto", "on", "off"]
@@ -44,13 +44,13 @@ class Listener:
         limits: ListenerLimits,
         common_headers: Sequence[tuple[str, str]] = (),
         clock: Clock | None = None,
-        knows: Callable[[Request], bool] | None = None,
+        authenticates: Callable[[Request], bool] | None = None,
     ) -> None:
         self.handler = handler
-        self.knows = knows
+        self.authenticates = authenticates
         self.limits = limits
         self.shares = Shares(limits)
-        self.strangers: Strangers[ServerConnection] = Strangers(limits.strangers)
+        self.unauthenticated = UnauthenticatedConnections["ServerConnection"](limits.unauthenticated)
         self.backlogs = Backlogs(limits)
         self.heads = Heads(common_headers)
         self.loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Listener:
         self.port = port
         self._acceptor = Acceptor(self, connect, context, **tls_options)
         for host in hosts:
-            for bound in bind(host, self.port, shared if share_port else notice_dead_peer):
+            for bound in bind(host, self.port, reuse_port if share_port else enable_keepalive):
                 self.port = bound.getsockname()[1]
                 self._acceptor.add(bound)
         self._sweep()
@@ -96,7 +96,7 @@ class Listener:
 
     # Called by the acceptor.
 
-    def welcome(self, accepted: socket.socket, address: str) -> ServerConnection:
+    def register(self, accepted: socket.socket, address: str) -> ServerConnection:
         """Return a connection for a socket whose handshake begins now."""
         connection = ServerConnection(self, accepted)
         self.admit(connection, address)
@@ -104,26 +104,26 @@ class Listener:
 
     def admit(self, connection: ServerConnection, address: str) -> None:
         """Count an unauthenticated connection, and close the one evicted for it."""
-        gone = self.strangers.add(connection, address)
+        gone = self.unauthenticated.add(connection, address)
         if gone is not None:
             gone.abort()
 
     def forget(self, protocol: asyncio.Protocol) -> None:
         """Drop a connection whose handshake failed."""
         if isinstance(protocol, ServerConnection):
-            self.strangers.discard(protocol)
+            self.unauthenticated.discard(protocol)
 
-    def make_room(self) -> int:
+    def evict(self) -> int:
         """Close the older half of the unauthenticated connections, and the longest-idle half of all idle ones."""
-        strangers = list(self.strangers)[: (len(self.strangers) + 1) // 2]
-        idle = [each for each in self.connections if each not in self.strangers and each.idle_since is not None]
+        unauthenticated = list(self.unauthenticated)[: (len(self.unauthenticated) + 1) // 2]
+        idle = [each for each in self.connections if each not in self.unauthenticated and each.idle_since is not None]
         idle.sort(key=lambda each: each.idle_since or 0.0)
-        for connection in (*strangers, *idle[: (len(idle) + 1) // 2]):
+        for connection in (*unauthenticated, *idle[: (len(idle) + 1) // 2]):
             connection.abort()
-        return len(strangers) + (len(idle) + 1) // 2
+        return len(unauthenticated) + (len(idle) + 1) // 2
 
     @property
-    def held(self) -> int:
+    def open_descriptors(self) -> int:
         """Descriptors held by clients; an upgraded connection holds a second one behind it."""
         return len(self.connections) + 2 * len(self.upgraded)
 
@@ -180,7 +180,7 @@ class Listener:
     def _cut(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for connection in {*self.connections, *self.strangers}:
+        for connection in {*self.connections, *self.unauthenticated}:
             connection.abort()
         for transport in self.upgraded:
             transport.abort()
@@ -194,15 +194,15 @@ async def serve(
     limits: ListenerLimits | None = None,
     common_headers: Sequence[tuple[str, str]] = (("Cache-Control", "no-cache, private"),),
     accelerate: Accelerate = "auto",
-    knows: Callable[[Request], bool] | None = None,
+    authenticates: Callable[[Request], bool] | None = None,
     share_port: bool = False,
 ) -> Listener:
     """Serve `handler` over TLS, or in the clear when `context` is None.
 
-    `knows` tells whether the credential of a request with an incomplete body is valid; `share_port` as in `start`.
+    `authenticates` tells if the credential of a request is valid before its body is read; `share_port` as in `start`.
     `accelerate` is about aiofastnet: "auto" takes it where it is installed (a fifth less CPU per request and event).
     """
-    listener = Listener(handler, limits or ListenerLimits(), common_headers, knows=knows)
+    listener = Listener(handler, limits or ListenerLimits(), common_headers, authenticates=authenticates)
     await listener.start([host] if isinstance(host, str) else host, port, context, accelerate, share_port)
     return listener
 

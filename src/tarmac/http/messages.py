@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 
 class Request:
@@ -23,11 +23,11 @@ class Request:
         "_params",
         "annotations",
         "audit_id",
+        "authenticated",
         "body",
         "headers",
         "impersonator",
         "info",
-        "known",
         "method",
         "path",
         "peer_address",
@@ -60,7 +60,7 @@ class Request:
         self.peer_address = peer_address
         self.peer_certificate = peer_certificate  # verified client certificate, DER
         self.user = user  # preset by the in-process transport, else None until authenticated
-        self.known = False  # set by authentication: the credential was valid; False for anonymous
+        self.authenticated = False  # set by authentication: the credential was valid; False for anonymous
         self.impersonator: Any = None  # the authenticated user, when impersonating
         self.annotations: Mapping[str, str] | None = None  # additional audit annotations
         self.info: Any = None
@@ -81,7 +81,7 @@ class Request:
         return values[0] if values else default
 
 
-@remembered(256)  # writers repeat the same few queries
+@bounded_cache(256)  # writers repeat the same few queries
 def parse_query(query: str) -> dict[str, list[str]]:
     """Parse a query string. The only parser: authorization must see the same values as the listing. Do not change."""
     return parse_qs(query, keep_blank_values=True)

@@ -66,6 +66,7 @@ class RequestReader:
     """Parser state of one connection."""
 
     __slots__ = (
+        "_authenticates",
         "_block",
         "_block_headers",
         "_body",
@@ -73,16 +74,15 @@ class RequestReader:
         "_head_size",
         "_headers",
         "_held",
-        "_knows",
         "_limits",
         "_parser",
         "_share",
         "_shares",
         "_size",
         "_url",
+        "authenticated",
         "expects_continue",
         "http10",
-        "known",
         "last",
         "peer_address",
         "peer_certificate",
@@ -97,15 +97,15 @@ class RequestReader:
         limits: ListenerLimits,
         clock: Callable[[], float],
         shares: Shares | None = None,
-        knows: Callable[[Request], bool] | None = None,
+        authenticates: Callable[[Request], bool] | None = None,
     ) -> None:
         self._limits = limits
         self._clock = clock
         self._shares = shares or Shares(limits)
-        self._share = self._shares.strangers  # budget of the body being read
+        self._share = self._shares.unauthenticated  # budget of the body being read
         self._held = 0  # bytes of this connection in it
-        self._knows = knows  # tells whether a request with an incomplete body has a valid credential
-        self.known = False  # an earlier request had one
+        self._authenticates = authenticates  # tells whether a request with an incomplete body has a valid credential
+        self.authenticated = False  # an earlier request had one
         self._parser = httptools.HttpRequestParser(self)
         self._headers: dict[str, str] = {}
         self._block = b""  # the header block of the last plain GET, and its parsed form
@@ -182,17 +182,18 @@ class RequestReader:
     def _hold(self) -> None:
         """Count an incomplete body. Refuses it when there are too many such bytes."""
         if not self._held:
-            self._share = self._shares.known if self._is_known() else self._shares.strangers
+            self._share = self._shares.authenticated if self._has_credential() else self._shares.unauthenticated
         self._share.held += self._size - self._held
         self._held = self._size
-        if self._share.held > self._share.most:
+        if self._share.held > self._share.limit:
             why = "too many large request bodies are coming in at once, please try again later"
             self._stop(TooManyRequests(why, headers=[("Retry-After", "1")]))
 
-    def _is_known(self) -> bool:
-        if self.known or self._knows is None:
-            return self.known
-        return self._knows(self._request(self._parser.get_method().decode("latin-1"), self._url, self._headers, b""))
+    def _has_credential(self) -> bool:
+        if self.authenticated or self._authenticates is None:
+            return self.authenticated
+        method = self._parser.get_method().decode("latin-1")
+        return self._authenticates(self._request(method, self._url, self._headers, b""))
 
     def _release(self) -> None:
         self._share.held -= self._held

@@ -113,7 +113,7 @@ class ConnectionStream:
         return 0 if self._over else self._transport.get_write_buffer_size()
 
 
-def pulled(
+def stream_of(
     chunks: AsyncIterator[bytes],
     status: int = 200,
     content_type: str = "application/json",

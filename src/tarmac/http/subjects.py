@@ -23,7 +23,7 @@ _CHECKED = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceI
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CertificateSubject:
     """A certificate's subject: its user and groups."""
 
     common_name: str
@@ -60,7 +60,7 @@ class AlternativeNames:
         return x509.SubjectAlternativeName(names) if names else None
 
 
-def certificate_subject(der: bytes) -> tuple[Subject, x509.Certificate]:
+def certificate_subject(der: bytes) -> tuple[CertificateSubject, x509.Certificate]:
     """Parse a certificate (DER); returns its subject and the certificate. Raises ValueError."""
     certificate = x509.load_der_x509_certificate(der)
     return subject_of(certificate), certificate
@@ -87,12 +87,12 @@ def public_key_digest(request: x509.CertificateSigningRequest) -> str:
     return sha256(encoded).hexdigest()
 
 
-def subject_of(holder: x509.Certificate | x509.CertificateSigningRequest) -> Subject:
+def subject_of(holder: x509.Certificate | x509.CertificateSigningRequest) -> CertificateSubject:
     """Return the subject of a certificate or of a request. Raises ValueError."""
     names = _texts(holder.subject, NameOID.COMMON_NAME, "common name")
     if len(names) != 1:
         raise ValueError(f"the subject has {len(names)} common names, exactly one is allowed")
-    return Subject(names[0], tuple(_texts(holder.subject, NameOID.ORGANIZATION_NAME, "organization")))
+    return CertificateSubject(names[0], tuple(_texts(holder.subject, NameOID.ORGANIZATION_NAME, "organization")))
 
 
 def _texts(name: x509.Name, kind: x509.ObjectIdentifier, what: str) -> list[str]:

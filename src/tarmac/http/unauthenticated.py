@@ -14,37 +14,37 @@ from typing import Generic, TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-class Strangers(Generic[T]):
+class UnauthenticatedConnections(Generic[T]):
     """The unauthenticated connections of one listener, oldest first within each address."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._places: dict[str, dict[T, None]] = {}
         self._place_of: dict[T, str] = {}
 
-    def add(self, stranger: T, address: str) -> T | None:
+    def add(self, connection: T, address: str) -> T | None:
         """Add a connection; returns the one to evict, if any."""
         place = _place(address)
-        self._places.setdefault(place, {})[stranger] = None
-        self._place_of[stranger] = place
+        self._places.setdefault(place, {})[connection] = None
+        self._place_of[connection] = place
         if len(self._place_of) <= self._most:
             return None
-        crowd = max(self._places.values(), key=len)
-        oldest = next(iter(crowd))
+        peers = max(self._places.values(), key=len)
+        oldest = next(iter(peers))
         self.discard(oldest)
         return oldest
 
-    def discard(self, stranger: T) -> None:
+    def discard(self, connection: T) -> None:
         """Remove a connection that has closed or authenticated."""
-        place = self._place_of.pop(stranger, None)
+        place = self._place_of.pop(connection, None)
         if place is not None:
-            crowd = self._places[place]
-            del crowd[stranger]
-            if not crowd:
+            peers = self._places[place]
+            del peers[connection]
+            if not peers:
                 del self._places[place]
 
-    def __contains__(self, stranger: T) -> bool:
-        return stranger in self._place_of
+    def __contains__(self, connection: T) -> bool:
+        return connection in self._place_of
 
     def __len__(self) -> int:
         return len(self._place_of)

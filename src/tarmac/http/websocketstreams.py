@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tarmac.http.messages import Chunk, StreamResponse, UpgradeResponse
-from tarmac.http.sockets import untaken
+from tarmac.http.sockets import unsent_bytes
 from tarmac.wire.violations import ProtocolViolation
 from tarmac.wire.websocket import Closed, Socket, accept_key, offered
 
@@ -100,7 +100,7 @@ class WebSocketStream(asyncio.Protocol):
 
     def write(self, data: bytes) -> bool:
         """Queue bytes as messages. A write is refused only when earlier ones are still unsent."""
-        if not self._over and self._paused and untaken(self._transport) > MAX_UNSENT:
+        if not self._over and self._paused and unsent_bytes(self._transport) > MAX_UNSENT:
             self.abort()
         if self._over or self._transport.is_closing():
             return False
@@ -135,7 +135,7 @@ class WebSocketStream(asyncio.Protocol):
     @property
     def buffered(self) -> int:
         """Bytes not yet taken by the kernel."""
-        return 0 if self._over else untaken(self._transport)
+        return 0 if self._over else unsent_bytes(self._transport)
 
     # Called by the transport.
 
@@ -151,7 +151,7 @@ class WebSocketStream(asyncio.Protocol):
             self._transport.write(answers)
         if any(isinstance(event, Closed) for event in events):
             self._close_with(1000)
-        elif self._paused and untaken(self._transport) > MAX_UNSENT:  # a client that pings and does not read
+        elif self._paused and unsent_bytes(self._transport) > MAX_UNSENT:  # a client that pings and does not read
             self.abort()
 
     def pause_writing(self) -> None:

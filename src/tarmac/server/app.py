@@ -193,7 +193,7 @@ class ApiServer:
     def _handle_for(self, user: User, request: Request, began: float, resumed: float) -> Answer | Awaitable[Answer]:
         """Answer in the turn of the user. `resumed` is the time since which the request uses the loop."""
         request.user = user
-        request.known = user is not ANONYMOUS
+        request.authenticated = user is not ANONYMOUS
         try:
             waiting = self._gates.fairness.enter(request)
         except Exception as error:
@@ -213,7 +213,7 @@ class ApiServer:
             return self._finished(request, began, self._counted(request, answer))
         return self._answer_later(cast("Awaitable[Answer]", answer), request, began)
 
-    def knows(self, request: Request) -> bool:
+    def authenticates(self, request: Request) -> bool:
         """Return whether a request carries a valid credential. Its body may not have been received yet."""
         return self._gates.authenticator.recognises(request)
 

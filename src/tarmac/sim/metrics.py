@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.base.cooperative import Pieces, Work
+from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.quantity import Quantity
 from tarmac.base.selectors import LabelSelector
 from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
@@ -30,7 +30,7 @@ class SimulatedMetrics:
         self.load: dict[str, float] = {}  # by Location
         self._fleet = fleet
         self._clock = clock
-        self._pieces = Pieces(clock)
+        self._pieces = CooperativeRunner(clock)
 
     async def external(self, question: ExternalQuery) -> Sequence[int]:
         """Return the load of the Location in thousandths, for any query. Raises NoMetric."""
@@ -62,7 +62,7 @@ class SimulatedMetrics:
         """Return PodMetrics objects; an awaitable if that takes several turns of the loop."""
         return self._pieces.run(self._of_pods(), lambda shown: shown)
 
-    def _of_pods(self) -> Work[list[JsonObject]]:
+    def _of_pods(self) -> CooperativeWork[list[JsonObject]]:
         shown: list[JsonObject] = []
         for pod in list(self._measured()):
             shown.append(self._of_pod(pod))

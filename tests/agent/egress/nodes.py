@@ -31,7 +31,7 @@ from tarmac.client.events import Recorder
 from tarmac.client.informer import Informers
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import EVENTS, NODES, PODS, SERVICE_ACCOUNTS, SERVICES
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tarmac.datapath.fake import FakeDatapath, FakeUnderlay
 from tarmac.datapath.interface import NetworkState, NodeNetworks
 from tarmac.decide.allocatable.reservations import Reservations
@@ -55,11 +55,11 @@ class Cable:
         self._transport = transport
         self.cut = False
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         self._check()
         return await self._transport.request(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         self._check()
         return self._transport.stream(request)
 

@@ -33,7 +33,7 @@ from tarmac.runtimes.interface import (
     StreamOptions,
 )
 from tarmac.wire.channels import PROTOCOL_VERSION, STREAM_TYPE, V4, Channel, exited, failure
-from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
+from tarmac.wire.spdy import GoneAway, SpdySession, StreamData, StreamFinished, StreamOpened
 from tarmac.wire.violations import ProtocolViolation
 
 
@@ -131,7 +131,7 @@ class CommandSession(asyncio.Protocol):
 
     def __init__(self, runtime: ProcessRuntime, transport: asyncio.Transport, asked: Asked) -> None:
         self.runtime, self.transport, self.asked = runtime, transport, asked
-        self.session = Session(server=True)
+        self.session = SpdySession(server=True)
         self.streams: dict[str, int] = {}
         self.input: asyncio.StreamWriter | None = None
         self.terminal = -1
@@ -171,20 +171,20 @@ class CommandSession(asyncio.Protocol):
             self.transport.abort()
             return
         for event in events:
-            if isinstance(event, Opened):
+            if isinstance(event, StreamOpened):
                 self.streams[event.headers[STREAM_TYPE]] = event.stream
                 self.session.accept(event.stream)
                 if self.asked.channels == self.streams.keys() and self.task is None:
                     self.task = asyncio.ensure_future(self.run())
-            elif isinstance(event, Received):
+            elif isinstance(event, StreamData):
                 self.on_data(event)
-            elif isinstance(event, Finished) and event.stream == self.streams.get("stdin"):
+            elif isinstance(event, StreamFinished) and event.stream == self.streams.get("stdin"):
                 self.queue.put_nowait(None)
             elif isinstance(event, GoneAway):
                 self.transport.close()
         self.flush()
 
-    def on_data(self, event: Received) -> None:
+    def on_data(self, event: StreamData) -> None:
         if event.stream == self.streams.get("stdin"):
             self.queue.put_nowait(event.data)
         elif event.stream == self.streams.get("resize") and self.terminal >= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from tarmac.wire.spdy import Finished, GoneAway, Received, Replied, Session
+from tarmac.wire.spdy import GoneAway, SpdySession, StreamData, StreamFinished, StreamReplied
 
 
 class SpdyClient:
@@ -13,7 +13,7 @@ class SpdyClient:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
-        self.session = Session(server=False)
+        self.session = SpdySession(server=False)
         self.heard: dict[int, bytes] = {}
         self.finished: dict[int, bool] = {}  # stream -> whether it was reset
         self.replied: set[int] = set()
@@ -50,11 +50,11 @@ class SpdyClient:
     async def receive(self) -> bool:
         data = await self.reader.read(65536)
         for event in self.session.receive(data):
-            if isinstance(event, Replied):
+            if isinstance(event, StreamReplied):
                 self.replied.add(event.stream)
-            elif isinstance(event, Received):
+            elif isinstance(event, StreamData):
                 self.heard[event.stream] += event.data
-            elif isinstance(event, Finished):
+            elif isinstance(event, StreamFinished):
                 self.finished[event.stream] = event.reset
             elif isinstance(event, GoneAway):
                 self.gone_away = True

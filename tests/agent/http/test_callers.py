@@ -92,7 +92,7 @@ async def test_whoever_shows_a_good_token_is_no_stranger_to_the_listener(callers
         asked = request(path, token)
         with suppress(HttpError):
             await callers.admit(asked)
-        assert asked.known is known
+        assert asked.authenticated is known
 
 
 async def test_those_who_may_are_let_in_and_remembered(

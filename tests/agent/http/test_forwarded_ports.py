@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tarmac.wire.channels import PORT, PORT_FORWARD_V1, REQUEST_ID, STREAM_TYPE, TUNNELLED_SPDY, V4
-from tarmac.wire.spdy import Finished, Received, Session
+from tarmac.wire.spdy import SpdySession, StreamData, StreamFinished
 from tests.agent.http.spdyclient import SpdyClient
 from tests.agent.http.stage import Stage
 
@@ -162,7 +162,7 @@ async def test_spdy_may_come_inside_a_websocket(node: Stage, web: aiohttp.Client
     port = await pod_serves(shout)
     async with web.ws_connect(node.url + FORWARD, protocols=[TUNNELLED_SPDY]) as socket:
         assert socket.protocol == TUNNELLED_SPDY
-        session = Session(server=False)
+        session = SpdySession(server=False)
         headers = {PORT: str(port), REQUEST_ID: "0"}
         error = session.open({STREAM_TYPE: "error", **headers})
         data = session.open({STREAM_TYPE: "data", **headers})
@@ -173,9 +173,9 @@ async def test_spdy_may_come_inside_a_websocket(node: Stage, web: aiohttp.Client
         heard, finished = b"", set[int]()
         while finished != {error, data}:
             for event in session.receive((await socket.receive(5)).data):
-                if isinstance(event, Received):
+                if isinstance(event, StreamData):
                     heard += event.data
-                elif isinstance(event, Finished):
+                elif isinstance(event, StreamFinished):
                     finished.add(event.stream)
     assert heard == b"IN A TUNNEL"
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tarmac.wire.channels import PORT_FORWARD_V1, TUNNELLED_SPDY, V5
-from tarmac.wire.spdy import Session
+from tarmac.wire.spdy import SpdySession
 from tarmac.wire.spdy.frames import ControlFrameType, control_frame
 from tarmac.wire.spdy.headers import HeaderEncoder
 from tests.agent.http.spdyclient import SpdyClient
@@ -37,7 +37,7 @@ PINGS = {
 def blobs(seed: int) -> list[bytes]:
     """Random bytes, and valid frames with bits flipped."""
     dice = random.Random(seed)
-    session = Session(server=False)
+    session = SpdySession(server=False)
     error = session.open({"streamtype": "error", "port": "1", "requestid": "0"})
     session.open({"streamtype": "data", "port": "1", "requestid": "0"})
     session.send(error, b"x" * 100, fin=True)

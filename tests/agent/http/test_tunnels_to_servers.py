@@ -18,7 +18,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig
 from tarmac.client.local import LocalTransport
 from tarmac.client.serverlist import KnownServers
-from tarmac.http.clientrequest import ask, hand_over, request_head
+from tarmac.http.clientrequest import hand_over, request_head, send_request
 from tarmac.http.listener import Listener, serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.wire.websocket import Socket, accept_key
@@ -71,7 +71,9 @@ class FakeServer:
         async def over(factory: object) -> None:
             hand_over(*await self.streams[token], factory)  # type: ignore[arg-type]  # pyright: ignore
 
-        return await (await ask(over, request_head("GET", path, "n1", [("Connection", "close")]), 5)).read(10_000)
+        return await (await send_request(over, request_head("GET", path, "n1", [("Connection", "close")]), 5)).read(
+            10_000
+        )
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tarmac.agent.http.bridging.sizes import MAX_BYTES, TerminalSizes
 from tarmac.http.pacing import CHUNK_SIZE
 from tarmac.runtimes.interface import TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, V4, V5, Channel
-from tarmac.wire.spdy.frames import Control, ControlFrameType, Data, FrameReader, control_frame
+from tarmac.wire.spdy.frames import Control, ControlFrameType, Data, SpdyFrameReader, control_frame
 from tarmac.wire.spdy.headers import HeaderDecoder
 from tarmac.wire.violations import ProtocolViolation
 from tests.agent.http.spdyclient import SpdyClient
@@ -57,7 +57,7 @@ async def emptied(node: Stage) -> None:
 
 
 def frames(heard: bytes) -> Iterator[Control | Data]:
-    yield from FrameReader().feed(heard)
+    yield from SpdyFrameReader().feed(heard)
 
 
 def assert_only_what_we_write(heard: bytearray) -> None:

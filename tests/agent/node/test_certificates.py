@@ -30,7 +30,7 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, HttpTransport
 from tarmac.client.kubeconfig import load, servers_extension
 from tarmac.client.targets.untyped import CERTIFICATE_REQUESTS, NAMESPACES, NODES, PODS, SECRETS
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tarmac.http.bundles import authority_id, certificates_in
 from tests.agent.node.settings import agent_config
 from tests.client import backends
@@ -245,7 +245,9 @@ async def test_a_node_follows_when_the_authority_is_rotated(cluster: Cluster, tm
         async with (
             background(identity.run(), "certificate"),
             background(identity.follow_authorities(), "authorities"),
-            cluster.admin.transport.stream(Request("GET", "/api/v1/namespaces", "watch=1", {}, b"", 60.0)) as watch,
+            cluster.admin.transport.stream(
+                ClientRequest("GET", "/api/v1/namespaces", "watch=1", {}, b"", 60.0)
+            ) as watch,
         ):
             await until(lambda: bool(told))
             (old,) = certificates_in(identity.http.ca or "")

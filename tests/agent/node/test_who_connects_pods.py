@@ -14,7 +14,7 @@ from tarmac.agent.node.networkmode import has_own_network
 from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
-from tarmac.client.transport import Reply, Request, Transport
+from tarmac.client.transport import ClientRequest, Reply, Transport
 from tests.agent.node.settings import agent_config
 
 
@@ -26,7 +26,7 @@ class Server:
         self.served = ("networks", *served)
         self.asked = 0
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         self.asked += 1
         if not self.status:
             raise Disconnected("away")

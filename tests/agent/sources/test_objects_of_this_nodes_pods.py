@@ -23,7 +23,7 @@ from tarmac.base.clock import ManualClock
 from tarmac.client.client import Client
 from tarmac.client.errors import Disconnected
 from tarmac.client.targets.untyped import CONFIG_MAPS, NODES, PODS, SECRETS, SERVICE_ACCOUNTS, VOLUME_CLAIMS, VOLUMES
-from tarmac.client.transport import Reply, Request, StreamReply, Transport
+from tarmac.client.transport import ClientRequest, Reply, StreamReply, Transport
 from tarmac.server.security.users import User
 from tarmac.volumes.interface import SourceUnavailable
 from tests.client.backends import ADMIN, our_server
@@ -39,14 +39,14 @@ class Cable:
         self.unplugged = False
         self.requests: list[str] = []
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         self.requests.append(f"{request.method} {request.path}")
         if self.unplugged:
             raise Disconnected("unplugged")
         return await self._inner.request(request)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         self.requests.append(f"WATCH {request.path}?{request.query}")
         if self.unplugged:
             raise Disconnected("unplugged")

@@ -10,7 +10,7 @@ import msgspec
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 
 KEY = "node.tarmac/classes"
 POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
@@ -30,7 +30,7 @@ class Server:
         self._annotations: dict[str, str] = {}
         self._status: dict[str, Any] = {}
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         body = msgspec.json.decode(request.body or b"{}")
         self.bodies.append(body)
         for key, value in (body.get("metadata", {}).get("annotations") or {}).items():
@@ -46,7 +46,7 @@ class Server:
         metadata = {**POD.metadata, "resourceVersion": version, "annotations": self._annotations}
         return Reply(200, {}, msgspec.json.encode({"metadata": metadata, "status": self._status}))
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         raise NotImplementedError
 
     async def close(self) -> None:

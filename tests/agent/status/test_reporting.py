@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from tarmac.agent.model.pod import Pod
 from tarmac.agent.status.writer import StatusWriter
 from tarmac.client.client import Client
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 
 POD = Pod({"metadata": {"namespace": "a", "name": "b", "uid": "u", "resourceVersion": "1"}, "spec": {}, "status": {}})
 ANSWER = b'{"metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"2"},"status":{"phase":"Failed"}}'
@@ -22,13 +22,13 @@ class SlowServer:
         self.answered: list[str] = []
         self.may_answer = asyncio.Event()
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         self.asked.append(request.method)
         await self.may_answer.wait()
         self.answered.append(request.method)
         return Reply(200, {}, ANSWER)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         raise NotImplementedError
 
     async def close(self) -> None:

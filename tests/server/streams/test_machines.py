@@ -19,9 +19,9 @@ from tarmac.client.client import Client
 from tarmac.client.http import HttpConfig, tls_context
 from tarmac.client.targets.target import dynamic
 from tarmac.client.targets.untyped import NAMESPACES, PODS
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tarmac.client.websockets import open_websocket
-from tarmac.http.clientrequest import ask, request_head, tcp
+from tarmac.http.clientrequest import request_head, send_request, tcp
 from tests.server.streams.machineplanet import BASE, MachinePlanet, machine_planet
 from tests.support.kubectl import kubectl_path
 
@@ -36,12 +36,12 @@ async def planet(tmp_path: Path) -> AsyncIterator[MachinePlanet]:
 
 async def press(client: Client, name: str = "vm", action: Any = "Pause") -> Any:
     body = json.dumps({"action": action}).encode()
-    reply = await client.transport.request(Request("POST", f"{BASE}/{name}/power", body=body))
+    reply = await client.transport.request(ClientRequest("POST", f"{BASE}/{name}/power", body=body))
     return reply.status, json.loads(reply.body)
 
 
 async def recordings(client: Client, query: str = "") -> tuple[int, bytes]:
-    reply = await client.transport.request(Request("GET", f"{BASE}/vm/recordings", query))
+    reply = await client.transport.request(ClientRequest("GET", f"{BASE}/vm/recordings", query))
     return reply.status, reply.body
 
 
@@ -51,7 +51,7 @@ async def raw(config: HttpConfig, url: str, path: str, *headers: tuple[str, str]
     upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]
     more = [("Sec-WebSocket-Key", "x" * 22 + "=="), ("Sec-WebSocket-Protocol", "v5.channel.k8s.io"), *headers]
     dial = tcp(host, int(port), tls_context(config), None)
-    reply = await ask(dial, request_head("GET", path, f"{host}:{port}", [*upgrade, *more]), 10)
+    reply = await send_request(dial, request_head("GET", path, f"{host}:{port}", [*upgrade, *more]), 10)
     text = "" if reply.status == 101 else (await reply.read(10_000)).decode()
     reply.close()
     return reply.status, text

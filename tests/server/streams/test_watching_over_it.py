@@ -10,7 +10,7 @@ from tarmac import __version__
 from tarmac.api.schema import JsonObject
 from tarmac.base.clock import SystemClock, rfc3339
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, NODES
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tests.server.streams.planet import Planet, add_node
 from tools.cache import ROOT
 
@@ -19,14 +19,14 @@ DAY = 86400
 
 
 async def scraped(world: Planet) -> dict[str, float]:
-    reply = await world.client.transport.request(Request("GET", "/metrics"))
+    reply = await world.client.transport.request(ClientRequest("GET", "/metrics"))
     lines = [line.rpartition(" ") for line in reply.body.decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
 
 
 async def targets(world: Planet, what: str) -> Any:
     headers = {"host": "127.0.0.1:6443"}
-    reply = await world.client.transport.request(Request("GET", f"/tarmac/v1/targets/{what}", headers=headers))
+    reply = await world.client.transport.request(ClientRequest("GET", f"/tarmac/v1/targets/{what}", headers=headers))
     return json.loads(reply.body)
 
 

@@ -16,7 +16,7 @@ from tarmac.api.status import Forbidden, NotFound
 from tarmac.base.clock import SystemClock
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import background
-from tarmac.http.clientrequest import ConnectionBroken, ask, request_head
+from tarmac.http.clientrequest import ConnectionBroken, request_head, send_request
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Request, Response, UpgradeResponse
@@ -37,7 +37,7 @@ class FakeTunnel:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def ask(self, token: str) -> None:
+    def send_request(self, token: str) -> None:
         self.asked.append(token)
 
 
@@ -236,12 +236,12 @@ async def test_sockets_are_for_our_own_user_at_both_ends(tmp_path: Path) -> None
         door.open()
         assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(folder.stat().st_mode)) == (0o600, 0o700)
         if served:
-            assert await (await ask(unix(path), head, 5)).read(100) == b"secret"
+            assert await (await send_request(unix(path), head, 5)).read(100) == b"secret"
             with pytest.raises(PermissionError):  # somebody else listens where a worker should
-                await ask(unix(path, lambda _: False), head, 5)
+                await send_request(unix(path, lambda _: False), head, 5)
         else:
             with pytest.raises((ConnectionBroken, OSError)):
-                await (await ask(unix(path), head, 5)).read(100)
+                await (await send_request(unix(path), head, 5)).read(100)
         door.close()
         assert not path.exists()
     await listener.stop(grace=0.1)

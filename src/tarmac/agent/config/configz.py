@@ -12,7 +12,7 @@ from tarmac.agent.config.kubelet import Bytes, Seconds
 from tarmac.agent.config.settings import AgentConfig
 from tarmac.api.schema import JsonObject
 from tarmac.base.duration import format_duration
-from tarmac.base.gates import layered
+from tarmac.base.gates import merge_gates
 from tarmac.base.quantity import Format, Quantity
 from tarmac.decide.allocatable.reservations import Reserved
 from tarmac.decide.scheduling.amounts import shown
@@ -33,7 +33,7 @@ def in_effect(config: AgentConfig) -> JsonObject:
         cpu_over_subscription_capacity=flags.oversubscription or kubelet.cpu_over_subscription_capacity,
         eviction_hard=hard_evictions(kubelet),
         node_status_report_frequency=Seconds(kubelet.report_frequency),
-        feature_gates=layered(kubelet.feature_gates, flags.feature_gates),
+        feature_gates=merge_gates(kubelet.feature_gates, flags.feature_gates),
     )
     fields: JsonObject = msgspec.to_builtins(effective, enc_hook=_written)
     return {name: value for name, value in fields.items() if value is not None}

@@ -20,7 +20,7 @@ from tarmac.agent.config.flags import Flags
 from tarmac.agent.config.kubelet import KubeletConfiguration, special
 from tarmac.agent.config.qosclasses import class_findings
 from tarmac.agent.config.unsupported import IGNORED
-from tarmac.base.gates import BadGate, FeatureGates, layered
+from tarmac.base.gates import BadGate, FeatureGates, merge_gates
 from tarmac.base.log import log
 
 API_VERSION, KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
@@ -49,7 +49,7 @@ def stated(flags: Flags, kubelet: KubeletConfiguration) -> Stated:
             raise BadConfig("; ".join(unsupported) + "; or start with --ignore-unsupported-policies")
         _log.warning("policies of the configuration are not implemented", fields=unsupported)
     try:
-        return Stated(flags, kubelet, FeatureGates("agent", layered(kubelet.feature_gates, flags.feature_gates)))
+        return Stated(flags, kubelet, FeatureGates("agent", merge_gates(kubelet.feature_gates, flags.feature_gates)))
     except BadGate as error:
         raise BadConfig(f"--feature-gates: {error}") from error
 

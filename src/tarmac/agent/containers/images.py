@@ -79,7 +79,7 @@ class Images:
             key = f"{pod.uid}_{container['image']}"
             if container.get("imagePullPolicy") != "Always" and key not in self._expected:
                 name = _reference(container, handler)
-                self._expected[key] = self._tasks.promise(self._lookup(name, handler), f"look for {name}")
+                self._expected[key] = self._tasks.track(self._lookup(name, handler), f"look for {name}")
 
     async def _lookup(self, name: str, handler: str) -> Image | None:
         with suppress(RuntimeFault):  # `ensure` looks again

@@ -34,7 +34,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import Clock
 from tarmac.base.digits import port_number
 from tarmac.http.messages import Answer, Request, Response
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 from tarmac.runtimes.interface import (
     NotFound,
     NotOffered,
@@ -149,7 +149,7 @@ class NodeApi:
             chunks = await reader.open()
         except OSError as error:
             raise HttpError(500, f"the log cannot be read: {error.strerror}") from error
-        return pulled(chunks, content_type="text/plain", abandon=reader.close)
+        return stream_of(chunks, content_type="text/plain", abandon=reader.close)
 
     async def _is_running(self, identity: str | None) -> bool:
         if identity is None:

@@ -131,7 +131,7 @@ class ReviewedCallers:
     async def _admitted(self, request: Request, *, fresh: bool) -> str:
         try:
             caller = await self._authenticate(request, fresh)
-            request.known = True
+            request.authenticated = True
             verb, subresources = attributes(request)
             reason = ""
             for subresource in subresources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarmac.wire.websocket import Piece
+from tarmac.wire.websocket import MessageChunk
 
 
 class ChannelMessages:
@@ -13,7 +13,7 @@ class ChannelMessages:
     def __init__(self) -> None:
         self._channel: int | None = None
 
-    def read(self, piece: Piece) -> tuple[int, bytes] | None:
+    def read(self, piece: MessageChunk) -> tuple[int, bytes] | None:
         """Return the channel and the data; None for a fragment without data."""
         data = piece.data
         if piece.first:

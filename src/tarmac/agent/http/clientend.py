@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tarmac.http.pacing import Paced
-from tarmac.http.sockets import untaken
+from tarmac.http.sockets import unsent_bytes
 from tarmac.wire.violations import ProtocolViolation
-from tarmac.wire.websocket import Closed, Piece, Socket
+from tarmac.wire.websocket import Closed, MessageChunk, Socket
 
 MAX_UNREAD = 1024 * 1024  # bytes of unread pongs after which the client is no longer read
 LINGER = 30.0
@@ -51,7 +51,7 @@ class ClientEnd(Paced):
         if rest:
             self.data_received(rest)
 
-    def carried(self, piece: Piece) -> None:
+    def carried(self, piece: MessageChunk) -> None:
         """Handle bytes of the carried protocol. Raises ProtocolViolation."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class ClientEnd(Paced):
             self._read(piece)
         except ProtocolViolation as error:
             self.close(1002, str(error))
-        if not self._flooded and untaken(self.transport) > MAX_UNREAD:
+        if not self._flooded and unsent_bytes(self.transport) > MAX_UNREAD:
             self._flooded = True
             self.hold(True)
 
@@ -117,10 +117,10 @@ class ClientEnd(Paced):
 
     def _read(self, piece: bytes) -> None:
         if self._socket is None:
-            self.carried(Piece(piece, True, True))
+            self.carried(MessageChunk(piece, True, True))
             return
         for event in self._socket.receive(piece):
-            if isinstance(event, Piece):
+            if isinstance(event, MessageChunk):
                 self.carried(event)
             elif isinstance(event, Closed):
                 self.close()

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from tarmac.agent.http.clientend import ClientEnd
-from tarmac.wire.spdy import Finished, GoneAway, Opened, Received, Session
-from tarmac.wire.websocket import Piece
+from tarmac.wire.spdy import GoneAway, SpdySession, StreamData, StreamFinished, StreamOpened
+from tarmac.wire.websocket import MessageChunk
 
 
 class SpdyEnd(ClientEnd):
     """The client end of a SPDY session. Subclasses handle its streams."""
 
-    session: Session
+    session: SpdySession
 
-    def opened(self, stream: Opened) -> None:
+    def opened(self, stream: StreamOpened) -> None:
         """Accept or reset a stream opened by the client."""
         raise NotImplementedError
 
-    def said_on_stream(self, event: Received | Finished) -> None:
+    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
         """Handle data or the end of a stream; events of a stream refused just before arrive too."""
         raise NotImplementedError
 
-    def carried(self, piece: Piece) -> None:
+    def carried(self, piece: MessageChunk) -> None:
         for event in self.session.receive(piece.data) if piece.data else ():
-            if isinstance(event, Opened):
+            if isinstance(event, StreamOpened):
                 self.opened(event)
-            elif isinstance(event, Received | Finished):
+            elif isinstance(event, StreamData | StreamFinished):
                 self.said_on_stream(event)
             elif isinstance(event, GoneAway):
                 self.close()

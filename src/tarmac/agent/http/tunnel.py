@@ -22,11 +22,11 @@ from tarmac.base.log import log
 from tarmac.base.randomness import Randomness
 from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, tls_context
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.wire.violations import ProtocolViolation
-from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, new_key
+from tarmac.wire.websocket import Closed, MessageChunk, Socket, accept_key, new_key
 
 PROTOCOL = "v1.tunnel.tarmac"
 STREAM = "tarmac-stream"
@@ -145,7 +145,7 @@ class Tunnels:
         context = tls_context(config) if place.scheme == "https" else None
         dial = tcp(place.hostname or "", place.port or 443, context, config.server_name or None)
         lines = [("Connection", "Upgrade"), *headers, *_credentials(config)]
-        return await ask(dial, request_head("GET", path, place.netloc, lines), OPEN_TIMEOUT)
+        return await send_request(dial, request_head("GET", path, place.netloc, lines), OPEN_TIMEOUT)
 
 
 def _credentials(config: HttpConfig) -> list[tuple[str, str]]:
@@ -186,7 +186,7 @@ class _Tunnel(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(IDLE_TIMEOUT, self._transport.abort)
         with suppress(ProtocolViolation, msgspec.MsgspecError):
             for event in self._socket.receive(data):
-                if isinstance(event, Piece):
+                if isinstance(event, MessageChunk):
                     self._on_piece(event)
                 elif isinstance(event, Closed):
                     self._transport.close()
@@ -205,7 +205,7 @@ class _Tunnel(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def _on_piece(self, piece: Piece) -> None:
+    def _on_piece(self, piece: MessageChunk) -> None:
         self._message = piece.data if piece.first else self._message + piece.data
         if len(self._message) > _MAX_MESSAGE:
             raise ProtocolViolation("a message that is too long")

@@ -12,7 +12,7 @@ from tarmac.agent.metadata.service import MetadataService
 from tarmac.agent.routerservices import Door
 from tarmac.api.networking.names import METADATA_ADDRESS
 from tarmac.api.schema import JsonObject
-from tarmac.http.connection import ServerConnection, Shared
+from tarmac.http.connection import ConnectionContext, ServerConnection
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request
@@ -20,7 +20,7 @@ from tarmac.http.messages import Answer, Request
 PORT: Final = 80
 # All connections are unauthenticated: above the limit, the pod with the most connections loses its oldest.
 LIMITS: Final = ListenerLimits(
-    body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30, strangers=512
+    body=1024, head=8192, pipeline=4, head_time=5, body_time=5, write_time=10, idle_time=30, unauthenticated=512
 )
 
 PodAt = Callable[[str, int], JsonObject | None]
@@ -71,7 +71,7 @@ class _Called(ServerConnection):
 
     __slots__ = ("_caller",)
 
-    def __init__(self, shared: Shared, caller: str) -> None:
+    def __init__(self, shared: ConnectionContext, caller: str) -> None:
         super().__init__(shared)
         self._caller = caller
 

@@ -13,7 +13,7 @@ from tarmac.base.tasks import Tasks
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> bool:
     """Run a coroutine with a timeout; return True if it completed. Its exceptions are raised."""
     tasks = Tasks()
-    task = tasks.promise(work, "work within a time")
+    task = tasks.track(work, "work within a time")
     try:
         return await first_of(clock, seconds, (task,))
     finally:

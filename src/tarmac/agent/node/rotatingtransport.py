@@ -13,7 +13,7 @@ from dataclasses import replace
 from tarmac.base.clock import Clock
 from tarmac.base.tasks import Tasks
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.transport import Reply, Request, StreamReply
+from tarmac.client.transport import ClientRequest, Reply, StreamReply
 
 _LAST_REQUESTS = 35.0  # longer than any request may take
 
@@ -38,11 +38,11 @@ class RotatingTransport:
         self.config = replace(self.config, servers=tuple(urls))
         self._current.use(urls)
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send one request and return its response."""
         return await self._current.request(request)
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+    def stream(self, request: ClientRequest) -> AbstractAsyncContextManager[StreamReply]:
         """Send one request and stream its response."""
         return self._current.stream(request)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Set
 from tarmac.agent.containers.notes import TERMINATION_GRACE
 from tarmac.agent.pods.dependencies import PodDependencies
 from tarmac.agent.pods.termination import MIN_GRACE
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 from tarmac.base.duration import MAX_SECONDS
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
@@ -91,4 +91,4 @@ class PodCleanup:
 
 def _grace(container: Container) -> float:
     stated = container.annotations.get(TERMINATION_GRACE, "")
-    return max(MIN_GRACE, float(whole(stated, MAX_SECONDS) or 0))
+    return max(MIN_GRACE, float(whole_number(stated, MAX_SECONDS) or 0))

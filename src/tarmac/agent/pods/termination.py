@@ -62,7 +62,7 @@ class Killer:
             self._deps.recorder.event(pod.container_reference(container.name), "Normal", "Killing", message)
         after = [self._endings[each].task for each in action.after if each in self._endings]
         work = self._end(pod, spec, container, grace, address, after)
-        task = self._tasks.promise(work, f"ending {pod.key} {container.name}")
+        task = self._tasks.track(work, f"ending {pod.key} {container.name}")
         self._endings[container.id] = _Ending(task, self._deps.clock.monotonic() + grace)
         task.add_done_callback(lambda done: self._ended(container.id, done))
 

@@ -174,7 +174,7 @@ class PodWorker:
                 await self._woken.wait()
                 self._woken.clear()
                 self._alarm.clear()
-                self._pass = self._tasks.promise(self._reconcile(), f"pass of {self.pod.key}")
+                self._pass = self._tasks.track(self._reconcile(), f"pass of {self.pod.key}")
                 try:
                     await self._pass
                 except asyncio.CancelledError:

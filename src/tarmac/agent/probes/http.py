@@ -17,7 +17,7 @@ from tarmac.agent.model.interfaces import Connector
 from tarmac.agent.probes.dialing import close, dial, join, open_streams, port_of, wording
 from tarmac.agent.probes.outcome import SUCCESS, ProbeFault, ProbeResult, failure
 from tarmac.api.schema import JsonObject
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 
 MAX_HEAD = 64 * 1024  # bytes of all response heads, including interim responses
 MAX_BODY = 10 * 1024
@@ -135,7 +135,7 @@ async def _answer(reader: asyncio.StreamReader) -> ProbeAnswer:
         fields = await _fields(lines)
         if status >= 200:
             break
-    length = whole(fields.get("content-length", ""), MAX_BODY)
+    length = whole_number(fields.get("content-length", ""), MAX_BODY)
     wanted = MAX_BODY if length is None else length
     return ProbeAnswer(status, fields.get("location", ""), await _body(reader, wanted) if status >= 300 else b"")
 

@@ -63,7 +63,7 @@ async def execute(command: Sequence[str], env: Mapping[str, str], stdin: bytes, 
         try:
             return await _supervise(process, out, err, limits)
         finally:
-            await finished(Tasks().promise(_reap(process, limits.dying), "the end of a program"))
+            await finished(Tasks().track(_reap(process, limits.dying), "the end of a program"))
 
 
 async def _supervise(process: subprocess.Popen[bytes], out: _Pipe, err: _Pipe, limits: Limits) -> Ended:

@@ -14,7 +14,7 @@ import msgspec
 
 from tarmac.agent.sources.references import ObjectReference, references
 from tarmac.api.schema import JsonObject
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.client import Client
 from tarmac.client.reflector import Reflector
 from tarmac.client.watch import Change
@@ -47,7 +47,7 @@ class Watched:
         """Set once the existence of the object is known."""
         return self._reflector.synced
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Apply a list, which contains this object or nothing."""
         self._take(next((change.raw for change in state if change.metadata.name == self._name), None))
         yield from ()  # must not yield: `known` has to be set before the task is cancelled

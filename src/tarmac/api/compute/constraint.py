@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 MAX_LENGTH = 4096
 _MAX_LOOPS = 1
@@ -50,7 +50,7 @@ def _environment() -> Any:
     return cel.NewEnv(variables={"region": cel.Type.STRING, "cityCode": cel.Type.STRING, "topology": strings})
 
 
-@remembered(256)
+@bounded_cache(256)
 def compile_constraint(text: str) -> Constraint:
     """Compile the expression into a function of a topology. Raises ConstraintError with the compiler's message."""
     from tarmac.api.networking.names import TOPOLOGY_CITY_CODE, TOPOLOGY_REGION

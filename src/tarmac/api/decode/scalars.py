@@ -9,7 +9,7 @@ import re
 from base64 import b64decode, b64encode
 from datetime import datetime
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 from tarmac.base.clock import parse_rfc3339, rfc3339
 from tarmac.base.quantity import Quantity
 
@@ -66,7 +66,7 @@ def _time_error(text: str, layout: list[tuple[str, str]]) -> str:
     return f'{head}: extra text: "{rest}"' if rest else f"{head}: day out of range"
 
 
-@remembered(4096)
+@bounded_cache(4096)
 def quantity(value: str | int | float) -> str:
     """Return the canonical form: `1000m` becomes `1`."""
     return str(Quantity.parse(value))

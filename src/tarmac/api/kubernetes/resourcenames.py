@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from tarmac.api.kubernetes.checks import NOT_NEGATIVE, report
 from tarmac.base import names
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.quantity import Quantity
 
@@ -46,7 +46,7 @@ _QUOTA = (
 _STANDARD = _QUOTA | {"storage"}
 
 
-@remembered(4096)
+@bounded_cache(4096)
 def quantity(text: str | int | float) -> Quantity:
     """Parse a quantity that decoding has accepted. Results are cached, since texts repeat often."""
     return Quantity.parse(text)

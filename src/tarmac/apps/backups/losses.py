@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tarmac.server.security.keyrecords import BUCKET
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 
-def losses(present: Iterable[Row], backup: Iterable[Row]) -> list[str]:
+def losses(present: Iterable[LogRow], backup: Iterable[LogRow]) -> list[str]:
     """Return a line for each kind in which the store differs from the backup, except for key records, which stay."""
     now, then = ({(row.bucket, row.name): row for row in rows if row.bucket != BUCKET} for rows in (present, backup))
     newer = Counter(bucket for bucket, name in now if (bucket, name) not in then)

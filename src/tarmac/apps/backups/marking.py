@@ -13,13 +13,13 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import rfc3339
 from tarmac.store.backups.restoring import Changed
 from tarmac.store.interface import PREFIX
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 _NODES = "core/nodes"
 _REVOKED = ("core/configmaps", f"{NAMESPACE}/{REVOKED_MAP}")
 
 
-def changes_of(backup: Iterable[Row], present: Iterable[Row], now: float) -> list[Changed]:
+def changes_of(backup: Iterable[LogRow], present: Iterable[LogRow], now: float) -> list[Changed]:
     """Return all objects of the backup that must be changed during the restore."""
     time = rfc3339(now)
     note = _encoded({"metadata": {"name": RESTORES[1]}, "time": time})
@@ -27,7 +27,7 @@ def changes_of(backup: Iterable[Row], present: Iterable[Row], now: float) -> lis
     return [Changed(*RESTORES, note), *_marked_nodes(known, time), *(_kept_refused(known, row) for row in revoked)]
 
 
-def _marked_nodes(rows: Iterable[Row], time: str) -> Iterator[Changed]:
+def _marked_nodes(rows: Iterable[LogRow], time: str) -> Iterator[Changed]:
     for row in rows:
         if row.bucket == _NODES:
             node = _decoded(row)
@@ -36,7 +36,7 @@ def _marked_nodes(rows: Iterable[Row], time: str) -> Iterator[Changed]:
             yield Changed(row.bucket, row.name, _encoded(node))
 
 
-def _kept_refused(backup: Iterable[Row], present: Row) -> Changed:
+def _kept_refused(backup: Iterable[LogRow], present: LogRow) -> Changed:
     """Keep all revocations made since the backup: the revoked certificates still exist."""
     now = _decoded(present)
     for row in backup:
@@ -45,7 +45,7 @@ def _kept_refused(backup: Iterable[Row], present: Row) -> Changed:
     return Changed(*_REVOKED, _encoded(now))
 
 
-def _decoded(row: Row) -> JsonObject:
+def _decoded(row: LogRow) -> JsonObject:
     return msgspec.json.decode(row.value or b"{}")
 
 

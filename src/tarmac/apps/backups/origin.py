@@ -21,7 +21,7 @@ from tarmac.apps.layout import Layout
 from tarmac.http.bundles import certificates_in
 from tarmac.server.security.backuptags import TagMismatch, is_tagged
 from tarmac.store.backups.file import BackupHead
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 _IDENTITY = ("core/namespaces", "kube-system")
 """The object whose uid names a cluster, as Kubernetes' tools have it."""
@@ -32,7 +32,7 @@ class ReadBackup(NamedTuple):
 
     file: Path
     head: BackupHead
-    rows: list[Row]
+    rows: list[LogRow]
     keys: Mapping[str, bytes]  # decrypted; empty without a passphrase
 
 
@@ -44,7 +44,7 @@ class Allowed(NamedTuple):
     unauthenticated: bool = False
 
 
-def is_foreign(layout: Layout, backup: ReadBackup, present: Iterable[Row], allowed: Allowed) -> bool:
+def is_foreign(layout: Layout, backup: ReadBackup, present: Iterable[LogRow], allowed: Allowed) -> bool:
     """Return True for a backup of another cluster, if that is allowed. Raises Blocked, OSError, ValueError."""
     if _is_tagged_here(layout, backup):
         return False
@@ -88,7 +88,7 @@ def _shares_keys(layout: Layout, keys: Mapping[str, bytes]) -> bool:
     return bool({*here} & {*certificates_in(keys.get(f"{PKI}ca.crt", b"").decode())})
 
 
-def _uid(rows: Iterable[Row]) -> str | None:
+def _uid(rows: Iterable[LogRow]) -> str | None:
     for row in rows:
         if (row.bucket, row.name) == _IDENTITY:
             return msgspec.json.decode(row.value or b"{}").get("metadata", {}).get("uid")

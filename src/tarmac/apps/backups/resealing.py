@@ -15,7 +15,7 @@ from tarmac.base.randomness import Randomness
 from tarmac.server.security.encryption import RECORD, SEALED_BUCKETS, SecretSealer
 from tarmac.server.security.keyrecords import BUCKET, decode_record
 from tarmac.store.backups.restoring import Changed
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 Keys = Sequence[tuple[str, bytes]]
 """Encryption keys by id, the sealing one first."""
@@ -24,11 +24,11 @@ Keys = Sequence[tuple[str, bytes]]
 class Fitted(NamedTuple):
     """The rows to restore, and those that change on the way."""
 
-    rows: list[Row]
+    rows: list[LogRow]
     changed: list[Changed]
 
 
-def fitted(own: Keys, theirs: Keys, backup: Iterable[Row], present: Iterable[Row], *, foreign: bool) -> Fitted:
+def fitted(own: Keys, theirs: Keys, backup: Iterable[LogRow], present: Iterable[LogRow], *, foreign: bool) -> Fitted:
     """Return the contents under this host's keys. `theirs` open the backup. Raises ValueError."""
     records = {row.name: row for row in present if row.bucket == BUCKET}
     opener, sealer = SecretSealer(theirs, Randomness()), SecretSealer(own, Randomness())
@@ -45,7 +45,7 @@ def fitted(own: Keys, theirs: Keys, backup: Iterable[Row], present: Iterable[Row
     return Fitted(rows, [*changed, *_resealed(rows, opener, sealer)])
 
 
-def _resealed(rows: Iterable[Row], opener: SecretSealer, sealer: SecretSealer) -> Iterator[Changed]:
+def _resealed(rows: Iterable[LogRow], opener: SecretSealer, sealer: SecretSealer) -> Iterator[Changed]:
     for row in rows:
         if row.bucket not in SEALED_BUCKETS or _is_encryption_record(row):
             continue
@@ -53,11 +53,11 @@ def _resealed(rows: Iterable[Row], opener: SecretSealer, sealer: SecretSealer) -
             yield Changed(row.bucket, row.name, sealer.seal(row.bucket, row.name, _open(opener, row)))
 
 
-def _is_encryption_record(row: Row) -> bool:
+def _is_encryption_record(row: LogRow) -> bool:
     return (row.bucket, row.name) == RECORD
 
 
-def _open(sealer: SecretSealer, row: Row) -> bytes:
+def _open(sealer: SecretSealer, row: LogRow) -> bytes:
     return sealer.open(row.bucket, row.name, row.value or b"")
 
 

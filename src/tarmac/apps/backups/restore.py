@@ -34,7 +34,7 @@ from tarmac.cli.configfile import BadConfigFile
 from tarmac.server.security.backupkeys import KeysChanged, WrongPassphrase
 from tarmac.store.backups.errors import BackupError
 from tarmac.store.backups.file import read_backup
-from tarmac.store.backups.restoring import Present, SqlitePlace, StorePlace
+from tarmac.store.backups.restoring import SqlitePlace, StoreContents, StorePlace
 from tarmac.store.interface import StoreError, Unavailable
 from tarmac.store.open import sqlite_path
 
@@ -118,7 +118,7 @@ def _read(file: Path, passphrase_file: Path | None) -> ReadBackup:
     return ReadBackup(file, head, rows, keys)
 
 
-def _checked(layout: Layout, backup: ReadBackup, present: Present, allowed: Allowed) -> Checked:
+def _checked(layout: Layout, backup: ReadBackup, present: StoreContents, allowed: Allowed) -> Checked:
     """Authenticate the backup; return its content under the keys of this host. Raises Blocked, OSError, ValueError."""
     foreign = is_foreign(layout, backup, present.rows, allowed)
     installed = {} if foreign else backup.keys
@@ -136,7 +136,7 @@ def _checked(layout: Layout, backup: ReadBackup, present: Present, allowed: Allo
     return Checked(content, installed)
 
 
-def _lost(backup: ReadBackup, present: Present, layout: Layout) -> list[Obstacle]:
+def _lost(backup: ReadBackup, present: StoreContents, layout: Layout) -> list[Obstacle]:
     head = backup.head
     lines: Sequence[str] = losses(present.rows, backup.rows)
     if present.trouble:

@@ -17,7 +17,7 @@ from tarmac.apps.host.hostlayout import SetupFailed
 from tarmac.base.clock import Clock
 from tarmac.client.errors import ClientError
 from tarmac.client.http import HttpConfig, HttpTransport
-from tarmac.client.transport import Reply, Request
+from tarmac.client.transport import ClientRequest, Reply
 from tarmac.http.authorities import key_hashes, pinned
 
 DEFAULT_PORT = 6443
@@ -78,7 +78,7 @@ async def _at(url: str, token: NodeToken, clock: Clock) -> FoundServer:
 async def _get(config: HttpConfig, path: str, clock: Clock) -> Reply:
     transport = HttpTransport(config, clock)
     try:
-        return await transport.request(Request("GET", path, "", {"accept": "*/*"}, b"", _TIMEOUT))
+        return await transport.request(ClientRequest("GET", path, "", {"accept": "*/*"}, b"", _TIMEOUT))
     finally:
         await transport.close()
 

@@ -23,7 +23,7 @@ from tarmac.apps.workers.seat import Seat
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.http.accepting import bind
-from tarmac.http.sockets import notice_dead_peer, shared
+from tarmac.http.sockets import enable_keepalive, reuse_port
 
 _MIN_DELAY, _MAX_DELAY = 0.1, 5.0
 _RESET_AFTER: Final = 60.0  # a worker that lived this long is restarted without a longer delay
@@ -55,9 +55,9 @@ def reserved(hosts: Sequence[str], port: int) -> tuple[int, list[socket.socket]]
     for host in hosts:
         if port:
             # SO_REUSEPORT would let a second server of the same user bind the port too: try without sharing first.
-            for tried in bind(host, port, notice_dead_peer):
+            for tried in bind(host, port, enable_keepalive):
                 tried.close()
-        bound = bind(host, port, shared)
+        bound = bind(host, port, reuse_port)
         port = bound[0].getsockname()[1]
         held += bound
     return port, held

@@ -25,7 +25,7 @@ from tarmac.client.websockets import WebSocket
 from tarmac.http.listener import serve
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
 from tarmac.wire.violations import ProtocolViolation
-from tarmac.wire.websocket import Closed, Piece, Socket, accept_key, offered
+from tarmac.wire.websocket import Closed, MessageChunk, Socket, accept_key, offered
 
 NOVNC = Path("/usr/share/novnc")
 LOOPBACK = "127.0.0.1"
@@ -138,7 +138,7 @@ class _Bridge(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for event in self._socket.receive(data):
-                if isinstance(event, Piece) and event.data:
+                if isinstance(event, MessageChunk) and event.data:
                     self._remote.send_soon(event.data)
                 elif isinstance(event, Closed):
                     self._transport.close()

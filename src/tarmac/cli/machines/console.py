@@ -18,7 +18,7 @@ from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import api_error
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tarmac.client.websockets import WebSocket, open_websocket
 from tarmac.wire.channels import V4, V5
 
@@ -113,7 +113,7 @@ async def replay(client: Client, place: Place, session: str, speed: float, conso
 
 async def _recordings(client: Client, place: Place, session: str = "") -> bytes:
     path, _, query = place.path("recordings", session=session).partition("?")
-    reply = await client.transport.request(Request("GET", path, query))
+    reply = await client.transport.request(ClientRequest("GET", path, query))
     if reply.status != 200:
         raise api_error(reply.status, reply.body)
     return reply.body

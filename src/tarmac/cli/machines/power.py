@@ -10,7 +10,7 @@ from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.errors import api_error
 from tarmac.client.targets.typed import INSTANCES
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 
 DONE = {
     "reboot": "rebooting",
@@ -34,7 +34,7 @@ async def press(client: Client, place: Place, action: str, console: Console, out
     """Execute a power action. Raises ApiError, ClientError."""
     body = msgspec.json.encode({"action": action.capitalize()})
     headers = {"content-type": "application/json"}
-    reply = await client.transport.request(Request("POST", place.path("power"), headers=headers, body=body))
+    reply = await client.transport.request(ClientRequest("POST", place.path("power"), headers=headers, body=body))
     if reply.status == 404 and action in _RUNNING:
         # A Kubernetes API server with Tarmac's CRDs has no such subresource: the field itself is written.
         patch = {"spec": {"runtime": {"virtualMachine": {"running": _RUNNING[action]}}}}

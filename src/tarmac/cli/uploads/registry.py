@@ -18,7 +18,7 @@ from tarmac.api.repositories import BYTES, PULL, PUSH, REGISTRY, TOKENS_PATH, Re
 from tarmac.base.clock import Clock
 from tarmac.client.client import Client, query_string
 from tarmac.client.http import HttpConfig
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 
 _TIMEOUT: Final = 60.0
 _TOKEN_USE: Final = 30.0  # seconds; half of the time that a token is valid
@@ -131,7 +131,7 @@ class RegistryTokens:
     async def _ask(self, size: int) -> str:
         scope = f"repository:{self._repository}:{PULL},{PUSH}"
         query = query_string({"service": REGISTRY, "scope": scope, BYTES: size})
-        reply = await self._client.transport.request(Request("GET", TOKENS_PATH, query, timeout=_TOKEN_TIMEOUT))
+        reply = await self._client.transport.request(ClientRequest("GET", TOKENS_PATH, query, timeout=_TOKEN_TIMEOUT))
         answer = Answer(reply.status, {}, reply.body)
         if reply.status != 200:
             raise UploadRefused(f"{self._repository}: {answer.reason()}")

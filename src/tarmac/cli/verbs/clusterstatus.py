@@ -24,7 +24,7 @@ from tarmac.cli.verbs.call import VerbCall
 from tarmac.cli.verbs.console import Console
 from tarmac.client.client import Client
 from tarmac.client.targets.untyped import CONFIG_MAPS, LEASES, LOCATIONS, NODES
-from tarmac.client.transport import Reply, Request
+from tarmac.client.transport import ClientRequest, Reply
 
 _NOT_FINE: Final = 1
 _MAX_CLOCK_SKEW: Final = 60.0
@@ -76,7 +76,7 @@ class _Gathering:
         return self._found
 
     async def _get(self, path: str, query: str = "") -> Reply:
-        reply = await self._client.transport.request(Request("GET", path, query))
+        reply = await self._client.transport.request(ClientRequest("GET", path, query))
         if reply.status in (401, 403):
             raise Forbidden(f"{path} is refused", details={})
         return reply

@@ -125,10 +125,10 @@ def _request(name: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    from tarmac.http.subjects import Subject
+    from tarmac.http.subjects import CertificateSubject
 
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = x509.CertificateSigningRequestBuilder().subject_name(Subject(name, tuple(groups)).name)
+    builder = x509.CertificateSigningRequestBuilder().subject_name(CertificateSubject(name, tuple(groups)).name)
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return builder.sign(key, hashes.SHA256()).public_bytes(pem), private

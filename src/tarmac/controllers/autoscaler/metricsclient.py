@@ -15,7 +15,7 @@ from tarmac.base.quantity import Quantity
 from tarmac.client.client import Client
 from tarmac.client.errors import ClientError
 from tarmac.client.targets.untyped import POD_METRICS
-from tarmac.client.transport import Request
+from tarmac.client.transport import ClientRequest
 from tarmac.controllers.metricsources import ExternalQuery, InstanceUsage, NoMetric
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ServedMetrics:
             transport = self._transports[question.url] = self._open(question.url)
         try:
             query = f"query={quote(question.query)}"
-            reply = await transport.request(Request("GET", "/api/v1/query", query, timeout=ANSWER_SECONDS))
+            reply = await transport.request(ClientRequest("GET", "/api/v1/query", query, timeout=ANSWER_SECONDS))
         except ClientError as error:
             raise NoMetric(f"{question.url} does not answer: {error}") from error
         return _values(reply.body, question)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tarmac.api.schema import JsonObject
 from tarmac.http.subjects import (
     AlternativeNames,
-    Subject,
+    CertificateSubject,
     alternative_names,
     load_request,
     public_key_digest,
@@ -35,7 +35,7 @@ class CertificateRequest:
 
     pem: str
     key: str  # SHA-256 of the public key, in hex digits
-    subject: Subject
+    subject: CertificateSubject
     names: AlternativeNames
     usages: frozenset[str]
     signer: str

@@ -15,7 +15,7 @@ from tarmac.api.compute.names import API_VERSION, LABEL_MOVED_FROM, LABEL_WORKLO
 from tarmac.api.compute.workload import WorkloadDeployment
 from tarmac.base.selectors import LabelSelector
 from tarmac.client.cache import Item, by_label
-from tarmac.client.envelope import OwnerReference
+from tarmac.client.envelope import EnvelopeOwner
 from tarmac.client.informer import Informer, Informers
 from tarmac.client.targets.typed import DEPLOYMENTS, INSTANCES
 from tarmac.decide.derived.instances import instance_labels
@@ -63,7 +63,7 @@ class Owners:
                 found.update(self._siblings(deployment, selector))
         return {**alone, **_counted_once(found)}
 
-    def _deployment_of(self, pod: Item[Any], owner: OwnerReference) -> WorkloadDeployment | None:
+    def _deployment_of(self, pod: Item[Any], owner: EnvelopeOwner) -> WorkloadDeployment | None:
         """Return the deployment that scales the pod's Instance; None for a standalone Instance. Raises NoController."""
         namespace = pod.metadata.namespace
         ours = (owner.api_version, owner.kind) == (API_VERSION, "Instance")

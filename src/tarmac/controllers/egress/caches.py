@@ -7,7 +7,7 @@ from tarmac.api.egress.forwarding import Forwarder, Gateway, GatewayRule
 from tarmac.api.egress.names import LABEL_EXTERNAL_SERVICE, LABEL_NAMESPACE
 from tarmac.api.egress.sourceip import SourceIPClaim
 from tarmac.client.cache import Item, by_namespace
-from tarmac.client.overlaycache import Lately
+from tarmac.client.overlaycache import ReadYourWritesCache
 from tarmac.client.targets.typed import (
     EXTERNAL_SERVICES,
     FORWARDERS,
@@ -103,9 +103,9 @@ class EgressCaches:
         self.services.on_change(self.dialled_addresses.changed)
         self.known_gateways.on_change(self.address_owners.changed)
         self.nodes.on_change(self.node_views.changed)
-        self.source_ips = Lately(self.known_source_ips)
-        self.gateways = Lately(self.known_gateways)
-        self.forwarders = Lately(self.known_forwarders)
+        self.source_ips = ReadYourWritesCache(self.known_source_ips)
+        self.gateways = ReadYourWritesCache(self.known_gateways)
+        self.forwarders = ReadYourWritesCache(self.known_forwarders)
         self.namespace_resource = client.resource(NAMESPACES)
         self.class_resource = client.resource(SOURCE_IP_CLASSES)
         self.claim_resource = client.resource(SOURCE_IP_CLAIMS)

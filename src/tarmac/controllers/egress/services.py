@@ -52,7 +52,7 @@ class ServiceLoop:
     ) -> None:
         self._caches, self._model, self._gateways = caches, model, gateways
         self._status, self._forwarders = ServiceStatus(caches, model), ForwarderWriter(caches)
-        self._openings, self._pieces = OpeningIndex(caches), context.client.pieces
+        self._openings, self._runner = OpeningIndex(caches), context.client.runner
         self._pending: dict[str, float] = {}  # key -> time when new rules were written to a Gateway
         caches.services.add_index(BY_SOURCE, sources_of)
         self.controller = context.controller("external-services", self.reconcile, workers=1)
@@ -113,7 +113,7 @@ class ServiceLoop:
             return None
         if await hold(self._caches.service_resource, own, EXTERNAL_SERVICE_FINALIZER, used=True):
             return None
-        found = await self._pieces.done(resolving(service, self._model, self._openings))
+        found = await self._runner.done(resolving(service, self._model, self._openings))
         self._queue_moved()
         dialled = self._dial(service, found.target.version)
         known = {each.spec.node_name: each for each in self._forwarders.of(key)}

@@ -50,7 +50,7 @@ class MirroringController:
     def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._recorder = context.recorder
-        self._pieces = context.client.pieces
+        self._runner = context.client.runner
         self._slices = context.client.resource(ENDPOINT_SLICES)
         self._services = informers.informer(SERVICES)
         self._endpoints = informers.informer(ENDPOINTS)
@@ -82,7 +82,7 @@ class MirroringController:
 
     async def _mirror(self, item: Item[Any], present: dict[str, Item[Any]]) -> None:
         endpoints = _read_endpoints(item.raw)
-        found = await self._pieces.done(mirrors(endpoints)) if endpoints.mirrored else Mirrors({}, 0)
+        found = await self._runner.done(mirrors(endpoints)) if endpoints.mirrored else Mirrors({}, 0)
         wanted = {name_of(item.metadata.name, item.metadata.uid, group): group for group in found.slices}
         written = False
         for name, group in wanted.items():

@@ -29,7 +29,7 @@ from tarmac.api.status import NotFound
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter, Terminal
-from tarmac.client.envelope import Metadata, OwnerReference, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, EnvelopeOwner, metadata_of
 from tarmac.client.events import InvolvedObject, Recorder
 from tarmac.client.reflector import METADATA_FORM
 from tarmac.client.resources import Propagation
@@ -46,9 +46,9 @@ _log = log("garbage")
 class OwnerStates:
     """An object's references, sorted by the state of their owners."""
 
-    solid: list[OwnerReference] = field(default_factory=list[OwnerReference])
-    dangling: list[OwnerReference] = field(default_factory=list[OwnerReference])
-    waiting: list[OwnerReference] = field(default_factory=list[OwnerReference])
+    solid: list[EnvelopeOwner] = field(default_factory=list[EnvelopeOwner])
+    dangling: list[EnvelopeOwner] = field(default_factory=list[EnvelopeOwner])
+    waiting: list[EnvelopeOwner] = field(default_factory=list[EnvelopeOwner])
 
 
 class UnknownKind(Exception):
@@ -66,7 +66,7 @@ class GarbageCollector:
             "garbage", self.reconcile, clock=client.clock, randomness=client.randomness, workers=workers
         )
         self._monitors = Monitors(client, self.graph, self._queue)
-        self._absent: OrderedDict[tuple[str, OwnerReference], None] = OrderedDict()
+        self._absent: OrderedDict[tuple[str, EnvelopeOwner], None] = OrderedDict()
 
     async def run(self) -> None:
         """Collect until cancelled. Decisions start only after all resources have been listed."""
@@ -103,7 +103,7 @@ class GarbageCollector:
             return RetryAfter(REFRESH_SECONDS)
         return None
 
-    async def _examine(self, node: GraphNode, target: Target[Any], live: Metadata) -> None:
+    async def _examine(self, node: GraphNode, target: Target[Any], live: EnvelopeMetadata) -> None:
         verdict = await self._classify(node, live)
         if not verdict.dangling and not verdict.waiting:
             return
@@ -117,7 +117,7 @@ class GarbageCollector:
         else:
             await self._delete(target, live, _asked_policy(live))
 
-    async def _classify(self, node: GraphNode, live: Metadata) -> OwnerStates:
+    async def _classify(self, node: GraphNode, live: EnvelopeMetadata) -> OwnerStates:
         verdict = OwnerStates()
         for reference in live.owner_references or ():
             owner = await self._owner(node, reference)
@@ -129,7 +129,7 @@ class GarbageCollector:
                 verdict.solid.append(reference)
         return verdict
 
-    async def _owner(self, node: GraphNode, reference: OwnerReference) -> Metadata | None:
+    async def _owner(self, node: GraphNode, reference: EnvelopeOwner) -> EnvelopeMetadata | None:
         """Return the live object that a reference names, in the dependent's namespace or cluster-scoped.
 
         Raises UnknownKind.
@@ -150,7 +150,7 @@ class GarbageCollector:
                 self._absent.popitem(last=False)
         return owner
 
-    def _unownable(self, node: GraphNode, reference: OwnerReference) -> Terminal:
+    def _unownable(self, node: GraphNode, reference: EnvelopeOwner) -> Terminal:
         """Return the permanent error, and record it once as an event: the object can never be collected."""
         why = f"cannot be owned by {reference.kind} {reference.name}: that is namespaced, and this object is not"
         if node.target is not None:
@@ -168,26 +168,28 @@ class GarbageCollector:
                 if len(kept) != len(live.owner_references or ()):
                     await self._set_references(node.target, live, kept)
 
-    async def _live(self, target: Target[Any], namespace: str, name: str) -> Metadata | None:
+    async def _live(self, target: Target[Any], namespace: str, name: str) -> EnvelopeMetadata | None:
         try:
             reply = await self._client.call("GET", target.path(namespace, name), headers={"accept": METADATA_FORM})
         except NotFound:
             return None
         return metadata_of(reply.body)
 
-    async def _set_references(self, target: Target[Any], live: Metadata, kept: list[OwnerReference]) -> Metadata:
+    async def _set_references(
+        self, target: Target[Any], live: EnvelopeMetadata, kept: list[EnvelopeOwner]
+    ) -> EnvelopeMetadata:
         references = [_as_json(each) for each in kept]
         return await self._patch(target, live, {"ownerReferences": references or None})
 
-    async def _remove_finalizer(self, target: Target[Any], live: Metadata, finalizer: str) -> None:
+    async def _remove_finalizer(self, target: Target[Any], live: EnvelopeMetadata, finalizer: str) -> None:
         kept = [each for each in live.finalizers or () if each != finalizer]
         await self._patch(target, live, {"finalizers": kept or None})
 
-    async def _patch(self, target: Target[Any], live: Metadata, metadata: JsonObject) -> Metadata:
+    async def _patch(self, target: Target[Any], live: EnvelopeMetadata, metadata: JsonObject) -> EnvelopeMetadata:
         conditional = {"uid": live.uid, "resourceVersion": live.resource_version, **metadata}
         resource = self._client.resource(target)
         patched = await resource.patch(live.name, {"metadata": conditional}, live.namespace)
-        return Metadata(
+        return EnvelopeMetadata(
             name=live.name,
             namespace=live.namespace,
             uid=live.uid,
@@ -195,7 +197,7 @@ class GarbageCollector:
             finalizers=live.finalizers,
         )
 
-    async def _delete(self, target: Target[Any], live: Metadata, policy: Propagation) -> None:
+    async def _delete(self, target: Target[Any], live: EnvelopeMetadata, policy: Propagation) -> None:
         _log.info("deleting dependent object", resource=target.plural, key=live.key, propagation=policy)
         resource = self._client.resource(target)
         await resource.delete(
@@ -208,17 +210,17 @@ class GarbageCollector:
         )
 
 
-def _asked_policy(live: Metadata) -> Propagation:
+def _asked_policy(live: EnvelopeMetadata) -> Propagation:
     """Return the propagation policy that a finalizer set in advance asks for."""
     if ORPHAN in (live.finalizers or ()):
         return "Orphan"
     return "Foreground" if FOREGROUND in (live.finalizers or ()) else "Background"
 
 
-def _unblocking(reference: OwnerReference) -> OwnerReference:
+def _unblocking(reference: EnvelopeOwner) -> EnvelopeOwner:
     return msgspec.structs.replace(reference, block_owner_deletion=False)
 
 
-def _as_json(reference: OwnerReference) -> JsonObject:
+def _as_json(reference: EnvelopeOwner) -> JsonObject:
     fields: JsonObject = msgspec.to_builtins(reference)
     return {name: value for name, value in fields.items() if value is not None}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from sys import intern
 from typing import Any
 
-from tarmac.base.compactset import Few, added, members, removed
-from tarmac.client.envelope import Metadata, OwnerReference
+from tarmac.base.compactset import CompactSet, added, members, removed
+from tarmac.client.envelope import EnvelopeMetadata, EnvelopeOwner
 from tarmac.client.targets.target import Target
 
 ORPHAN = "orphan"
@@ -29,8 +29,8 @@ class GraphNode:
         self.target: Target[Any] | None = None  # None: virtual
         self.namespace = ""
         self.name = ""
-        self.owners: tuple[OwnerReference, ...] = ()
-        self.dependents: Few = None
+        self.owners: tuple[EnvelopeOwner, ...] = ()
+        self.dependents: CompactSet = None
         self.deleting = False
         self.foreground = False  # deleting, and waiting for its dependents to go first
         self.orphaning = False  # deleting, and waiting for its dependents to be released
@@ -59,7 +59,7 @@ class Graph:
         node = self._nodes.get(uid)
         return [self._nodes[each] for each in members(node.dependents)] if node else []
 
-    def observe(self, target: Target[Any], metadata: Metadata) -> set[str]:
+    def observe(self, target: Target[Any], metadata: EnvelopeMetadata) -> set[str]:
         """Record a new or changed object."""
         node = self._node(metadata.uid)
         look = self._set_owners(node, tuple(_interned(each) for each in metadata.owner_references or ()))
@@ -107,7 +107,7 @@ class Graph:
             if any(reference.uid == uid and reference.block_owner_deletion for reference in node.owners)
         ]
 
-    def _holds(self, node: GraphNode, reference: OwnerReference) -> bool:
+    def _holds(self, node: GraphNode, reference: EnvelopeOwner) -> bool:
         """Return True if the owner exists as described, may own the object, and is not in foreground deletion."""
         owner = self._nodes.get(reference.uid)
         return (
@@ -120,7 +120,7 @@ class Graph:
             and owner.namespace in ("", node.namespace)
         )
 
-    def _set_owners(self, node: GraphNode, owners: tuple[OwnerReference, ...]) -> set[str]:
+    def _set_owners(self, node: GraphNode, owners: tuple[EnvelopeOwner, ...]) -> set[str]:
         """Replace a node's owners.
 
         Return the old and new owners in foreground deletion: their blockers may have changed.
@@ -155,9 +155,9 @@ class Graph:
             self._nodes.pop(node.uid, None)
 
 
-def _interned(reference: OwnerReference) -> OwnerReference:
+def _interned(reference: EnvelopeOwner) -> EnvelopeOwner:
     """Share strings: thousands of references name the same few kinds and owners."""
-    return OwnerReference(
+    return EnvelopeOwner(
         api_version=intern(reference.api_version),
         kind=intern(reference.kind),
         name=intern(reference.name),

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tarmac.api.status import ApiError
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.log import log
 from tarmac.client.backoff import Backoff
 from tarmac.client.client import Client
-from tarmac.client.discovery import Discovery, discover
+from tarmac.client.discovery import DiscoveredResources, discover
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import Reflector
 from tarmac.client.targets.target import Target
@@ -36,7 +36,7 @@ class _Monitor:
         self._graph = graph
         self._queue = queue
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         present = {change.metadata.uid for change in state}
         for change in state:
             self._queue(self._graph.observe(self._target, change.metadata))
@@ -94,7 +94,7 @@ class Monitors:
             await reflector.synced.wait()
         self._complete.set()
 
-    def _adjust(self, group: asyncio.TaskGroup, found: Discovery) -> None:
+    def _adjust(self, group: asyncio.TaskGroup, found: DiscoveredResources) -> None:
         wanted = {
             (each.target.group, each.target.plural): each.target for each in found.with_verbs("delete", "list", "watch")
         }

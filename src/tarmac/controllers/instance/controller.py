@@ -26,7 +26,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.api.status import AlreadyExists, Forbidden, Invalid, NotFound
 from tarmac.client.cache import Item
 from tarmac.client.controller import RetryAfter
-from tarmac.client.envelope import Metadata, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, metadata_of
 from tarmac.client.errors import exceeds_quota
 from tarmac.client.targets.typed import INSTANCE_TYPES, INSTANCES
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS
@@ -147,7 +147,7 @@ class InstanceReconciler:
             await release(self._instances, metadata, INSTANCE_FINALIZER)
         return None
 
-    async def _uncached_pod(self, instance: Instance) -> Metadata | None:
+    async def _uncached_pod(self, instance: Instance) -> EnvelopeMetadata | None:
         """Return the Instance's Pod from the server: the cache may not show a Pod created a moment ago.
 
         If the Instance went before its Pod, its address could be reassigned while the Pod still uses it.
@@ -286,7 +286,7 @@ class InstanceReconciler:
         if written is not None and len(self._controller.queue) < BUSY:
             announce(self._recorder, instance, status)
 
-    async def _delete_pod(self, metadata: Metadata) -> None:
+    async def _delete_pod(self, metadata: EnvelopeMetadata) -> None:
         if metadata.deletion_timestamp is None:
             await delete_same(self._pods, metadata)
 
@@ -301,7 +301,7 @@ def _ready(pod: Item[JsonObject]) -> bool:
     return holds(_read_pod(pod.raw).status.conditions, "Ready")
 
 
-def _is_own(pod: Metadata, instance: Instance) -> bool:
+def _is_own(pod: EnvelopeMetadata, instance: Instance) -> bool:
     """Return True if the Pod was made for this Instance: it is owned by it, or orphaned by its deletion."""
     own = instance.metadata
     if pod.controller is not None:
@@ -310,13 +310,13 @@ def _is_own(pod: Metadata, instance: Instance) -> bool:
     return own.deletion_timestamp is not None and made_for == own.labels.get(LABEL_DEPLOYMENT_UID, "")
 
 
-def _is_instances(pod: Metadata) -> bool:
+def _is_instances(pod: EnvelopeMetadata) -> bool:
     """Return True if the Pod belongs to an earlier Instance of the name; the garbage collector deletes it."""
     owner = pod.controller
     return owner is not None and owner.kind == "Instance" and owner.api_version == API_VERSION
 
 
-def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
+def _is_predecessors(claim: EnvelopeMetadata, instance: Instance) -> bool:
     """Return True if the claim belongs to an earlier deployment of the name, even if our cache shows no deletion yet.
 
     A Pod bound to such a claim would delay the claim's deletion, and lose its data when the Pod is replaced.
@@ -325,7 +325,7 @@ def _is_predecessors(claim: Metadata, instance: Instance) -> bool:
     return any(owner.kind == "WorkloadDeployment" and owner.uid != own for owner in claim.owner_references or ())
 
 
-def _is_stale_boot_disk(claim: Metadata, wanted: JsonObject, instance: Instance) -> bool:
+def _is_stale_boot_disk(claim: EnvelopeMetadata, wanted: JsonObject, instance: Instance) -> bool:
     """Return True if a boot disk is older than this Instance, of the same deployment, and made from another image.
 
     A disk that this Instance started with stays, even if the catalogue has changed: a Pod that is lost and created

@@ -16,7 +16,7 @@ from tarmac.api.status import ApiError, MethodNotAllowed, NotFound
 from tarmac.base.clock import rfc3339
 from tarmac.client.controller import RetryAfter
 from tarmac.client.discovery import DiscoveredResource, discover
-from tarmac.client.envelope import Metadata, metadata_of
+from tarmac.client.envelope import EnvelopeMetadata, metadata_of
 from tarmac.client.errors import ClientError
 from tarmac.client.reflector import METADATA_LIST_FORM
 from tarmac.client.targets.untyped import NAMESPACES
@@ -92,12 +92,12 @@ class NamespaceController:
             findings.remaining[f"{served.target.plural}.{served.target.group}"] = len(left)
             findings.finalizers.update(finalizer for each in left for finalizer in each.finalizers or ())
 
-    async def _present(self, served: DiscoveredResource, namespace: str) -> list[Metadata]:
+    async def _present(self, served: DiscoveredResource, namespace: str) -> list[EnvelopeMetadata]:
         resource = self._client.resource(served.target)
         page = await resource.list_raw(namespace, headers={"accept": METADATA_LIST_FORM})
         return [metadata_of(raw) for raw in page.items]
 
-    async def _delete(self, served: DiscoveredResource, namespace: str, present: list[Metadata]) -> None:
+    async def _delete(self, served: DiscoveredResource, namespace: str, present: list[EnvelopeMetadata]) -> None:
         resource = self._client.resource(served.target)
         if "deletecollection" in served.verbs:
             await resource.delete_collection(namespace, propagation="Background")

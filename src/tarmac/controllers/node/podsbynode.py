@@ -9,7 +9,7 @@ import msgspec
 
 from tarmac.api.partial import Partial, PartialStatus, whereabouts
 from tarmac.client.cache import Item
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.client.informer import Informer
 from tarmac.decide.nodes import TaintToleration
 
@@ -29,7 +29,7 @@ class _Spec(Partial):
 class NodePod(Partial):
     """A pod on a node: the fields that matter for evictions."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     spec: _Spec
     status: PartialStatus = msgspec.field(default_factory=PartialStatus)
 

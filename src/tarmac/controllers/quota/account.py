@@ -19,7 +19,7 @@ from tarmac.api.schema import JsonObject
 from tarmac.base.clock import parse_rfc3339
 from tarmac.base.quantity import Quantity
 from tarmac.client.cache import Item
-from tarmac.client.envelope import Metadata
+from tarmac.client.envelope import EnvelopeMetadata
 from tarmac.decide.derived.overhead import charged, runtime_class_of
 from tarmac.decide.derived.qosclasses import instance_places
 from tarmac.decide.derived.resources import instance_amounts
@@ -55,7 +55,7 @@ def gates_of(raw: bytes) -> tuple[str, ...]:
 class QuotaHolder:
     """One Instance."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     claim: Claim
     gates: tuple[str, ...]
 
@@ -125,7 +125,7 @@ class QuotaAccount:
         self._promised[name] = member.metadata.uid
         self._replace(member, self._member(member.metadata, member.claim, member.gates))
 
-    def _member(self, metadata: Metadata, claim: Claim, gates: tuple[str, ...]) -> QuotaHolder:
+    def _member(self, metadata: EnvelopeMetadata, claim: Claim, gates: tuple[str, ...]) -> QuotaHolder:
         promised = self._promised.get(metadata.name) == metadata.uid
         return QuotaHolder(metadata, claim, tuple(gate for gate in gates if gate != GATE_QUOTA) if promised else gates)
 

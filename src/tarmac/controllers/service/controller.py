@@ -15,7 +15,7 @@ import msgspec
 
 from tarmac.api.kubernetes.core.pods.mirrors import is_mirror
 from tarmac.api.networking.names import LABEL_ZONE
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.cache import Item, by_namespace
 from tarmac.client.events import InvolvedObject
 from tarmac.client.targets.untyped import ENDPOINT_SLICES, NODES, PODS
@@ -40,7 +40,7 @@ class ServiceController:
     def __init__(self, context: ControllerContext) -> None:
         informers = context.informers
         self._recorder = context.recorder
-        self._pieces = context.client.pieces
+        self._runner = context.client.runner
         self._slices = context.client.resource(ENDPOINT_SLICES)
         self._selectors = SelectorIndex()
         self._known = informers.informer(SERVICES)
@@ -108,14 +108,14 @@ class ServiceController:
         present = {each.metadata.name: each for each in slices if is_managed(each)}
         service = _read_service(item.raw)
         if not service.selects:
-            await write_slices(self._slices, self._pieces, service, (), present)
+            await write_slices(self._slices, self._runner, service, (), present)
             return
-        grouping, listing = await self._pieces.done(self._read(service))
+        grouping, listing = await self._runner.done(self._read(service))
         # Slices first, since connections depend on them: a failure to write the older object is retried by itself.
-        await write_slices(self._slices, self._pieces, service, grouping.groups(), present)
+        await write_slices(self._slices, self._runner, service, grouping.groups(), present)
         await self._endpoints.write(key, listing)
 
-    def _read(self, service: ServiceFacts) -> Work[tuple[Grouping, Listing]]:
+    def _read(self, service: ServiceFacts) -> CooperativeWork[tuple[Grouping, Listing]]:
         """Compute the endpoints of a Service. A pod that changes meanwhile triggers another pass."""
         grouping, listing, selector = Grouping(service, self._zones), Listing(service), service.spec.selector or {}
         for item in self._pods.indexed(BY_NAMESPACE, service.metadata.namespace):

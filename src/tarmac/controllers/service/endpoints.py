@@ -26,7 +26,7 @@ class EndpointsObjects:
     """Writes and deletes Endpoints."""
 
     def __init__(self, context: ControllerContext) -> None:
-        self._pieces = context.client.pieces
+        self._runner = context.client.runner
         self._endpoints = context.client.resource(ENDPOINTS)
         self._services = context.client.resource(SERVICES)
         self.known = context.informers.informer(ENDPOINTS)
@@ -52,7 +52,7 @@ class EndpointsObjects:
 
     async def write(self, key: str, listing: Listing) -> None:
         """Write the Endpoints of a Service unless they are current."""
-        wanted = await self._pieces.done(listing.object(self.known.get(key)))
+        wanted = await self._runner.done(listing.object(self.known.get(key)))
         if wanted is None:
             return
         if "resourceVersion" in wanted["metadata"]:

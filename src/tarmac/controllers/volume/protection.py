@@ -14,7 +14,7 @@ import msgspec
 from tarmac.api.partial import Partial
 from tarmac.client.cache import Item
 from tarmac.client.client import Client
-from tarmac.client.envelope import Metadata, split_key
+from tarmac.client.envelope import EnvelopeMetadata, split_key
 from tarmac.client.targets.target import Target
 from tarmac.client.targets.untyped import PODS, VOLUME_CLAIMS, VOLUMES
 from tarmac.controllers.context import ControllerContext
@@ -42,7 +42,7 @@ class _PodSpec(Partial):
 class VolumeUser(Partial):
     """A pod: the fields that matter for volumes."""
 
-    metadata: Metadata
+    metadata: EnvelopeMetadata
     spec: _PodSpec
 
 

@@ -17,7 +17,7 @@ from statistics import median_low
 from typing import Any, Final
 
 from tarmac.api.networking.names import ANNOTATION_UNDERLAY_MTU
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 
 _TUNNEL: Final = {4: 50, 6: 70}
 ENCRYPTION_OVERHEAD: Final = {4: 60, 6: 80}
@@ -34,7 +34,7 @@ def packet_size(wanted: int, nodes: Iterable[Mapping[str, Any]], *, encrypted: b
 
 def underlay_objection(text: str) -> str:
     """Explain why a node may not state this size for packets of its underlay; empty if it may."""
-    size = whole(text, MAX_UNDERLAY)
+    size = whole_number(text, MAX_UNDERLAY)
     if size is not None and size >= MIN_UNDERLAY:
         return ""
     return (
@@ -45,7 +45,7 @@ def underlay_objection(text: str) -> str:
 
 def _carried(node: Mapping[str, Any], encrypted: bool) -> int:
     stated: str = (node["metadata"].get("annotations") or {}).get(ANNOTATION_UNDERLAY_MTU, "")
-    size = whole(stated, MAX_UNDERLAY)
+    size = whole_number(stated, MAX_UNDERLAY)
     if size is None:
         return 0
     addresses = (node.get("status") or {}).get("addresses") or ()

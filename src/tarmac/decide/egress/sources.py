@@ -18,7 +18,7 @@ from tarmac.api.egress.externalservice import ExternalService
 from tarmac.api.egress.names import Address
 from tarmac.api.egress.sourceip import SourceIPClass
 from tarmac.api.egress.targets import not_outside, reserved_for
-from tarmac.base.cooperative import Work, at_once
+from tarmac.base.cooperative import CooperativeWork, run_to_end
 from tarmac.decide import reasons
 from tarmac.decide.egress.candidates import can_tunnel
 from tarmac.decide.egress.openings import Key, Opening, Openings, Remembered, name_of
@@ -51,10 +51,10 @@ class Resolution:
 
 def resolve(service: ExternalService, world: World) -> Resolution:
     """Resolve an ExternalService at once, for explanations and plans."""
-    return at_once(resolving(service, world, Openings()))
+    return run_to_end(resolving(service, world, Openings()))
 
 
-def resolving(service: ExternalService, world: World, openings: Openings) -> Work[Resolution]:
+def resolving(service: ExternalService, world: World, openings: Openings) -> CooperativeWork[Resolution]:
     """Resolve an ExternalService in pieces, and put its ports into the index."""
     world, target = Remembered(world), ip_address(service.spec.target_ip)
     # Before the first pause, during which it may be deleted: its ports would then stay in the index for ever.
@@ -112,7 +112,7 @@ def first_place(service: ExternalService, offered: SourceIPClass, world: World) 
     return min(places, key=lambda place: (-pods[place], place), default="")
 
 
-def _add_pods(made: Resolved, target: Address, world: World) -> Work[None]:
+def _add_pods(made: Resolved, target: Address, world: World) -> CooperativeWork[None]:
     assert made.service is not None, "it is there"
     assert made.source_ip is not None, "it has an address"
     seen: set[tuple[str, str]] = set()

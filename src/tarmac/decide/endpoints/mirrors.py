@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tarmac.api.partial import Partial, PartialMetadata
 from tarmac.api.schema import JsonObject
 from tarmac.api.shared import IPFamily
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.names import address_family, plain_address
 from tarmac.decide.endpoints.groups import Group
 from tarmac.decide.endpoints.ports import Port
@@ -66,7 +66,7 @@ class Mirrors(NamedTuple):
     skipped: int
 
 
-def mirrors(endpoints: EndpointsFacts) -> Work[Mirrors]:
+def mirrors(endpoints: EndpointsFacts) -> CooperativeWork[Mirrors]:
     """Compute the slices of an Endpoints object cooperatively."""
     offers, documents = yield from _read(endpoints)
     found: dict[Group, list[JsonObject]] = {}
@@ -80,7 +80,7 @@ def mirrors(endpoints: EndpointsFacts) -> Work[Mirrors]:
     return Mirrors(found, max(0, sum(map(_size, endpoints.subsets or ())) - count))
 
 
-def _read(endpoints: EndpointsFacts) -> Work[tuple[list[Offer], dict[Address, JsonObject]]]:
+def _read(endpoints: EndpointsFacts) -> CooperativeWork[tuple[list[Offer], dict[Address, JsonObject]]]:
     offers: list[Offer] = []
     documents: dict[Address, JsonObject] = {}
     left = OF_AN_OBJECT

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tarmac.api.schema import JsonObject
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.decide.endpoints.facts import EndpointPod, ServiceFacts
 from tarmac.decide.endpoints.groups import hostname_in, target_of
 from tarmac.decide.endpoints.ports import Port, ServicePorts
@@ -53,7 +53,7 @@ class Listing:
         self._documents[address] = _address_document(self._service, pod, addresses[0])
         self._times[address] = pod.ready_since
 
-    def object(self, known: JsonObject | None) -> Work[JsonObject | None]:
+    def object(self, known: JsonObject | None) -> CooperativeWork[JsonObject | None]:
         """Compute the wanted object cooperatively; None if the known one is up to date."""
         subsets = yield from repacked(
             [Offer(self._ports.answers[each], held) for each, held in self._offers.items()], MAX_PORT_ADDRESSES

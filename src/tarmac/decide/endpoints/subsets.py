@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.decide.endpoints.ports import Port
 
 CAPACITY = 1000  # addresses in one Endpoints object
@@ -41,7 +41,7 @@ class Subset(NamedTuple):
     not_ready: tuple[Address, ...]
 
 
-def repacked(offers: Sequence[Offer], most: int) -> Work[list[Subset]]:
+def repacked(offers: Sequence[Offer], most: int) -> CooperativeWork[list[Subset]]:
     """Return the subsets of the offers, without the ports beyond `most` addresses in total."""
     found: dict[frozenset[tuple[Address, bool]], list[Port]] = {}
     looked_at = 0
@@ -93,7 +93,7 @@ def _shares(sizes: Sequence[int], room: int) -> Iterator[int]:
         yield share
 
 
-def _by_offers(offers: Sequence[Offer]) -> Work[dict[tuple[int, ...], list[Port]]]:
+def _by_offers(offers: Sequence[Offer]) -> CooperativeWork[dict[tuple[int, ...], list[Port]]]:
     """Return ports by the indexes of their offers. An offer without ports gets an entry without ports."""
     places: dict[Port | None, list[int]] = {}
     for number, offer in enumerate(offers):

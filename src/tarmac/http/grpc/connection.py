@@ -17,7 +17,7 @@ from typing import cast
 from tarmac.http.grpc.calls import GrpcCall, prefixed
 from tarmac.http.grpc.errors import Code, GrpcError, outcome
 from tarmac.http.pacing import Paced
-from tarmac.wire.http2 import Answered, Cut, Ended, Event, Received, Session
+from tarmac.wire.http2 import DataReceived, Event, Http2ClientSession, ResponseReceived, StreamEnded, StreamReset
 from tarmac.wire.violations import ProtocolViolation
 
 MAX_MESSAGE = 32 << 20
@@ -45,7 +45,7 @@ class GrpcConnection(Paced):
         self._begins = ((":method", "POST"), (":scheme", scheme), (":authority", authority))
         self._longest = longest_message
         self._keepalive = keepalive
-        self._session = Session()
+        self._session = Http2ClientSession()
         self._calls: dict[int, GrpcCall] = {}
         self._connected = False
         self._writing = False
@@ -184,17 +184,17 @@ class GrpcConnection(Paced):
         if call is None:
             return
         match event:
-            case Received(stream, data):
+            case DataReceived(stream, data):
                 try:
                     call.received(data)
                 except GrpcError as error:
                     self._fail(stream, error)
-            case Answered(_, headers):
+            case ResponseReceived(_, headers):
                 call.headers = headers
-            case Ended(stream):
+            case StreamEnded(stream):
                 del self._calls[stream]
                 call.end(outcome(call.headers))
-            case Cut(stream, code):
+            case StreamReset(stream, code):
                 del self._calls[stream]
                 call.end(GrpcError(Code.UNAVAILABLE, f"the peer cut the call off with HTTP/2 code {code}"))
 

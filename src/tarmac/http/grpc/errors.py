@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from urllib.parse import unquote
 
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 
 
 class Code(IntEnum):
@@ -49,7 +49,7 @@ def outcome(headers: Mapping[str, str]) -> GrpcError | None:
     status = headers.get("grpc-status", "")
     if status == "0":
         return None
-    code = whole(status, 1 << 31)
+    code = whole_number(status, 1 << 31)
     if code is None:
         return GrpcError(Code.UNKNOWN, f"an answer without gRPC's status, HTTP status {headers.get(':status')}")
     return GrpcError(code, unquote(headers.get("grpc-message", "")))

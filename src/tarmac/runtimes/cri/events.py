@@ -48,8 +48,8 @@ class ChangeFeed:
         """Yield changes for ever."""
         owned = Tasks()
         tasks = (
-            owned.promise(self._listen(), "events"),
-            owned.promise(self._look_now_and_then(), "look at all states"),
+            owned.track(self._listen(), "events"),
+            owned.track(self._look_now_and_then(), "look at all states"),
         )
         for task in tasks:
             task.add_done_callback(lambda _: self._wake.set())

@@ -10,7 +10,7 @@ import msgspec
 from tarmac.api.status import ApiError, BadRequest, InternalError
 from tarmac.http.clientrequest import ConnectionBroken, StreamedReply
 from tarmac.http.messages import Answer, Request
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import SANDBOX
 from tarmac.server.nodes.nodeendpoints import Way, Ways
 from tarmac.server.nodes.proxying import answer_of, dialled_through, passed_on, reach, relay
@@ -93,7 +93,7 @@ async def _ask(way: Way, request: Request, target: str, more: Sequence[tuple[str
 async def _log(way: Way, target: str) -> Answer:
     reply = await reach(way, "GET", target, [("Connection", "close")])
     if reply.status == 200:
-        return pulled(reply.chunks(), content_type="text/plain", headers=list(SANDBOX), abandon=reply.close)
+        return stream_of(reply.chunks(), content_type="text/plain", headers=list(SANDBOX), abandon=reply.close)
     raise await _told(reply)
 
 

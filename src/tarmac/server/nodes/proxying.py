@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import quote
 
 from tarmac.api.status import InternalError
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, hand_over, request_head
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, hand_over, request_head, send_request
 from tarmac.http.messages import Answer, Request, UpgradeResponse
 from tarmac.http.splicing import splice
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 from tarmac.server.nodes.isolation import check_destination, isolated
 from tarmac.server.nodes.nodeendpoints import Way
 from tarmac.wire.visitors import PREFIX as VISITOR
@@ -54,7 +54,7 @@ def answer_of(reply: StreamedReply, host: str = "", prefix: str = "") -> Answer:
         pair for pair in reply.headers if pair[0].lower() not in (*_HOP_BY_HOP, "content-length", "content-type")
     ]
     kept = isolated(headers, host, prefix)
-    return pulled(reply.chunks(), reply.status, reply.header("content-type"), kept, reply.close)
+    return stream_of(reply.chunks(), reply.status, reply.header("content-type"), kept, reply.close)
 
 
 def prefix_of(request: Request) -> str:
@@ -73,7 +73,7 @@ async def reach(
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(("Content-Length", str(len(body))))
     try:
-        return await ask(way.dial, request_head(method, target, way.host, lines) + body, HEAD_SECONDS)
+        return await send_request(way.dial, request_head(method, target, way.host, lines) + body, HEAD_SECONDS)
     except (OSError, ConnectionBroken) as error:
         raise InternalError(f"error dialing backend: {error}") from error
 
@@ -104,7 +104,7 @@ def dialled_through(way: Way, target: str, upgrade: str, host: str) -> Way:
     headers = [("Connection", "Upgrade"), ("Upgrade", upgrade)]
 
     async def dial(factory: Callable[[], asyncio.Protocol]) -> None:
-        reply = await ask(way.dial, request_head("GET", target, way.host, headers), HEAD_SECONDS)
+        reply = await send_request(way.dial, request_head("GET", target, way.host, headers), HEAD_SECONDS)
         if reply.status != 101:
             raise ConnectionError((await reply.read(_LARGEST_ERROR)).decode(errors="replace"))
         hand_over(*reply.detach(), factory)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.base.cooperative import Pieces, Work
+from tarmac.base.cooperative import CooperativeRunner, CooperativeWork
 from tarmac.base.duration import format_duration
 from tarmac.base.log import log
 from tarmac.http.clientrequest import ConnectionBroken
@@ -62,7 +62,7 @@ class _Node:
     rates: dict[Key, _Rate] = field(default_factory=dict[Key, _Rate])
     gauges: dict[Key, Sample] = field(default_factory=dict[Key, Sample])
 
-    def take(self, told: Iterable[Sample | None], now: float) -> Work[None]:
+    def take(self, told: Iterable[Sample | None], now: float) -> CooperativeWork[None]:
         """Replace the last scrape by this one. Readers see the last scrape until this one is complete."""
         rates: dict[Key, _Rate] = {}
         gauges: dict[Key, Sample] = {}
@@ -77,7 +77,7 @@ class _Node:
                 yield
         self.rates, self.gauges, self.heard = rates, gauges, now
 
-    def containers(self) -> Work[dict[tuple[str, str], list[str]]]:
+    def containers(self) -> CooperativeWork[dict[tuple[str, str], list[str]]]:
         """Return the names of containers with all metrics, by pod."""
         found: dict[tuple[str, str], list[str]] = {}
         for number, ((name, namespace, pod, container), rate) in enumerate(self.rates.items(), 1):
@@ -106,7 +106,7 @@ class Scraper:
         self._reader = reader
         self._ways = ways
         self._clock = clock
-        self._pieces = Pieces(clock)
+        self._runner = CooperativeRunner(clock)
         self._nodes: dict[str, _Node] = {}
 
     async def run(self) -> None:
@@ -119,12 +119,12 @@ class Scraper:
         """Scrape every node once, a few at a time. Lookups and parsing run cooperatively."""
         known = dict.fromkeys(entry.name for entry in self._reader.store.list("core/nodes").entries)
         self._nodes = {name: node for name, node in self._nodes.items() if name in known}
-        waiting = iter(await self._pieces.done(self._reachable(known)))
+        waiting = iter(await self._runner.done(self._reachable(known)))
         async with asyncio.TaskGroup() as group:
             for _ in range(_AT_ONCE):
                 group.create_task(self._work(waiting))
 
-    def _reachable(self, names: Iterable[str]) -> Work[list[tuple[str, Way]]]:
+    def _reachable(self, names: Iterable[str]) -> CooperativeWork[list[tuple[str, Way]]]:
         found: list[tuple[str, Way]] = []
         for name in names:
             way = self._ways.find(name)
@@ -148,7 +148,7 @@ class Scraper:
         if reply.status == 200:
             node = self._nodes.setdefault(name, _Node())
             told = samples(text, self._clock.now(), _COUNTERS | _GAUGES)
-            await self._pieces.done(node.take(told, self._clock.monotonic()))
+            await self._runner.done(node.take(told, self._clock.monotonic()))
 
     # API objects
 
@@ -173,9 +173,9 @@ class Scraper:
 
         A node is trusted for its own pods only, because autoscalers act on the metrics.
         """
-        return self._pieces.run(self._of_pods(), lambda shown: shown)
+        return self._runner.run(self._of_pods(), lambda shown: shown)
 
-    def _of_pods(self) -> Work[list[JsonObject]]:
+    def _of_pods(self) -> CooperativeWork[list[JsonObject]]:
         shown: list[JsonObject] = []
         for node_name, latest in self._fresh():
             node = replace(latest)  # a scrape that ends meanwhile replaces the figures of `latest`

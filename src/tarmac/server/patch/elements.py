@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
@@ -86,7 +86,7 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value
 
 
-@remembered(4096)  # names of conditions, containers and the like repeat in most objects
+@bounded_cache(4096)  # names of conditions, containers and the like repeat in most objects
 def order(element: str) -> tuple[Any, ...]:
     """Return the sort key of an element. The "." that marks a set's own membership comes first."""
     if element == ".":

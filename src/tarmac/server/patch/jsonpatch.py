@@ -17,7 +17,7 @@ from tarmac.api.decode.extent import MAX_VALUES, count_values
 from tarmac.api.decode.findings import go_kind, show
 from tarmac.api.decode.jsontext import Parsed
 from tarmac.api.status import BadRequest, Invalid, TooLarge
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 
 MAX_OPERATIONS = 10_000
 _MEMBERS = frozenset({"op", "path", "from", "value"})
@@ -208,7 +208,7 @@ def _index(key: str, size: int) -> int:
     digits = key[1:] if key[:1] in ("-", "+") else key
     if not (digits.isascii() and digits.isdigit()):
         raise _DoesNotApply("not an index")
-    index = whole(digits, size)
+    index = whole_number(digits, size)
     if index is not None and key[0] == "-" and index:
         index = size - index
     if index is None or index >= size:

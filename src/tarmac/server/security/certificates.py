@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tarmac.http.subjects import Subject, alternative_names, load_request, subject_of
+from tarmac.http.subjects import CertificateSubject, alternative_names, load_request, subject_of
 
 BACKDATE = timedelta(minutes=5)  # for clients with a slow clock
 AUTHORITY_LIFETIME = timedelta(days=3652)
@@ -106,7 +106,7 @@ class Authority:
     def create(name: str, now: float) -> KeyPair:
         """Create a self-signed authority."""
         key = new_key()
-        subject = Subject(name).name
+        subject = CertificateSubject(name).name
         builder = _dated(x509.CertificateBuilder().issuer_name(subject), now, AUTHORITY_LIFETIME)
         certificate = _as_authority(builder, subject, key.public_key()).sign(key, hashes.SHA256())
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
@@ -146,7 +146,7 @@ class Authority:
         now: float,
     ) -> KeyPair:
         key = new_key()
-        subject = Subject(name, tuple(organisations)).name
+        subject = CertificateSubject(name, tuple(organisations)).name
         certificate = self._sign(subject, key.public_key(), usages, names, now, LEAF_LIFETIME)
         return KeyPair(certificate, private_pem(key))
 

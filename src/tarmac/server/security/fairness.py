@@ -25,7 +25,7 @@ from itertools import count
 from typing import Final
 
 from tarmac.api.status import TooManyRequests
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 from tarmac.http.messages import Request
 from tarmac.server.security.users import ANONYMOUS
 
@@ -226,7 +226,7 @@ def flow_of(request: Request) -> str:
     return user.name
 
 
-@remembered(1024)
+@bounded_cache(1024)
 def _network(address: str) -> str:
     """Return the part of an address that one client has to itself; the name of no user begins like it."""
     if ":" not in address:

@@ -27,7 +27,7 @@ async def delete_collection(storage: ResourceStorage, request: Request) -> Respo
     waiting = storage.store.fresh()
     if waiting is not None:
         await waiting
-    pieces, prefix = storage.services.pieces, f"{namespace}/" if namespace and storage.resource.namespaced else ""
+    pieces, prefix = storage.services.runner, f"{namespace}/" if namespace and storage.resource.namespaced else ""
     found = await pieces.done(find(storage, prefix, selection, selected))
     for entry in found.entries:
         with suppress(NotFound):  # another request has deleted it already

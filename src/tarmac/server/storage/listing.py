@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, BadRequest, Gone, Timeout
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.http.compression import accepts_gzip, gzip
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import decode_json, encode_json
@@ -116,10 +116,10 @@ def _list_now(storage: ResourceStorage, query: ListQuery, cache: ListCache) -> R
             response = _compress(response)
         return _keep(cache, storage, key, query, found, response)
 
-    return storage.services.pieces.run(_make(storage, query), complete)
+    return storage.services.runner.run(_make(storage, query), complete)
 
 
-def _make(storage: ResourceStorage, query: ListQuery) -> Work[tuple[ListPage, Response]]:
+def _make(storage: ResourceStorage, query: ListQuery) -> CooperativeWork[tuple[ListPage, Response]]:
     found = yield from find(storage, query.prefix, query.selection, query.options)
     return found, (yield from render(storage, query.shape, found))
 
@@ -147,7 +147,9 @@ async def _compress_aside(response: Response, then: Callable[[Response], Respons
     return then(await asyncio.get_running_loop().run_in_executor(None, _compress, response))
 
 
-def find(storage: ResourceStorage, prefix: str, selection: Selection, options: ListOptions) -> Work[ListPage]:
+def find(
+    storage: ResourceStorage, prefix: str, selection: Selection, options: ListOptions
+) -> CooperativeWork[ListPage]:
     """Return the entries of a list. Raises Gone, Timeout (a version that is yet to come), BadRequest."""
     after, revision = _start(storage, prefix, options)
     limit = options.limit if selection.everything else 0
@@ -191,7 +193,7 @@ def _start(storage: ResourceStorage, prefix: str, options: ListOptions) -> tuple
     return "", wanted if exact else 0
 
 
-def _slice(page: Page, selection: Selection, options: ListOptions) -> Work[ListPage]:
+def _slice(page: Page, selection: Selection, options: ListOptions) -> CooperativeWork[ListPage]:
     entries, limit = page.entries, options.limit
     if selection.everything:
         more = page.remaining
@@ -219,25 +221,25 @@ def too_large(wanted: int, current: int) -> ApiError:
     )
 
 
-def render(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> Work[Response]:
+def render(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> CooperativeWork[Response]:
     """Render a list as a list of byte chunks: joining many megabytes would cost a large allocation and a copy."""
     head = _head(storage, shape, found)
     if not found.entries:
         return finish(head + (b"null}" if shape.form == "metadata" else b"[]}"), shape)
     pretty, now = shape.pretty and not shape.yaml, storage.services.clock.now()
     frame = indented_frame(head) if pretty else ListFrame(b"%b[" % head, b",", b"]}")
-    pieces = [frame.begin]
+    chunks = [frame.begin]
     for batch in batches(found.entries):
-        if len(pieces) > 1:
-            pieces.append(frame.between)
+        if len(chunks) > 1:
+            chunks.append(frame.between)
         if shape.form == "object" and not pretty:
-            pieces.append(_items(storage, batch))
+            chunks.append(_items(storage, batch))
         else:
             texts = [_item(storage, shape, entry, now) for entry in batch]
-            pieces.append(frame.between.join(map(indented_item, texts) if pretty else texts))
+            chunks.append(frame.between.join(map(indented_item, texts) if pretty else texts))
         yield
-    pieces.append(frame.end)
-    return finish(pieces, shape._replace(pretty=False))
+    chunks.append(frame.end)
+    return finish(chunks, shape._replace(pretty=False))
 
 
 def _head(storage: ResourceStorage, shape: AnswerShape, found: ListPage) -> bytes:

@@ -14,7 +14,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import misplaced
 from tarmac.base import names
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 from tarmac.base.fielderrors import FieldErrors
 
 ORPHAN = "orphan"
@@ -28,9 +28,9 @@ _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestam
 _CHECKED = ("labels", "annotations", "ownerReferences")
 GENERATED_NAME_BASE = 63 - 5
 
-_label_key = remembered(4096)(names.qualified_name)
-_label_value = remembered(4096)(names.label_value)
-_namespace_name = remembered(1024)(names.dns1123_label)
+_label_key = bounded_cache(4096)(names.qualified_name)
+_label_value = bounded_cache(4096)(names.label_value)
+_namespace_name = bounded_cache(1024)(names.dns1123_label)
 
 
 def place(resource: Resource, metadata: JsonObject, namespace: str) -> None:

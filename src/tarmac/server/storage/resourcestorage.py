@@ -16,7 +16,7 @@ from tarmac.api.resource import Resource
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import ApiError, TooLarge, conflict, invalid, not_found
 from tarmac.base.clock import Clock, rfc3339
-from tarmac.base.cooperative import Pieces
+from tarmac.base.cooperative import CooperativeRunner
 from tarmac.base.fielderrors import FieldErrors
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Request, Response
@@ -53,10 +53,10 @@ class Services:
     clock: Clock
     randomness: Randomness
     turns: Turns = field(default_factory=Turns)
-    pieces: Pieces = field(init=False)
+    runner: CooperativeRunner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pieces = Pieces(self.clock)
+        self.runner = CooperativeRunner(self.clock)
 
     def now(self) -> str:
         """Return the current time in the format of object timestamps."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from tarmac.api.decode import check_object
 from tarmac.api.schema import JsonObject
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.http.messages import Chunk, Notice
 from tarmac.server.encoding import encode_json
 from tarmac.server.printing.negotiation import AnswerShape, named
@@ -121,7 +121,7 @@ def event_line(
 
 def initial_state(
     storage: ResourceStorage, entries: Sequence[Entry], shape: AnswerShape, bookmark: bytes | None
-) -> Work[Chunk]:
+) -> CooperativeWork[Chunk]:
     """Render the current objects as ADDED events, followed by the bookmark unless it is None."""
     table = shape.form == "table"
     last = [] if bookmark is None else [_bookmark_line(bookmark)]

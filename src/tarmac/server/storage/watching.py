@@ -16,7 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tarmac.api.status import ApiError, Gone, NotAcceptable
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Chunk, Request, Stream, StreamResponse
 from tarmac.server.printing.negotiation import AnswerShape, shape_of
@@ -127,12 +127,12 @@ def _begin(query: WatchQuery, hub: Hub) -> StreamResponse | Awaitable[StreamResp
         return _answer(query._replace(revision=present.revision), hub, present=present)
 
     try:
-        return query.storage.services.pieces.run(_present(query), answer)
+        return query.storage.services.runner.run(_present(query), answer)
     except ApiError as error:
         return StreamResponse(partial(_refuse, error))
 
 
-def _present(query: WatchQuery) -> Work[Present]:
+def _present(query: WatchQuery) -> CooperativeWork[Present]:
     storage, store = query.storage, query.storage.source
     if query.revision > store.revision:
         raise too_large(query.revision, store.revision)

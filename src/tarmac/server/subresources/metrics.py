@@ -10,7 +10,7 @@ import msgspec
 
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import BadRequest
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.selectors import LabelSelector
 from tarmac.http.messages import Request, Response
 from tarmac.server.encoding import encode_json
@@ -66,7 +66,7 @@ def usage_route(storage: ResourceStorage, source: UsageSource) -> Route:
     return {"get": partial(_answer, _get, storage, source), "list": partial(_answer, _list, storage, source)}
 
 
-Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], Work[Response]]
+Shape = Callable[[ResourceStorage, Sequence[JsonObject], Request], CooperativeWork[Response]]
 
 
 def _answer(
@@ -74,14 +74,14 @@ def _answer(
 ) -> Response | Awaitable[Response]:
     found = source.pods() if storage.resource.namespaced else source.nodes()
     if isinstance(found, Sequence):
-        return storage.services.pieces.run(shape(storage, found, request), lambda response: response)
+        return storage.services.runner.run(shape(storage, found, request), lambda response: response)
     return _answer_later(shape, storage, found, request)
 
 
 async def _answer_later(
     shape: Shape, storage: ResourceStorage, coming: Awaitable[Sequence[JsonObject]], request: Request
 ) -> Response:
-    return await storage.services.pieces.done(shape(storage, await coming, request))
+    return await storage.services.runner.done(shape(storage, await coming, request))
 
 
 def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[JsonObject]]:
@@ -92,7 +92,7 @@ def _within(found: Sequence[JsonObject], request: Request) -> Iterator[list[Json
         yield [one for one in batch if not namespace or one["metadata"].get("namespace") == namespace]
 
 
-def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
+def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> CooperativeWork[Response]:
     name = request.info.name
     for batch in _within(found, request):
         for one in batch:
@@ -102,7 +102,7 @@ def _get(storage: ResourceStorage, found: Sequence[JsonObject], request: Request
     raise storage.not_found(name)
 
 
-def _list(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> Work[Response]:
+def _list(storage: ResourceStorage, found: Sequence[JsonObject], request: Request) -> CooperativeWork[Response]:
     """Encode the objects batch by batch: the list of a large cluster has megabytes."""
     try:
         selector = LabelSelector.parse(request.param("labelSelector"))

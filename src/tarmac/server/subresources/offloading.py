@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from tarmac.base.garbage import uncollected
+from tarmac.base.garbage import collector_disabled
 from tarmac.base.tasks import finished
 from tarmac.decide.explain import looked_at
 from tarmac.decide.snapshot.snapshot import AT_THE_SERVER, Objects, ResourceSource, Snapshot
@@ -44,5 +44,5 @@ async def ponder(world: Snapshot, question: Callable[[Snapshot], T], threads: Th
 
     A cancellation is delivered when the thread has ended: a client that gives up must not get a second thread.
     """
-    with uncollected():
+    with collector_disabled():
         return await finished(asyncio.get_running_loop().run_in_executor(threads, question, world))

@@ -16,7 +16,7 @@ from tarmac.api.compute.names import GROUP as COMPUTE
 from tarmac.api.egress.names import GROUP as SUBMARINER
 from tarmac.api.networking.names import GROUP as NETWORKING
 from tarmac.api.status import BadRequest, Forbidden, NotFound
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.decide.reach.question import BadQuestion, ReachQuestion, ReachTarget, question_of
 from tarmac.decide.reach.reachability import NoSuchTarget, objects_at, reachability
 from tarmac.decide.reach.world import LOOKED_AT, POLICIES
@@ -58,7 +58,7 @@ async def reach(storage: ResourceStorage, refuses: Refuses, request: Request) ->
         hidden = _hidden(refuses, request.user, info.namespace, address, found)
     # Check rights here, on the event loop: the authorizer's state is not thread-safe.
     spaces = {key.partition("/")[0] for key in world.objects[POLICIES.resource]}
-    seen = await storage.services.pieces.done(_seen(refuses, request.user, spaces))
+    seen = await storage.services.runner.done(_seen(refuses, request.user, spaces))
 
     def answer(_: Snapshot) -> Response:
         found = reachability(_without(world, hidden), sender, question, seen.__contains__)
@@ -119,7 +119,7 @@ def _check_rights(refuses: Refuses, user: User, question: ReachQuestion) -> None
             raise refusal(user, asked, why)
 
 
-def _seen(refuses: Refuses, user: User, namespaces: Iterable[str]) -> Work[set[str]]:
+def _seen(refuses: Refuses, user: User, namespaces: Iterable[str]) -> CooperativeWork[set[str]]:
     """Return the namespaces in which the user may list policies."""
     found: set[str] = set()
     for each in namespaces:

@@ -24,7 +24,7 @@ from tarmac.api.status import NotFound
 from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.base.tasks import Tasks
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request
 from tarmac.http.limits import ListenerLimits
 from tarmac.http.listener import Listener
 from tarmac.http.messages import Answer, Request, Response, UpgradeResponse
@@ -202,7 +202,7 @@ class Peers:
         """Send a request to a worker. Raises OSError."""
         try:
             dial = unix(socket_path(self._folder, worker))
-            return await ask(dial, request_head("GET", target, "worker", headers), seconds)
+            return await send_request(dial, request_head("GET", target, "worker", headers), seconds)
         except ConnectionBroken as error:
             raise ConnectionError(str(error)) from error
 

@@ -90,7 +90,7 @@ class WorkerSocket:
 
     # Called by the acceptor.
 
-    def welcome(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
+    def register(self, accepted: socket.socket, address: str) -> asyncio.Protocol:
         """Return the protocol of a connection. Connections of other users are closed before a byte is read."""
         if self._is_own(accepted):
             return _Adopted(self._listener)
@@ -100,12 +100,12 @@ class WorkerSocket:
     def forget(self, protocol: asyncio.Protocol) -> None:
         """Do nothing."""
 
-    def make_room(self) -> int:
+    def evict(self) -> int:
         """Return 0: no connection here is expendable."""
         return 0
 
     @property
-    def held(self) -> int:
+    def open_descriptors(self) -> int:
         """0: these descriptors do not belong to clients."""
         return 0
 

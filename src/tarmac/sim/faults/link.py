@@ -15,7 +15,7 @@ from math import inf, log
 
 from tarmac.api.status import conflict
 from tarmac.client.errors import Disconnected, RequestTimeout
-from tarmac.client.transport import NO_HEADERS, Chunks, Reply, Request, StreamReply, Transport
+from tarmac.client.transport import NO_HEADERS, Chunks, ClientRequest, Reply, StreamReply, Transport
 from tarmac.sim.faults.draws import CONFLICT, LOST_ANSWER, LOST_REQUEST, SLOW_WRITE, WATCH_DROP, Luck
 
 _READS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -54,7 +54,7 @@ class ServerLink:
         """Cancel an armed crash."""
         self._trap = None
 
-    async def request(self, request: Request) -> Reply:
+    async def request(self, request: ClientRequest) -> Reply:
         """Send a request, subject to faults."""
         self.requests += 1
         self._spring(False)
@@ -67,7 +67,7 @@ class ServerLink:
         self._check()
         return reply
 
-    async def _write(self, request: Request) -> Reply:
+    async def _write(self, request: ClientRequest) -> Reply:
         luck, odds, what = self._luck, self._luck.odds, f"{request.method} {request.path}"
         if request.method in ("PUT", "PATCH") and luck.strikes(CONFLICT, odds.conflict):
             refusal = conflict("", "objects", request.path.rpartition("/")[2], "the object has been modified")
@@ -90,7 +90,7 @@ class ServerLink:
         self._check()
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[StreamReply]:
+    async def stream(self, request: ClientRequest) -> AsyncGenerator[StreamReply]:
         """Open a stream that breaks after a while."""
         self._check()
         await asyncio.sleep(self._luck.randomness.uniform(*_LATENCY))

@@ -26,7 +26,7 @@ from tarmac.api.kubernetes.core.pods.phases import TERMINAL
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.duration import parse_duration
 from tarmac.base.randomness import Randomness
 from tarmac.client.client import Client
@@ -204,7 +204,7 @@ class Fleet:
 
     # The shared watch.
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Apply a full list; pods missing from it are stopped."""
         present = {change.metadata.uid for change in state}
         for pod in [pod for uid, pod in self._pods.items() if uid not in present]:

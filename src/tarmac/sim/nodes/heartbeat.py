@@ -20,7 +20,7 @@ from tarmac.api.egress.names import ANNOTATION_NODE_FACTS, LABEL_GATEWAY
 from tarmac.api.kubernetes.core.nodedevices import ANNOTATION_DEVICES
 from tarmac.api.partial import Partial, PartialMetadata, PartialStatus
 from tarmac.api.status import AlreadyExists, ApiError, NotFound
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.base.log import log
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller, RetryAfter
@@ -86,7 +86,7 @@ class Keeper:
         """Queue a node after a change."""
         self._controller.queue.add(name)
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Apply a full list of nodes."""
         for change in state:
             self.changed(change)

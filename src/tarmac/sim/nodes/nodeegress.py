@@ -18,7 +18,7 @@ from tarmac.api.egress.names import API_VERSION, NAMESPACE
 from tarmac.api.schema import JsonObject
 from tarmac.api.status import Conflict, NotFound
 from tarmac.base.clock import rfc3339
-from tarmac.base.cooperative import Work
+from tarmac.base.cooperative import CooperativeWork
 from tarmac.client.client import Client
 from tarmac.client.controller import Controller
 from tarmac.client.reflector import Reflector
@@ -42,7 +42,7 @@ class _Sink(Generic[K]):
         self._read, self._changed, self._gone = read, changed, gone
         self._known: set[str] = set()
 
-    def replaced(self, state: Sequence[Change]) -> Work[None]:
+    def replaced(self, state: Sequence[Change]) -> CooperativeWork[None]:
         """Apply a full list."""
         present = {change.metadata.name for change in state}
         for name in sorted(self._known - present):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 
 class BucketDigest(NamedTuple):
@@ -47,7 +47,7 @@ class RowsDigest:
     def __init__(self) -> None:
         self._sum = sha256()
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LogRow) -> None:
         """Add the next row."""
         bucket, name, value = row.bucket.encode(), row.name.encode(), row.value or b""
         # The lengths come first, so that no two different rows are the same bytes.

@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 
 from tarmac.base.clock import Clock
-from tarmac.store.backups.restoring import Changed, Present, replaced_rows
+from tarmac.store.backups.restoring import Changed, StoreContents, replaced_rows
 from tarmac.store.backups.sources import copy_store
 from tarmac.store.etcd.client import EtcdClient
 from tarmac.store.etcd.questions import newest
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.etcd.restoring import commit, finish_restore, prepare
 from tarmac.store.interface import FLOOR_STEP, Unavailable
 from tarmac.store.open import etcd_settings
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 QUIET_SECONDS = 7.0
 """Longer than the interval at which servers and their controllers renew their Leases."""
@@ -37,21 +37,21 @@ class EtcdPlace:
         self._prefix = settings.prefix
         self._clock = clock
         self._client = EtcdClient(settings, clock)
-        self._records = Records(settings.prefix, None)
+        self._records = EtcdLayout(settings.prefix, None)
         self._floor = 0
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def present(self) -> Present:
+    async def present(self) -> StoreContents:
         """Complete a killed restore, then return the present objects. Raises Unavailable when servers write there."""
         await finish_restore(self._client, self._records)
-        rows: list[Row] = []
+        rows: list[LogRow] = []
         highest = await copy_store(self._url, self._clock, rows.extend)
         if any(map(_is_held, rows)):
             await self._require_no_writers()
-        return Present(rows, highest if rows else 0, "")
+        return StoreContents(rows, highest if rows else 0, "")
 
     async def _require_no_writers(self) -> None:
         before = await self._newest()
@@ -63,7 +63,7 @@ class EtcdPlace:
         return max((kv.mod_revision for kv in (await self._client.range(newest(self._records))).kvs), default=0)
 
     async def replace(
-        self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
+        self, backup: Sequence[LogRow], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
         """Prepare the new objects beside the present ones. The present ones are not kept: the operator has a backup, or
         had none.
@@ -81,7 +81,7 @@ class EtcdPlace:
         await finish_restore(self._client, self._records)
 
 
-def _is_held(row: Row) -> bool:
+def _is_held(row: LogRow) -> bool:
     if row.bucket != _LEASES or not row.name.startswith(_OF_SERVERS):
         return False
     spec = msgspec.json.decode(row.value or b"{}").get("spec") or {}

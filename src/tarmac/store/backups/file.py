@@ -27,7 +27,7 @@ from tarmac.store.backups.errors import BackupCutOff, BackupDamaged, NotABackup
 from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.checking import SELECT, UNREADABLE, check_pages, sound_rows
 from tarmac.store.sqlite.format import create_tables, format_of, insert_rows, write_total
-from tarmac.store.sqlite.sums import Row, Total
+from tarmac.store.sqlite.sums import LogRow, Total
 
 BACKUP_FORMAT = 2
 _MAGIC = b"SQLite format 3\0"
@@ -86,7 +86,7 @@ class BackupWriter:
         create_tables(self._db, self._total)
         self._db.execute(_TABLE)
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[LogRow]) -> None:
         """Add live rows, each with a distinct key, in any order."""
         insert_rows(self._db, rows)
         added = self._total.added + sum(row.sum for row in rows)
@@ -119,7 +119,7 @@ class BackupWriter:
         self._path.unlink(missing_ok=True)
 
 
-def read_backup(path: Path) -> tuple[BackupHead, list[Row]]:
+def read_backup(path: Path) -> tuple[BackupHead, list[LogRow]]:
     """Read the whole file after verifying that it is as written. Raises BackupError, OSError."""
     _check_length(path)
     try:
@@ -127,7 +127,7 @@ def read_backup(path: Path) -> tuple[BackupHead, list[Row]]:
             _check_kind(db, path)
             check_pages(db)
             head = _read_head(db, path)
-            rows = [Row._make(row) for row in sound_rows(db)]
+            rows = [LogRow._make(row) for row in sound_rows(db)]
     except Unavailable as error:
         if isinstance(error, Damaged):
             raise BackupDamaged(f"{path} is damaged: {error}") from error
@@ -191,7 +191,7 @@ def _read_head(db: apsw.Connection, path: Path) -> BackupHead:
         raise Damaged(f"its header cannot be read: {error}") from error
 
 
-def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
+def _compare(path: Path, head: BackupHead, rows: Sequence[LogRow]) -> None:
     digests = Digests()
     for row in rows:
         digests.add(row.bucket, row.name, row.value or b"")
@@ -207,9 +207,9 @@ def _compare(path: Path, head: BackupHead, rows: Sequence[Row]) -> None:
         raise BackupDamaged(f"{path} is damaged: it has rows that no backup has")
 
 
-def in_batches(rows: Iterator[Row], size: int = 500) -> Iterator[list[Row]]:
+def in_batches(rows: Iterator[LogRow], size: int = 500) -> Iterator[list[LogRow]]:
     """Group rows into batches for `BackupWriter.add`."""
-    batch: list[Row] = []
+    batch: list[LogRow] = []
     for row in rows:
         batch.append(row)
         if len(batch) == size:
@@ -228,7 +228,7 @@ def _rows_digest(rows: Iterable[Sequence[Any]]) -> str:
     """Return the digest of rows in the order of their revisions, read one at a time."""
     digest = RowsDigest()
     for row in rows:
-        digest.add(Row._make(row))
+        digest.add(LogRow._make(row))
     return digest.hex()
 
 

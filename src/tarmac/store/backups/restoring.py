@@ -25,16 +25,16 @@ from tarmac.store.sqlite.replacing import (
     write_complete,
 )
 from tarmac.store.sqlite.salvaging import Salvage
-from tarmac.store.sqlite.sums import Row, row_sum
+from tarmac.store.sqlite.sums import LogRow, row_sum
 
 Key = tuple[str, str]
 """Bucket and name."""
 
 
-class Present(NamedTuple):
+class StoreContents(NamedTuple):
     """The present contents of the target."""
 
-    rows: list[Row]  # live rows only
+    rows: list[LogRow]  # live rows only
     newest: int  # revision; 0 where there is no store
     trouble: str  # the reason why the contents cannot be read; empty if they can
 
@@ -54,12 +54,12 @@ class StorePlace(Protocol):
         """Release the lock, so that servers can start again."""
         ...
 
-    async def present(self) -> Present:
+    async def present(self) -> StoreContents:
         """Return the present contents. For a damaged store, only the newest revision is known."""
         ...
 
     async def replace(
-        self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
+        self, backup: Sequence[LogRow], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
         """Prepare the new contents above a revision; returns the newest revision and the path of the old store's copy.
 
@@ -90,19 +90,19 @@ class SqlitePlace:
         """Release the lock, so that servers can start again."""
         os.close(self._lock)
 
-    async def present(self) -> Present:
+    async def present(self) -> StoreContents:
         """Return the present contents. For a damaged store, only the newest revision is known."""
         if not self._path.exists() and not marker_path(self._path).exists():
-            return Present([], 0, "")
-        rows: list[Row] = []
+            return StoreContents([], 0, "")
+        rows: list[LogRow] = []
         try:
             newest = copy_sqlite(self._path, rows.extend)
         except Unavailable as error:
-            return Present([], self._highest(), str(error))
-        return Present(rows, newest, "")
+            return StoreContents([], self._highest(), str(error))
+        return StoreContents(rows, newest, "")
 
     async def replace(
-        self, backup: Sequence[Row], changed: Sequence[Changed], above: int, at: int
+        self, backup: Sequence[LogRow], changed: Sequence[Changed], above: int, at: int
     ) -> tuple[int, Path | None]:
         """Write the new database beside the old one, and keep links to the old one."""
         rows, floor = replaced_rows(backup, changed, above + FLOOR_STEP, at)
@@ -123,7 +123,9 @@ class SqlitePlace:
         return marked
 
 
-def replaced_rows(backup: Iterable[Row], changed: Sequence[Changed], above: int, at: int) -> tuple[list[Row], int]:
+def replaced_rows(
+    backup: Iterable[LogRow], changed: Sequence[Changed], above: int, at: int
+) -> tuple[list[LogRow], int]:
     """Return the rows of the new store and its newest revision."""
     kept = {(row.bucket, row.name): row for row in backup}
     newest = above
@@ -132,5 +134,5 @@ def replaced_rows(backup: Iterable[Row], changed: Sequence[Changed], above: int,
         before = kept.get((each.bucket, each.name))
         created = before.created if before is not None else newest
         columns = (newest, at, each.bucket, each.name, created, 0, 0, each.value)
-        kept[each.bucket, each.name] = Row(*columns, row_sum(*columns))
+        kept[each.bucket, each.name] = LogRow(*columns, row_sum(*columns))
     return sorted(kept.values()), newest

@@ -24,11 +24,11 @@ from tarmac.store.open import sqlite_path
 from tarmac.store.sqlite.checking import sound_rows
 from tarmac.store.sqlite.format import FORMAT, format_of, read_total
 from tarmac.store.sqlite.marker import marker_path, read_marker
-from tarmac.store.sqlite.opening import connect, explained
+from tarmac.store.sqlite.opening import OpenErrors, connect
 from tarmac.store.sqlite.replacing import restored_beside
-from tarmac.store.sqlite.sums import Row, row_sum
+from tarmac.store.sqlite.sums import LogRow, row_sum
 
-Take = Callable[[Sequence[Row]], None]
+Take = Callable[[Sequence[LogRow]], None]
 _BUSY_MILLISECONDS = 10_000
 
 
@@ -51,7 +51,7 @@ def copy_sqlite(path: Path, take: Take) -> int:
     # seen.
     mark, _ = read_marker(marker_path(path))
     newest = 0
-    with explained(path), closing(connect(path)) as db, db:
+    with OpenErrors(path), closing(connect(path)) as db, db:
         db.set_busy_timeout(_BUSY_MILLISECONDS)
         version = format_of(db, path)
         if version != FORMAT:
@@ -65,23 +65,23 @@ def copy_sqlite(path: Path, take: Take) -> int:
     return newest
 
 
-def _live(db: apsw.Connection) -> Iterator[Row]:
+def _live(db: apsw.Connection) -> Iterator[LogRow]:
     """Yield rows that no later row has replaced and that are not deletes."""
     replaced = {previous for (previous,) in db.execute("SELECT previous FROM log WHERE previous > 0")}
     for row in sound_rows(db):
         if not row[6] and row[0] not in replaced:
-            yield Row._make(row)
+            yield LogRow._make(row)
 
 
 async def _copy_etcd(url: str, clock: Clock, take: Take) -> int:
     from tarmac.store.etcd.client import EtcdClient  # imports libraries that SQLite copies do not need
     from tarmac.store.etcd.loading import pages
-    from tarmac.store.etcd.records import Records
+    from tarmac.store.etcd.records import EtcdLayout
     from tarmac.store.etcd.settings import EtcdSettings
 
     parts = urlsplit(url)
     settings = EtcdSettings.parse(parts.netloc, parse_qsl(parts.query, keep_blank_values=True))
-    client, records, at = EtcdClient(settings, clock), Records(settings.prefix, None), int(clock.now())
+    client, records, at = EtcdClient(settings, clock), EtcdLayout(settings.prefix, None), int(clock.now())
     revision = 0
     try:
         async for page in pages(client, records):
@@ -97,6 +97,6 @@ async def _copy_etcd(url: str, clock: Clock, take: Take) -> int:
     return revision
 
 
-def _row(bucket: str, name: str, created: int, modified: int, value: bytes, at: int) -> Row:
+def _row(bucket: str, name: str, created: int, modified: int, value: bytes, at: int) -> LogRow:
     columns = (modified, at, bucket, name, created, 0, 0, value)
-    return Row(*columns, row_sum(*columns))
+    return LogRow(*columns, row_sum(*columns))

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tarmac.base.clock import Clock
 from tarmac.http.grpc import Code, GrpcConnection, GrpcError, GrpcStream, MessageTooLong
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.members import MemberConnections, Use
+from tarmac.store.etcd.members import ConnectionUse, MemberConnections
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.interface import Compacted, Unavailable
 
@@ -101,7 +101,7 @@ class EtcdClient:
             if self._settings.user is not None:
                 # A stream cannot get a new token later.
                 await self._authenticate(member, self._token)
-            connection = await self._connection(member, Use.WATCHES)
+            connection = await self._connection(member, ConnectionUse.WATCHES)
             # A member that lost its leader then ends the stream instead of going silent.
             metadata = (*self._metadata(), ("hasleader", "true"))
             stream = WatchStream(connection.open("etcdserverpb.Watch/Watch", metadata))
@@ -150,7 +150,7 @@ class EtcdClient:
         self, member: str, method: str, request: _Message, parse: Callable[[bytes], _Reply], timeout: float
     ) -> _Reply:
         """Make one call. Raises GrpcError."""
-        connection = await self._connection(member, Use.CALLS)
+        connection = await self._connection(member, ConnectionUse.CALLS)
         heard = connection.heard
         try:
             answer = await connection.call(
@@ -165,7 +165,7 @@ class EtcdClient:
         except DecodeError as error:
             raise GrpcError(Code.INTERNAL, f"malformed response: {error}") from error
 
-    async def _connection(self, member: str, use: Use) -> GrpcConnection:
+    async def _connection(self, member: str, use: ConnectionUse) -> GrpcConnection:
         return self._members.ready(member, use) or await self._members.get(member, use)
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:

@@ -36,7 +36,7 @@ from tarmac.store.etcd.format import FORMAT, check_format, raise_format
 from tarmac.store.etcd.loading import open_first, pages
 from tarmac.store.etcd.offset import write_offset
 from tarmac.store.etcd.questions import changes_after, newest
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.etcd.restoring import finish_restore
 from tarmac.store.etcd.settings import EtcdSettings
 from tarmac.store.etcd.writing import NO_GUARDS, Intent, put, remove
@@ -74,7 +74,7 @@ class EtcdStore(VisibleState):
         self._observer = observer
         self._randomness = randomness or Randomness()
         self._client = EtcdClient(settings, self._clock)
-        self._records = Records(settings.prefix, sealer)
+        self._records = EtcdLayout(settings.prefix, sealer)
         self._tasks = Tasks()
         self._writes = Tasks()
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
@@ -132,7 +132,7 @@ class EtcdStore(VisibleState):
     def fresh(self) -> Awaitable[None]:
         """Wait until everything that happened before this call is visible. Raises Unavailable, within 5 s."""
         if self._barrier is None:
-            self._barrier = self._tasks.promise(self._run_barrier(), "look how far etcd is")
+            self._barrier = self._tasks.track(self._run_barrier(), "look how far etcd is")
             self._barrier.add_done_callback(_retrieve_exception)
         return asyncio.shield(self._barrier)
 
@@ -210,7 +210,7 @@ class EtcdStore(VisibleState):
     def _submit(self, operation: str, intent: Intent) -> Future[Entry]:
         if self._closing:
             raise Unavailable("the store is shutting down")
-        return self._writes.promise(self._write(operation, intent), operation)
+        return self._writes.track(self._write(operation, intent), operation)
 
     async def _write(self, operation: str, intent: Intent) -> Entry:
         accepted = self._clock.monotonic()

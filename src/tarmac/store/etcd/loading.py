@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import AnswerTooLong, EtcdClient
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 
 _MAX_KEYS = 500
 _LARGE_PAGE = 16 << 20
 
 
-def pages(client: EtcdClient, records: Records) -> AsyncIterator[pb.RangeResponse]:
+def pages(client: EtcdClient, records: EtcdLayout) -> AsyncIterator[pb.RangeResponse]:
     """Yield all pages, at the revision of the first. Raises Compacted, Unavailable."""
     return pages_between(client, records.first, records.end)
 
@@ -42,7 +42,7 @@ async def pages_between(client: EtcdClient, first: bytes, end: bytes) -> AsyncIt
             limit = max(1, limit // 2)
 
 
-async def open_first(client: EtcdClient, records: Records) -> None:
+async def open_first(client: EtcdClient, records: EtcdLayout) -> None:
     """Open the objects that contain the sealer's keys. Raises Unavailable."""
     for key in records.opened_first():
         for _ in records.objects((await client.range(pb.RangeRequest(key=key))).kvs):

@@ -23,7 +23,7 @@ _KEEPALIVE_INTERVAL = 10.0  # etcd allows one every five seconds
 _MAX_MESSAGE = 256 << 20
 
 
-class Use(Enum):
+class ConnectionUse(Enum):
     """The purpose of a connection."""
 
     CALLS = auto()
@@ -35,8 +35,8 @@ class MemberConnections:
 
     def __init__(self, settings: EtcdSettings) -> None:
         self._tls = _context(settings)
-        self._made: dict[tuple[str, Use], GrpcConnection] = {}
-        self._dials: dict[tuple[str, Use], Future[GrpcConnection]] = {}
+        self._made: dict[tuple[str, ConnectionUse], GrpcConnection] = {}
+        self._dials: dict[tuple[str, ConnectionUse], Future[GrpcConnection]] = {}
         self._tasks = Tasks()
 
     async def close(self) -> None:
@@ -46,26 +46,26 @@ class MemberConnections:
             connection.close()
         self._made.clear()
 
-    def ready(self, member: str, use: Use) -> GrpcConnection | None:
+    def ready(self, member: str, use: ConnectionUse) -> GrpcConnection | None:
         """Return the connection, if it is established."""
         connection = self._made.get((member, use))
         return connection if connection is not None and connection.usable else None
 
-    async def get(self, member: str, use: Use) -> GrpcConnection:
+    async def get(self, member: str, use: ConnectionUse) -> GrpcConnection:
         """Return the connection, dialling if needed. Raises GrpcError."""
         key = member, use
         dial = self._dials.get(key)
         if dial is None:
-            dial = self._dials[key] = self._tasks.promise(self._dial(member, use), "connect to etcd")
+            dial = self._dials[key] = self._tasks.track(self._dial(member, use), "connect to etcd")
             dial.add_done_callback(partial(self._dialled, key))
         return await asyncio.shield(dial)  # shielded: other callers wait for the same dial when this one is cancelled
 
-    def _dialled(self, key: tuple[str, Use], dial: Future[GrpcConnection]) -> None:
+    def _dialled(self, key: tuple[str, ConnectionUse], dial: Future[GrpcConnection]) -> None:
         del self._dials[key]
         if not dial.cancelled():
             dial.exception()  # retrieved, or asyncio logs it; every waiter got it, and there may be none left
 
-    async def _dial(self, member: str, use: Use) -> GrpcConnection:
+    async def _dial(self, member: str, use: ConnectionUse) -> GrpcConnection:
         host, _, port = member.rpartition(":")
         host = host.strip("[]")
         loop = asyncio.get_running_loop()

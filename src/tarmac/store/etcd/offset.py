@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import EtcdClient, Lost
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 
 
-async def write_offset(client: EtcdClient, records: Records, revision: int, still: pb.Compare | None = None) -> int:
+async def write_offset(client: EtcdClient, records: EtcdLayout, revision: int, still: pb.Compare | None = None) -> int:
     """Make every later revision greater than `revision`; returns where history begins. Raises Unavailable.
 
     Where `still` does not hold, a different process has done so: running servers would lose their history.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 
 
-def changes_after(records: Records, revision: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
+def changes_after(records: EtcdLayout, revision: int, *, prev_kv: bool) -> pb.WatchCreateRequest:
     """Watch changes after `revision`; the change at `revision` itself may be delivered too.
 
     Starting one later would be wrong: etcd starts at the compacted revision, but a delete there is gone by then.
@@ -20,7 +20,7 @@ def changes_after(records: Records, revision: int, *, prev_kv: bool) -> pb.Watch
     )
 
 
-def newest(records: Records) -> pb.RangeRequest:
+def newest(records: EtcdLayout) -> pb.RangeRequest:
     """Request the key that changed last. Deletes change one, too."""
     return pb.RangeRequest(
         key=records.first,

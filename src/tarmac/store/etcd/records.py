@@ -39,7 +39,7 @@ Change = tuple[Event, bytes]
 """An event and the mark of its writer: the stored value of a put, the token of a delete."""
 
 
-class Records:
+class EtcdLayout:
     """Keys and values under one prefix."""
 
     def __init__(self, prefix: str, sealer: Sealer | None) -> None:

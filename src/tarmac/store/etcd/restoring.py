@@ -18,12 +18,12 @@ from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
 from tarmac.store.etcd.client import EtcdClient, Lost
 from tarmac.store.etcd.loading import pages, pages_between
 from tarmac.store.etcd.offset import write_offset
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 
 _MAX_CONCURRENT_WRITES = 256
 
 
-async def prepare(client: EtcdClient, records: Records, objects: Iterable[tuple[str, str, bytes]]) -> None:
+async def prepare(client: EtcdClient, records: EtcdLayout, objects: Iterable[tuple[str, str, bytes]]) -> None:
     """Store bucket, name and value of each object as prepared, in order, and nothing else. Raises Unavailable."""
     first, end = records.prepared
     leftover = pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=first, range_end=end))
@@ -32,12 +32,12 @@ async def prepare(client: EtcdClient, records: Records, objects: Iterable[tuple[
     await _in_rounds(client, [pb.TxnRequest(success=[put]) for put in puts])
 
 
-async def commit(client: EtcdClient, records: Records, floor: int) -> None:
+async def commit(client: EtcdClient, records: EtcdLayout, floor: int) -> None:
     """Make the prepared objects the store, with every revision above `floor`. Raises Unavailable."""
     await _commit_retrying(client, pb.TxnRequest(success=[_put(records.restore_key, b"%d" % floor)]))
 
 
-async def finish_restore(client: EtcdClient, records: Records) -> None:
+async def finish_restore(client: EtcdClient, records: EtcdLayout) -> None:
     """Move the prepared objects into place, if a restore was committed. Raises Compacted, Unavailable."""
     found = await client.range(pb.RangeRequest(key=records.restore_key))
     if not found.kvs:
@@ -59,7 +59,7 @@ async def finish_restore(client: EtcdClient, records: Records) -> None:
     await _commit_retrying(client, pb.TxnRequest(compare=[still], success=done))
 
 
-async def _movements(client: EtcdClient, records: Records) -> tuple[list[pb.RequestOp], list[pb.RequestOp]]:
+async def _movements(client: EtcdClient, records: EtcdLayout) -> tuple[list[pb.RequestOp], list[pb.RequestOp]]:
     """Return deletes of objects missing in the backup, then puts of its objects in the order of preparation."""
     prepared = [kv async for page in pages_between(client, *records.prepared) for kv in page.kvs]
     wanted = {records.place_of(kv.key) for kv in prepared}

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from tarmac.store.etcd._generated import etcd_subset_pb2 as pb
-from tarmac.store.etcd.records import Records
+from tarmac.store.etcd.records import EtcdLayout
 from tarmac.store.interface import Conflict, Entry, Event, Exists, Missing, Overtaken, StoreError
 
 NO_GUARDS: Mapping[bytes, int] = {}
@@ -80,7 +80,7 @@ class Intent:
         if replaced == self.expected and mark == self.mark:
             self.landed = event.entry
 
-    def refusal(self, response: pb.TxnResponse, records: Records) -> tuple[StoreError, int]:
+    def refusal(self, response: pb.TxnResponse, records: EtcdLayout) -> tuple[StoreError, int]:
         """Return the reason why the comparison failed, and the revision at which readers see it too (0: not known)."""
         own, *guards = [each.response_range.kvs for each in response.responses[: len(self._seen)]]
         current = records.revision(own[0].mod_revision) if own else 0
@@ -95,7 +95,7 @@ class Intent:
 
 
 def put(
-    records: Records, bucket: str, name: str, value: bytes, expected: int, guards: Mapping[bytes, int] = NO_GUARDS
+    records: EtcdLayout, bucket: str, name: str, value: bytes, expected: int, guards: Mapping[bytes, int] = NO_GUARDS
 ) -> Intent:
     """Create (`expected` 0) or replace. `guards` are keys, each with its mod revision as seen here."""
     key = records.key(bucket, name)
@@ -105,7 +105,7 @@ def put(
     return Intent(bucket, name, key, expected, blob, {key: _compared(records, expected), **guards}, puts)
 
 
-def remove(records: Records, bucket: str, name: str, expected: int, value: bytes | None, token: bytes) -> Intent:
+def remove(records: EtcdLayout, bucket: str, name: str, expected: int, value: bytes | None, token: bytes) -> Intent:
     """Delete, storing the token and the final state in the same transaction."""
     key = records.key(bucket, name)
     last = token + (records.seal(bucket, name, value) if value is not None else b"")
@@ -116,7 +116,7 @@ def remove(records: Records, bucket: str, name: str, expected: int, value: bytes
     return Intent(bucket, name, key, expected, token, {key: _compared(records, expected)}, operations)
 
 
-def _compared(records: Records, expected: int) -> int:
+def _compared(records: EtcdLayout, expected: int) -> int:
     """Return the mod revision to compare with.
 
     A revision from before the offset belongs to no key, and must not become etcd's 0 ("does not exist").

@@ -13,7 +13,7 @@ import apsw
 
 from tarmac.store.interface import Damaged
 from tarmac.store.sqlite.format import count_rows, read_total
-from tarmac.store.sqlite.sums import Row, Total, is_sound
+from tarmac.store.sqlite.sums import LogRow, Total, is_sound
 
 SELECT = "SELECT revision, at, bucket, name, created, previous, deleted, value, sum FROM log"
 UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError)
@@ -45,16 +45,16 @@ def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield every row's columns, oldest first, up to the first damaged one. Raises Damaged naming damaged or missing
     rows.
 
-    Start-up waits for it, so no row becomes a `Row`.
+    Start-up waits for it, so no row becomes a `LogRow`.
     """
     total = read_total(db)
     floor = total.floor
     rows = recent = added = 0
-    damaged: list[Row] = []
+    damaged: list[LogRow] = []
     for row in db.execute(f"{SELECT} ORDER BY revision"):
         rows += 1
         if not is_sound(row):
-            damaged.append(Row._make(row))
+            damaged.append(LogRow._make(row))
         elif not damaged:
             recent += row[0] > floor
             added += row[8]
@@ -64,15 +64,16 @@ def sound_rows(db: apsw.Connection) -> Iterator[tuple[Any, ...]]:
     _compare(total, rows, recent, added)
 
 
-def check_slice(db: apsw.Connection, after: int, count: int) -> tuple[int, list[Row]]:
+def check_slice(db: apsw.Connection, after: int, count: int) -> tuple[int, list[LogRow]]:
     """Check the next rows; returns the last revision checked (0 at the end), and the damaged rows."""
     rows = [
-        Row._make(row) for row in db.execute(f"{SELECT} WHERE revision > ? ORDER BY revision LIMIT ?", (after, count))
+        LogRow._make(row)
+        for row in db.execute(f"{SELECT} WHERE revision > ? ORDER BY revision LIMIT ?", (after, count))
     ]
     return rows[-1].revision if rows else 0, [row for row in rows if not is_sound(row)]
 
 
-def named(damaged: list[Row]) -> str:
+def named(damaged: list[LogRow]) -> str:
     """Return a text naming the rows that fail their sums."""
     more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
     return f"{', '.join(row.key for row in damaged[:_NAMED])}{more}: checksum mismatch"

@@ -42,7 +42,7 @@ from tarmac.store.local import LocalStore, Write
 from tarmac.store.sqlite.disk import lacks_room
 from tarmac.store.sqlite.file import LogFile
 from tarmac.store.sqlite.health import DiskHealth
-from tarmac.store.sqlite.sums import Row, row_sum
+from tarmac.store.sqlite.sums import LogRow, row_sum
 from tarmac.store.sqlite.syncing import Checkpointer, SyncThread
 from tarmac.store.sqlite.verifying import Verifier
 
@@ -199,10 +199,10 @@ class SqliteStore(LocalStore):
         self._refusal = f"{why}; no write is accepted until the server is restarted"
         _log.error("store is read-only until the server is restarted", reason=why)
 
-    def _rows(self, batch: list[Write]) -> list[Row]:
+    def _rows(self, batch: list[Write]) -> list[LogRow]:
         at = int(self._clock.now())
         seal = self._sealer.seal if self._sealer is not None else None
-        rows: list[Row] = []
+        rows: list[LogRow] = []
         for write in batch:
             event, value = write.event, write.value
             entry = event.entry
@@ -211,7 +211,7 @@ class SqliteStore(LocalStore):
             previous = event.previous.revision if event.previous is not None else 0
             deleted = event.type == "DELETED"
             columns = (entry.revision, at, event.bucket, entry.name, entry.created, previous, deleted, value)
-            rows.append(Row(*columns, row_sum(*columns)))
+            rows.append(LogRow(*columns, row_sum(*columns)))
         return rows
 
     def _trim_to(self) -> int:

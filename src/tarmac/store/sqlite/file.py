@@ -34,9 +34,9 @@ from tarmac.store.interface import Compacted, Damaged
 from tarmac.store.sqlite.checking import check_recent, named, sound_rows
 from tarmac.store.sqlite.disk import reserve, sync_directory, take_lock
 from tarmac.store.sqlite.format import insert_rows, read_total, write_total
-from tarmac.store.sqlite.opening import connect, explained, open_database
+from tarmac.store.sqlite.opening import OpenErrors, connect, open_database
 from tarmac.store.sqlite.replacing import finish_restore
-from tarmac.store.sqlite.sums import Row, Total, is_sound
+from tarmac.store.sqlite.sums import LogRow, Total, is_sound
 from tarmac.store.sqlite.wal import FRAME
 
 _HISTORY = """
@@ -68,7 +68,7 @@ class LogFile:
         self._wal = -1
         self._lock = take_lock(path)
         try:
-            with explained(path):
+            with OpenErrors(path):
                 finish_restore(path)
                 self._writer, self._marker, self._mark = open_database(path, new_id)
                 self._total = read_total(self._writer)
@@ -84,12 +84,12 @@ class LogFile:
 
     def load(self) -> Iterator[tuple[Any, ...]]:
         """Yield the columns of every row, oldest first. Raises Damaged for a changed or missing row."""
-        with explained(self.path):
+        with OpenErrors(self.path):
             yield from sound_rows(self._writer)
 
     def check_end(self, newest: int) -> None:
         """Check that the loaded rows, up to `newest`, reach the marker's revision. Raises Damaged."""
-        with explained(self.path):
+        with OpenErrors(self.path):
             if newest < self._mark.revision:
                 lost = f"changes after {newest} are missing"
                 raise Damaged(f"it ends at revision {newest}, but had come to {self._mark.revision}: {lost}")
@@ -97,7 +97,7 @@ class LogFile:
     def settle(self, newest: int, wal_pages: int, on_wal_pages: Callable[[int], None]) -> None:
         """Make the loaded rows, up to `newest`, durable and prepare for writing. Raises Damaged."""
         self.check_end(newest)
-        with explained(self.path):
+        with OpenErrors(self.path):
             db = self._writer
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)  # from here on the last connection checkpoints at close
@@ -110,7 +110,7 @@ class LogFile:
         self.newest = newest
         self._marker.settle(newest)  # last: a marker must not be ahead of the durable state
 
-    def append(self, rows: Sequence[Row], floor: int) -> None:
+    def append(self, rows: Sequence[LogRow], floor: int) -> None:
         """Write one batch, and raise the floor to `floor` if that is higher, in one transaction. Not durable yet."""
         db = self._writer
         try:
@@ -158,17 +158,17 @@ class LogFile:
         """
         return self._reading().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
-    def history(self, bucket: str, after: int, until: int, prefix: str) -> list[tuple[Row, Row | None]]:
+    def history(self, bucket: str, after: int, until: int, prefix: str) -> list[tuple[LogRow, LogRow | None]]:
         """Return changes of a bucket, each with the row it replaced. Raises Compacted, Damaged. In the side thread."""
         side = self._reading()
-        found: list[tuple[Row, Row | None]] = []
-        with explained(self.path), side:  # one transaction: floor and rows are consistent
+        found: list[tuple[LogRow, LogRow | None]] = []
+        with OpenErrors(self.path), side:  # one transaction: floor and rows are consistent
             total = read_total(side)
             if after < total.floor:
                 raise Compacted(total.floor)
             check_recent(side, total)
             rows = side.execute(_HISTORY, (after, until, bucket, prefix))
-            found += ((Row._make(row[:9]), Row._make(row[9:]) if row[9] is not None else None) for row in rows)
+            found += ((LogRow._make(row[:9]), LogRow._make(row[9:]) if row[9] is not None else None) for row in rows)
             damaged = [row for pair in found for row in pair if row is not None and not is_sound(row)]
             # the replaced row is kept as long as this one
             damaged += (row for row, old in found if row.previous and old is None)

@@ -15,7 +15,7 @@ import apsw
 
 from tarmac.store.formats import too_new
 from tarmac.store.interface import Damaged, Unavailable
-from tarmac.store.sqlite.sums import Row, Total, row_sum
+from tarmac.store.sqlite.sums import LogRow, Total, row_sum
 
 FORMAT = 2
 _APPLICATION_ID = 0x5441524D  # "TARM": tells Tarmac's files from other SQLite files
@@ -79,7 +79,7 @@ def upgrade(db: apsw.Connection, store: str) -> None:
         _finish(db, Total(store, floor, rows, recent, added))
 
 
-def insert_rows(db: apsw.Connection, rows: Sequence[Row]) -> None:
+def insert_rows(db: apsw.Connection, rows: Sequence[LogRow]) -> None:
     """Insert rows. Needs a transaction that also writes the total."""
     db.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 

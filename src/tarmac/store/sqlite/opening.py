@@ -25,10 +25,10 @@ from tarmac.store.sqlite.wal import wal_damage
 
 _log = log("store.sqlite")
 
-WAYS_ON = "restore a backup, or run `tarmac store repair --accept-loss`, which lists the losses"
+REMEDIES = "restore a backup, or run `tarmac store repair --accept-loss`, which lists the losses"
 
 
-class explained:  # noqa: N801 - reads as a statement
+class OpenErrors:
     """Turns errors of a file into a sentence for the operator, with the two remedies where it is damaged."""
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class explained:  # noqa: N801 - reads as a statement
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, (Damaged, *UNREADABLE)):
-            raise Damaged(f"{self._path} is damaged: {error}; {WAYS_ON}") from error
+            raise Damaged(f"{self._path} is damaged: {error}; {REMEDIES}") from error
         if isinstance(error, apsw.Error):
             raise Unavailable(f"cannot open {self._path}: {error}") from error
 

@@ -25,14 +25,14 @@ from tarmac.store.sqlite.marker import marker_path, read_marker
 from tarmac.store.sqlite.opening import interrupted_repair
 from tarmac.store.sqlite.replacing import PARTS, take_place, write_complete
 from tarmac.store.sqlite.salvaging import Salvage
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.sums import LogRow
 
 
 class RepairFindings(NamedTuple):
     """The reason why a store is refused, and the result of a repair."""
 
     sentence: str
-    kept: list[Row]  # the newest intact version of each object
+    kept: list[LogRow]  # the newest intact version of each object
     lost: list[str]  # for people, one line each
     floor: int  # above every assigned revision
 
@@ -78,7 +78,7 @@ def _refusal(path: Path, new_id: Callable[[], str]) -> str | None:
     return None
 
 
-def _losses(salvage: Salvage, newest: dict[tuple[str, str], Row], marked: int) -> list[str]:
+def _losses(salvage: Salvage, newest: dict[tuple[str, str], LogRow], marked: int) -> list[str]:
     lost = [_fate(row, newest.get((row.bucket, row.name))) for row in salvage.damaged]
     lost += [f"all writes at revisions {low} to {high}" for low, high in salvage.unreadable]
     unnamed = salvage.missing
@@ -90,7 +90,7 @@ def _losses(salvage: Salvage, newest: dict[tuple[str, str], Row], marked: int) -
     return lost
 
 
-def _fate(damaged: Row, left: Row | None) -> str:
+def _fate(damaged: LogRow, left: LogRow | None) -> str:
     if left is None or left.deleted:
         return f"{damaged.key}: nothing of it is left"
     if left.revision > damaged.revision:

@@ -18,7 +18,7 @@ import apsw
 from tarmac.store.sqlite.disk import sync_directory
 from tarmac.store.sqlite.format import create_tables, insert_rows, read_total
 from tarmac.store.sqlite.marker import Marker, marker_path
-from tarmac.store.sqlite.sums import Row, Total
+from tarmac.store.sqlite.sums import LogRow, Total
 
 PARTS = ("", "-wal", ".marker")
 """The files of a store besides its lock, as suffixes of its name."""
@@ -35,7 +35,7 @@ def finish_restore(path: Path) -> None:
         take_place(path, restored_beside(path))
 
 
-def write_complete(complete: Path, rows: Sequence[Row], floor: int, store: str) -> None:
+def write_complete(complete: Path, rows: Sequence[LogRow], floor: int, store: str) -> None:
     """Write a database with these live rows and no history; it gets its name only when all of it is on disk."""
     unfinished = complete.with_name(f"{complete.name}.unfinished")
     unfinished.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from tarmac.store.interface import Damaged
 from tarmac.store.sqlite.checking import SELECT, UNREADABLE
 from tarmac.store.sqlite.format import read_total
 from tarmac.store.sqlite.opening import connect
-from tarmac.store.sqlite.sums import Row, is_sound, row_sum
+from tarmac.store.sqlite.sums import LogRow, is_sound, row_sum
 
 _WITHOUT_SUMS = SELECT.replace("value, sum", "value, NULL")  # of format 1
 _MAX_ATTEMPTS = 200_000  # bounds the bisection to about ten seconds
@@ -29,8 +29,8 @@ class Salvage:
 
     def __init__(self, path: Path, marked: int) -> None:
         """Read the file. Raises Damaged when nothing can be read at all."""
-        self.rows: list[Row] = []
-        self.damaged: list[Row] = []  # readable, but with a wrong sum
+        self.rows: list[LogRow] = []
+        self.damaged: list[LogRow] = []  # readable, but with a wrong sum
         self.unreadable: list[tuple[int, int]] = []  # ranges of revisions
         self.missing = 0  # rows that cannot be named
         self.floor = 0  # of the history, where it can be read
@@ -48,7 +48,7 @@ class Salvage:
     def _read_all(self, db: apsw.Connection, highest: int) -> None:
         columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('log')")]
         query = SELECT if "sum" in columns else _WITHOUT_SUMS
-        for row in map(Row._make, self._span(db, query, 1, highest)):
+        for row in map(LogRow._make, self._span(db, query, 1, highest)):
             found = row if query is SELECT else row._replace(sum=row_sum(*row[:8]))
             (self.rows if is_sound(found) else self.damaged).append(found)
         self.missing = max(0, _readable(lambda: read_total(db).rows) - len(self.rows) - len(self.damaged))

@@ -17,7 +17,7 @@ from zlib import crc32
 _NUMBERS = struct.Struct("<4q2?").pack
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One change, as it is inserted and read back."""
 
     revision: int

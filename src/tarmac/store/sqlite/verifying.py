@@ -14,8 +14,8 @@ from tarmac.base.clock import Clock
 from tarmac.base.log import log
 from tarmac.store.interface import Damaged, Unavailable
 from tarmac.store.sqlite.checking import check_pages, check_slice, check_total, named
-from tarmac.store.sqlite.opening import connect, explained
-from tarmac.store.sqlite.sums import Row
+from tarmac.store.sqlite.opening import OpenErrors, connect
+from tarmac.store.sqlite.sums import LogRow
 
 _log = log("store.sqlite")
 
@@ -40,7 +40,7 @@ class Verifier:
 
     async def verify(self) -> None:
         """Run one pass over the whole file."""
-        after, damaged = 0, list[Row]()
+        after, damaged = 0, list[LogRow]()
         try:
             while True:
                 last, found = await asyncio.to_thread(self._check_slice, after)
@@ -64,19 +64,19 @@ class Verifier:
         self.damage = damage
         _log.error("store is damaged", reason=damage)
 
-    def _check_slice(self, after: int) -> tuple[int, list[Row]]:
+    def _check_slice(self, after: int) -> tuple[int, list[LogRow]]:
         """Check the next rows; returns the last revision checked (0 at the end), and the damaged rows."""
         db = connect(self._path)
         try:
-            with explained(self._path):
+            with OpenErrors(self._path):
                 return check_slice(db, after, _SLICE)
         finally:
             db.close()
 
-    def _check_whole(self, damaged: list[Row]) -> None:
+    def _check_whole(self, damaged: list[LogRow]) -> None:
         db = connect(self._path)
         try:
-            with explained(self._path), db:  # one transaction: concurrent writes are not seen
+            with OpenErrors(self._path), db:  # one transaction: concurrent writes are not seen
                 if damaged:
                     raise Damaged(named(damaged))
                 check_pages(db)

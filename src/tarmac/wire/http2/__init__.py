@@ -1,12 +1,22 @@
 """The part of HTTP/2 that gRPC needs.
 
-`Session` is one client connection: bytes in, events out, bytes to send in between. It writes headers as literals, so
-that there is no table to keep. It obeys flow-control windows in both directions, and the peer's stream limit.
-`AnsweringSession` is a server connection, for small requests and responses only.
+`Http2ClientSession` is one client connection: bytes in, events out, bytes to send in between. It writes headers as
+literals, so that there is no table to keep. It obeys flow-control windows in both directions, and the peer's stream
+limit.
+`Http2ServerSession` is a server connection, for small requests and responses only.
 """
 
-from tarmac.wire.http2.clientsession import Session
-from tarmac.wire.http2.events import Answered, Cut, Ended, Event, Received
-from tarmac.wire.http2.serversession import AnsweringSession, Asked
+from tarmac.wire.http2.clientsession import Http2ClientSession
+from tarmac.wire.http2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
+from tarmac.wire.http2.serversession import Http2ServerSession, RequestReceived
 
-__all__ = ["Answered", "AnsweringSession", "Asked", "Cut", "Ended", "Event", "Received", "Session"]
+__all__ = [
+    "DataReceived",
+    "Event",
+    "Http2ClientSession",
+    "Http2ServerSession",
+    "RequestReceived",
+    "ResponseReceived",
+    "StreamEnded",
+    "StreamReset",
+]

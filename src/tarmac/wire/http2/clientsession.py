@@ -1,13 +1,14 @@
 """The client side of an HTTP/2 connection: streams, without any I/O.
 
-    session = Session()
+    session = Http2ClientSession()
     stream = session.request(headers, body)      # or `open`, then `send` repeatedly
     transport.write(session.take())              # after any call that may have queued bytes
     for event in session.receive(data): ...      # raises ProtocolViolation: close the connection
 
-A stream ends with `Ended`, or with `Cut` when the peer aborts it; then it is forgotten. Data for a forgotten stream is
-ignored, but counted: all streams share the window of the connection. Bodies wait for the peer's windows, and streams
-beyond its limit wait for earlier ones to end. Received data is acknowledged at once, so the reader sets its own limit.
+A stream ends with `StreamEnded`, or with `StreamReset` when the peer aborts it; then it is forgotten. Data for a
+forgotten stream is ignored, but counted: all streams share the window of the connection. Bodies wait for the peer's
+windows, and streams beyond its limit wait for earlier ones to end. Received data is acknowledged at once, so the reader
+sets its own limit.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import struct
 
 import hpack
 
-from tarmac.wire.http2.events import Answered, Cut, Ended, Event, Received
+from tarmac.wire.http2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 from tarmac.wire.http2.frames import (
     ACK,
     END_HEADERS,
@@ -24,8 +25,8 @@ from tarmac.wire.http2.frames import (
     MAX_FRAME,
     PREFACE,
     Frame,
-    FrameReader,
     FrameType,
+    Http2FrameReader,
     Setting,
     frame,
     literals,
@@ -55,13 +56,13 @@ class _Stream:
         self.received = 0  # received bytes not yet acknowledged
 
 
-class Session:
+class Http2ClientSession:
     """The state of one connection."""
 
     def __init__(self) -> None:
         self.closing = False
         """True if no more requests can be made: GOAWAY, or stream numbers used up."""
-        self._frames = FrameReader()
+        self._frames = Http2FrameReader()
         self._headers = HeaderReader()
         self._streams: dict[int, _Stream] = {}
         self._waiting: dict[int, _Stream] = {}  # above the peer's limit, in order
@@ -163,7 +164,7 @@ class Session:
         if state is None:
             return
         if data := without_padding(frame):
-            events.append(Received(frame.stream, data))
+            events.append(DataReceived(frame.stream, data))
         state.received += len(frame.payload)
         if frame.flags & END_STREAM:
             self._end(frame.stream, state, events)
@@ -175,7 +176,7 @@ class Session:
         state = self._streams.get(block.stream)
         if state is None:
             return
-        events.append(Answered(block.stream, block.headers))
+        events.append(ResponseReceived(block.stream, block.headers))
         if block.last:
             self._end(block.stream, state, events)
 
@@ -211,13 +212,13 @@ class Session:
         if state.open:
             self._reset(stream, state)
         self._forget(stream, state)
-        events.append(Ended(stream))
+        events.append(StreamEnded(stream))
 
     def _cut(self, stream: int, code: int, events: list[Event]) -> None:
         state = self._streams.get(stream)
         if state is not None:
             self._forget(stream, state)
-            events.append(Cut(stream, code))
+            events.append(StreamReset(stream, code))
 
     # Sending.
 

@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Answered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """Headers of a response; those after its data are its trailers."""
 
     stream: int
     headers: Mapping[str, str]
 
 
-class Received(NamedTuple):
+class DataReceived(NamedTuple):
     """Bytes of a response."""
 
     stream: int
     data: bytes
 
 
-class Ended(NamedTuple):
+class StreamEnded(NamedTuple):
     """The response is complete."""
 
     stream: int
 
 
-class Cut(NamedTuple):
+class StreamReset(NamedTuple):
     """The response was cut off. `code` is the peer's reason."""
 
     stream: int
     code: int
 
 
-Event = Answered | Received | Ended | Cut
+Event = ResponseReceived | DataReceived | StreamEnded | StreamReset

@@ -53,7 +53,7 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class FrameReader:
+class Http2FrameReader:
     """Bytes in, frames out."""
 
     __slots__ = ("_buffer",)

@@ -1,6 +1,6 @@
 """The server side of an HTTP/2 connection, for unary calls, without any I/O.
 
-    session = AnsweringSession(longest=16_384)
+    session = Http2ServerSession(longest=16_384)
     for asked in session.receive(data): ...      # raises ProtocolViolation: close the connection
     session.answer(asked.stream, headers, body, trailers)
     transport.write(session.take())
@@ -23,8 +23,8 @@ from tarmac.wire.http2.frames import (
     END_STREAM,
     PREFACE,
     Frame,
-    FrameReader,
     FrameType,
+    Http2FrameReader,
     Setting,
     frame,
     literals,
@@ -41,7 +41,7 @@ _ONE, _SETTING = struct.Struct(">I"), struct.Struct(">HI")
 Headers = tuple[tuple[str, str], ...]
 
 
-class Asked(NamedTuple):
+class RequestReceived(NamedTuple):
     """A complete request."""
 
     stream: int
@@ -58,20 +58,20 @@ class _Question:
         self.whole = False
 
 
-class AnsweringSession:
+class Http2ServerSession:
     """The state of one connection."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._preface = bytearray()
-        self._frames = FrameReader()
+        self._frames = Http2FrameReader()
         self._headers = HeaderReader(_MAX_BLOCK)
         self._questions: dict[int, _Question] = {}
         self._out = [frame(FrameType.SETTINGS, 0, 0, _SETTING.pack(Setting.MAX_CONCURRENT_STREAMS, MAX_STREAMS))]
 
-    def receive(self, data: bytes) -> list[Asked]:
+    def receive(self, data: bytes) -> list[RequestReceived]:
         """Return the requests that these bytes complete. Raises ProtocolViolation."""
-        asked: list[Asked] = []
+        asked: list[RequestReceived] = []
         try:
             for each in self._frames.feed(self._after_preface(data)):
                 self._on_frame(each, asked)
@@ -102,7 +102,7 @@ class AnsweringSession:
             raise ProtocolViolation("the peer does not begin as HTTP/2 does")
         return data[missing:]
 
-    def _on_frame(self, frame: Frame, asked: list[Asked]) -> None:
+    def _on_frame(self, frame: Frame, asked: list[RequestReceived]) -> None:
         self._headers.check(frame.type)
         match frame.type:
             case FrameType.DATA:
@@ -121,7 +121,7 @@ class AnsweringSession:
             case _:
                 pass
 
-    def _on_headers(self, block: Block, asked: list[Asked]) -> None:
+    def _on_headers(self, block: Block, asked: list[RequestReceived]) -> None:
         if block.stream not in self._questions:
             if block.stream % 2 == 0 or len(self._questions) >= MAX_STREAMS:
                 raise ProtocolViolation("more streams at once than were allowed")
@@ -129,7 +129,7 @@ class AnsweringSession:
         if block.last:
             self._complete(block.stream, asked)
 
-    def _on_data(self, frame: Frame, asked: list[Asked]) -> None:
+    def _on_data(self, frame: Frame, asked: list[RequestReceived]) -> None:
         if len(frame.payload):
             self._out.append(_let_in(len(frame.payload)))
         question = self._questions.get(frame.stream)
@@ -141,11 +141,11 @@ class AnsweringSession:
         if frame.flags & END_STREAM:
             self._complete(frame.stream, asked)
 
-    def _complete(self, stream: int, asked: list[Asked]) -> None:
+    def _complete(self, stream: int, asked: list[RequestReceived]) -> None:
         question = self._questions[stream]
         if not question.whole:
             question.whole = True
-            asked.append(Asked(stream, question.headers, bytes(question.body)))
+            asked.append(RequestReceived(stream, question.headers, bytes(question.body)))
 
 
 def _let_in(more: int) -> bytes:

@@ -61,7 +61,7 @@ class Data(NamedTuple):
     fin: bool
 
 
-class FrameReader:
+class SpdyFrameReader:
     """Bytes in, frames out."""
 
     __slots__ = ("_buffer", "_fin", "_left", "_stream")

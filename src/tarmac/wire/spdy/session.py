@@ -1,6 +1,6 @@
 """One side of a SPDY connection: streams, without any I/O.
 
-    session = Session(server=True)
+    session = SpdySession(server=True)
     for event in session.receive(data): ...      # raises ProtocolViolation: close the connection
     session.send(stream, b"...", fin=True)
     transport.write(session.take())              # after any call that may have queued bytes
@@ -24,8 +24,8 @@ from tarmac.wire.spdy.frames import (
     Control,
     ControlFrameType,
     Data,
-    FrameReader,
     Reset,
+    SpdyFrameReader,
     control_frame,
     data_head,
 )
@@ -37,7 +37,7 @@ _SYN = struct.Struct(">IIBB")
 _MAX_31_BITS = 0x7FFFFFFF
 
 
-class Opened(NamedTuple):
+class StreamOpened(NamedTuple):
     """The peer opened a stream: `accept` or `reset` it. With `fin` it will send nothing."""
 
     stream: int
@@ -45,21 +45,21 @@ class Opened(NamedTuple):
     fin: bool
 
 
-class Replied(NamedTuple):
+class StreamReplied(NamedTuple):
     """The peer accepted a stream opened by this side."""
 
     stream: int
     headers: Mapping[str, str]
 
 
-class Received(NamedTuple):
+class StreamData(NamedTuple):
     """Bytes on a stream."""
 
     stream: int
     data: bytes
 
 
-class Finished(NamedTuple):
+class StreamFinished(NamedTuple):
     """The peer will send nothing more on a stream. `reset`: and accepts nothing more either."""
 
     stream: int
@@ -72,7 +72,7 @@ class GoneAway(NamedTuple):
     status: int
 
 
-Event = Opened | Replied | Received | Finished | GoneAway
+Event = StreamOpened | StreamReplied | StreamData | StreamFinished | GoneAway
 
 
 class _Stream:
@@ -83,11 +83,11 @@ class _Stream:
         self.theirs_ended = theirs_ended
 
 
-class Session:
+class SpdySession:
     """The state of one connection."""
 
     def __init__(self, *, server: bool, most_streams: int = 512) -> None:
-        self._frames = FrameReader()
+        self._frames = SpdyFrameReader()
         self._encoder = HeaderEncoder()
         self._decoder = HeaderDecoder()
         self._streams: dict[int, _Stream] = {}
@@ -112,7 +112,7 @@ class Session:
         return out[0] if len(out) == 1 else b"".join(out)
 
     def open(self, headers: Mapping[str, str]) -> int:
-        """Open a stream; returns its id. `Replied` or `Finished` follows."""
+        """Open a stream; returns its id. `StreamReplied` or `StreamFinished` follows."""
         stream, self._next = self._next, self._next + 2
         self._streams[stream] = _Stream(False, False)
         payload = _SYN.pack(stream, 0, 0, 0) + self._encoder.encode(headers)
@@ -159,7 +159,7 @@ class Session:
         if state is None or state.theirs_ended:
             return
         if frame.data:
-            events.append(Received(frame.stream, frame.data))
+            events.append(StreamData(frame.stream, frame.data))
         if frame.fin:
             self._they_end(frame.stream, state, events)
 
@@ -174,7 +174,7 @@ class Session:
                 case ControlFrameType.RST_STREAM:
                     stream, _ = _TWO.unpack(payload)
                     if self._streams.pop(stream, None) is not None:
-                        events.append(Finished(stream, reset=True))
+                        events.append(StreamFinished(stream, reset=True))
                 case ControlFrameType.PING:
                     (number,) = _ONE.unpack(payload)
                     if number % 2 == self._expected % 2:  # the peer's; else it answers a ping of this side
@@ -202,7 +202,7 @@ class Session:
             return
         fin = bool(frame.flags & FIN)
         self._streams[stream] = _Stream(bool(frame.flags & UNIDIRECTIONAL), fin)
-        events.append(Opened(stream, headers, fin))
+        events.append(StreamOpened(stream, headers, fin))
 
     def _on_headers(self, frame: Control, events: list[Event]) -> None:
         (stream,) = _ONE.unpack_from(frame.payload)
@@ -211,14 +211,14 @@ class Session:
         if state is None:
             return
         if frame.type == ControlFrameType.SYN_REPLY:
-            events.append(Replied(stream, headers))
+            events.append(StreamReplied(stream, headers))
         if frame.flags & FIN and not state.theirs_ended:
             self._they_end(stream, state, events)
 
     def _they_end(self, stream: int, state: _Stream, events: list[Event]) -> None:
         state.theirs_ended = True
         self._forget_ended(stream, state)
-        events.append(Finished(stream))
+        events.append(StreamFinished(stream))
 
     def _forget_ended(self, stream: int, state: _Stream) -> None:
         if state.ours_ended and state.theirs_ended:

@@ -33,7 +33,7 @@ class Opcode(IntEnum):
 _KNOWN = frozenset(Opcode)
 
 
-class Piece(NamedTuple):
+class MessageChunk(NamedTuple):
     """A part of a message, cut anywhere. An empty message is one empty part, first and last."""
 
     data: bytes
@@ -60,7 +60,7 @@ class Closed(NamedTuple):
     reason: str
 
 
-Event = Piece | Pinged | Ponged | Closed
+Event = MessageChunk | Pinged | Ponged | Closed
 
 
 class Socket:
@@ -174,14 +174,14 @@ class Socket:
         self._left, self._fin, self._mask = length, fin, mask
         self._inside = True
 
-    def _piece(self, data: bytes) -> Piece:
+    def _piece(self, data: bytes) -> MessageChunk:
         if self._mask:
             turn, mask = len(data) % 4, self._mask
             data, self._mask = _masked(data, mask), mask[turn:] + mask[:turn]
         self._left -= len(data)
         first, last = self._first, self._fin and not self._left
         self._first, self._inside = False, not last
-        return Piece(data, first, last)
+        return MessageChunk(data, first, last)
 
     def _on_control(self, opcode: int, payload: bytes) -> Event:
         if opcode == Opcode.PING:

@@ -9,7 +9,7 @@ import msgspec
 from tarmac.agent.http.bridging.commandclient import CommandClient
 from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import Channel
-from tarmac.wire.websocket import Piece
+from tarmac.wire.websocket import MessageChunk
 
 
 class RawClient(CommandClient):
@@ -35,6 +35,6 @@ class RawClient(CommandClient):
     def end(self) -> None:
         self.close(1008 if self._why else 1000, self._why)
 
-    def carried(self, piece: Piece) -> None:
+    def carried(self, piece: MessageChunk) -> None:
         if piece.data:
             self.said(Channel.STDIN, piece.data)

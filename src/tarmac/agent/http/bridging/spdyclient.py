@@ -13,7 +13,7 @@ from tarmac.agent.http.bridging.commandclient import CommandClient
 from tarmac.agent.http.spdyend import SpdyEnd
 from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import STREAM_TYPE, Channel
-from tarmac.wire.spdy import Finished, Opened, Received, Session
+from tarmac.wire.spdy import SpdySession, StreamData, StreamFinished, StreamOpened
 from tarmac.wire.spdy.frames import Reset
 
 OPEN_TIMEOUT = 30.0
@@ -26,7 +26,7 @@ class SpdyClient(SpdyEnd, CommandClient):
     def __init__(self, transport: asyncio.Transport, command: CommandStream, streams: int) -> None:
         super().__init__(transport, command, tunnelled=False)
         self._missing = streams
-        self.session = Session(server=True, most_streams=len(_TYPES))
+        self.session = SpdySession(server=True, most_streams=len(_TYPES))
         self._streams: dict[Channel, int] = {}
         self._channels: dict[int, Channel] = {}
         self._late = asyncio.get_running_loop().call_later(OPEN_TIMEOUT, self.close)
@@ -48,13 +48,13 @@ class SpdyClient(SpdyEnd, CommandClient):
         self._late.cancel()
         super().connection_lost(exc)
 
-    def said_on_stream(self, event: Received | Finished) -> None:
+    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
         channel = self._channels.get(event.stream)  # None for data sent right after a stream that was refused
         if channel is not None:
-            data = event.data if isinstance(event, Received) else b""
-            self.said(channel, data, fin=isinstance(event, Finished))
+            data = event.data if isinstance(event, StreamData) else b""
+            self.said(channel, data, fin=isinstance(event, StreamFinished))
 
-    def opened(self, stream: Opened) -> None:
+    def opened(self, stream: StreamOpened) -> None:
         channel = _TYPES.get(stream.headers.get(STREAM_TYPE, ""))
         if channel is None or channel in self._streams:
             self.session.reset(stream.stream, Reset.REFUSED_STREAM)

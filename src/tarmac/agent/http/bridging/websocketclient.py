@@ -8,7 +8,7 @@ from tarmac.agent.http.bridging.commandclient import CommandClient
 from tarmac.agent.http.channelmessages import ChannelMessages
 from tarmac.runtimes.interface import CommandStream
 from tarmac.wire.channels import Channel
-from tarmac.wire.websocket import Piece
+from tarmac.wire.websocket import MessageChunk
 
 _KNOWN = frozenset(Channel)
 
@@ -34,7 +34,7 @@ class WebSocketClient(CommandClient):
     def end(self) -> None:
         self.close()
 
-    def carried(self, piece: Piece) -> None:
+    def carried(self, piece: MessageChunk) -> None:
         message = self._messages.read(piece)
         if message is None:
             return

@@ -10,7 +10,7 @@ from tarmac.agent.http.channelmessages import ChannelMessages
 from tarmac.agent.http.clientend import ClientEnd
 from tarmac.agent.http.forwarding.lane import ClientLane
 from tarmac.agent.http.forwarding.podend import Dial, PodEnd
-from tarmac.wire.websocket import Piece
+from tarmac.wire.websocket import MessageChunk
 
 
 class _ChannelPair(ClientLane["ChannelForward"]):
@@ -48,7 +48,7 @@ class ChannelForward(ClientEnd):
     def ends(self) -> Sequence[PodEnd]:
         return self._ends
 
-    def carried(self, piece: Piece) -> None:
+    def carried(self, piece: MessageChunk) -> None:
         message = self._messages.read(piece)
         if message is not None and message[0] % 2 == 0 and message[0] // 2 < len(self._ends):
             self._ends[message[0] // 2].write(message[1])

@@ -14,7 +14,7 @@ from tarmac.agent.http.forwarding.podend import Dial, PodEnd
 from tarmac.agent.http.spdyend import SpdyEnd
 from tarmac.base.digits import port_number
 from tarmac.wire.channels import PORT, REQUEST_ID, STREAM_TYPE
-from tarmac.wire.spdy import Finished, Opened, Received, Session
+from tarmac.wire.spdy import SpdySession, StreamData, StreamFinished, StreamOpened
 from tarmac.wire.spdy.frames import Reset
 
 _MAX_ID = 64  # characters of a request id; kubectl's are numbers
@@ -43,7 +43,7 @@ class SpdyForward(SpdyEnd):
 
     def __init__(self, transport: asyncio.Transport, tunnelled: bool, dial: Dial) -> None:
         super().__init__(transport, tunnelled)
-        self.session = Session(server=True)
+        self.session = SpdySession(server=True)
         self._dial = dial
         self._errors: dict[str, int] = {}  # error streams by request id, until their data stream is opened
         self._ends: dict[int, PodEnd] = {}  # by data stream
@@ -63,7 +63,7 @@ class SpdyForward(SpdyEnd):
             self.session.reset(stream)
             self.flush()
 
-    def opened(self, stream: Opened) -> None:
+    def opened(self, stream: StreamOpened) -> None:
         number, kind, port = stream.stream, stream.headers.get(STREAM_TYPE), port_number(stream.headers.get(PORT, ""))
         # Very old clients send no request id: their data stream directly follows its error stream.
         request = stream.headers.get(REQUEST_ID) or str(number - (2 if kind == "data" else 0))
@@ -76,13 +76,13 @@ class SpdyForward(SpdyEnd):
         else:
             self.session.reset(number, Reset.REFUSED_STREAM)
 
-    def said_on_stream(self, event: Received | Finished) -> None:
+    def said_on_stream(self, event: StreamData | StreamFinished) -> None:
         end = self._ends.get(event.stream)
         if end is None:
-            if isinstance(event, Finished) and event.reset:
+            if isinstance(event, StreamFinished) and event.reset:
                 self._forget_error(event.stream)
             return
-        if isinstance(event, Received):
+        if isinstance(event, StreamData):
             end.write(event.data)
         elif event.reset:
             del self._ends[event.stream]

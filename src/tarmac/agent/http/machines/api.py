@@ -29,7 +29,7 @@ from tarmac.base.clock import rfc3339
 from tarmac.base.names import dns1123_label, dns1123_subdomain
 from tarmac.base.randomness import Randomness
 from tarmac.http.messages import Answer, Request, UpgradeResponse
-from tarmac.http.streams import pulled
+from tarmac.http.streams import stream_of
 from tarmac.runtimes.interface import (
     NOT_A_MACHINE,
     CommandStream,
@@ -177,7 +177,7 @@ class MachineApi:
         recording = await self._recordings.find(namespace, name, session, after)
         if recording is None:
             raise HttpError(404, f'there is no recording of a session "{session[:64]}"')
-        return pulled(content(recording), content_type="application/x-asciicast")
+        return stream_of(content(recording), content_type="application/x-asciicast")
 
     def _machine(self, rest: list[str]) -> tuple[JsonObject, str]:
         namespace, name, uid = rest

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tarmac.agent.node.certificates.cryptoprocess import Crafted, Order
-from tarmac.http.subjects import Subject, alternative_names, subject_of
+from tarmac.http.subjects import CertificateSubject, alternative_names, subject_of
 
 
 def request(order: Order) -> Crafted:
@@ -71,7 +71,7 @@ def _issuer(certificate: x509.Certificate) -> str:
 
 
 def _subject(order: Order) -> x509.Name:
-    return Subject(order.common_name, (order.organisation,) if order.organisation else ()).name
+    return CertificateSubject(order.common_name, (order.organisation,) if order.organisation else ()).name
 
 
 def _names(order: Order) -> x509.SubjectAlternativeName | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, StreamedReply, request_head, send_request, tcp
 from tarmac.runtimes.cri.streaming.session import SpdyCommandStream
 from tarmac.runtimes.interface import RuntimeRefused, StreamOptions
 from tarmac.wire.channels import V4
@@ -45,7 +45,7 @@ async def _upgraded(url: str) -> StreamedReply:
         ("Content-Length", "0"),
     ]
     try:
-        reply = await ask(dial, request_head("POST", target, place.netloc, headers), _OPEN_SECONDS)
+        reply = await send_request(dial, request_head("POST", target, place.netloc, headers), _OPEN_SECONDS)
         if reply.status == 101:
             return reply
         message = (await reply.read(_MAX_ERROR)).decode(errors="replace")

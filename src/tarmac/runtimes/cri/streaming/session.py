@@ -14,7 +14,7 @@ import msgspec
 from tarmac.http.pacing import Paced
 from tarmac.runtimes.interface import StreamClient, TerminalSize
 from tarmac.wire.channels import STREAM_TYPE, Channel, failure
-from tarmac.wire.spdy import Event, Finished, GoneAway, Received, Replied, Session
+from tarmac.wire.spdy import Event, GoneAway, SpdySession, StreamData, StreamFinished, StreamReplied
 from tarmac.wire.violations import ProtocolViolation
 
 _INPUTS = (Channel.STDIN, Channel.RESIZE)
@@ -28,7 +28,7 @@ class SpdyCommandStream(Paced):
         super().__init__()
         self.transport = transport
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._session = Session(server=False, most_streams=0)  # the runtime may open none
+        self._session = SpdySession(server=False, most_streams=0)  # the runtime may open none
         self._channels = {self._session.open({STREAM_TYPE: each.stream_type}): each for each in channels}
         self._streams = {channel: stream for stream, channel in self._channels.items()}
         self._unanswered = set(self._channels)
@@ -113,7 +113,7 @@ class SpdyCommandStream(Paced):
     def _keep(self, events: list[Event], size: int) -> None:
         self._early += events
         self._early_size += size
-        self._unanswered -= {event.stream for event in events if isinstance(event, Replied)}
+        self._unanswered -= {event.stream for event in events if isinstance(event, StreamReplied)}
         if self._early_size > _EARLY:
             self._fail("the runtime talks before it has agreed to the streams")
         elif not self._unanswered and not self.ready.done():
@@ -131,11 +131,11 @@ class SpdyCommandStream(Paced):
             self._end()
 
     def _handle(self, event: Event, client: StreamClient) -> None:
-        if isinstance(event, Received) and event.stream in self._outputs:
+        if isinstance(event, StreamData) and event.stream in self._outputs:
             channel = self._channels[event.stream]
             self._told = self._told or channel is Channel.ERROR
             client.output(channel, event.data)
-        elif isinstance(event, Finished) and event.stream in self._outputs:
+        elif isinstance(event, StreamFinished) and event.stream in self._outputs:
             self._outputs.discard(event.stream)
             if self._channels[event.stream] is not Channel.ERROR or self._told:
                 client.finish(self._channels[event.stream])

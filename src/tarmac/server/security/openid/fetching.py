@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tarmac.base.log import log
-from tarmac.http.clientrequest import ConnectionBroken, ask, request_head, tcp
+from tarmac.http.clientrequest import ConnectionBroken, request_head, send_request, tcp
 from tarmac.server.security.openid.keys import BadDocument, NamedKey, read_keys
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
@@ -70,7 +70,7 @@ class KeySource:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         headers = [("Accept", "application/json"), ("User-Agent", "tarmac"), ("Connection", "close")]
         head = request_head("GET", target, parts.netloc, headers)
-        reply = await ask(tcp(parts.hostname, parts.port or 443, self._context), head, PATIENCE)
+        reply = await send_request(tcp(parts.hostname, parts.port or 443, self._context), head, PATIENCE)
         if reply.status != 200:
             reply.close()
             raise BadDocument(f"{url} answered {reply.status}")

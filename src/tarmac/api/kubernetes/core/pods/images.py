@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tarmac.base.boundedcache import remembered
+from tarmac.base.boundedcache import bounded_cache
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
@@ -21,7 +21,7 @@ _REFERENCE = re.compile(
 _MAX_REFERENCE = 4096  # characters; no registry has longer names, and matching takes time
 
 
-@remembered(2048)
+@bounded_cache(2048)
 def pull_policy(image: str) -> str:
     """Return `Always` or `IfNotPresent`."""
     match = _REFERENCE.fullmatch(image) if len(image) <= _MAX_REFERENCE else None

@@ -16,7 +16,7 @@ from tarmac.api.kubernetes.core.pods import (
 from tarmac.api.kubernetes.core.pods.mirrors import MIRROR, is_mirror
 from tarmac.api.kubernetes.core.pods.validationcache import Unremarkable, text_of
 from tarmac.api.schema import JsonObject
-from tarmac.base.digits import whole
+from tarmac.base.digits import whole_number
 from tarmac.base.fielderrors import FieldErrors
 
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -89,7 +89,7 @@ def _is_int32(text: str) -> bool:
     digits = text.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or (len(digits) > 1 and digits[0] == "0") or text == "-0":
         return False
-    return whole(digits, 2**31 if text[0] == "-" else _MAX_INT32) is not None
+    return whole_number(digits, 2**31 if text[0] == "-" else _MAX_INT32) is not None
 
 
 def _validate_spec(spec: JsonObject, pod_name: str, errors: FieldErrors) -> None:
